@@ -6,7 +6,7 @@ import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoin
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
 import { NatsUnavailableError } from "../relay/connect-nats.ts";
-import { deleteEventStream, getEventStream, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
+import { deleteEventStream, deriveStreamNames, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import { findLastEventBefore } from "./last-event-before.ts";
@@ -93,7 +93,7 @@ async function holdsRelayAnchor({ client, pool }: AdoptionOptions): Promise<bool
 async function deleteMessages({ nats, databaseUrl }: AdoptionOptions, signal: AbortSignal): Promise<void> {
   try {
     await withNats({ nats, name: "clinic adoption", signal }, async (connection) => {
-      await deleteEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), getEventStream(databaseUrl));
+      await deleteEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), deriveStreamNames(databaseUrl));
     });
   } catch (error) {
     if (error instanceof NatsUnavailableError) throw new StartError(error.message);

@@ -52,7 +52,7 @@ const PLACEMENT_CODES = [10_074, 10_061, 10_005, 10_023, 10_047];
  * Returns the names of a database's stream and consumer. Each database has its own stream, because several databases
  * can share one NATS server.
  */
-export function getEventStream(databaseUrl: string, replicas?: number): EventStream {
+export function deriveStreamNames(databaseUrl: string, replicas?: number): EventStream {
   const databaseName = getDatabaseName(parseConnectionString(databaseUrl));
   const safeName = databaseName.replace(/[^A-Za-z0-9_-]/g, "_");
   const name = `clinic_events_${safeName}`;

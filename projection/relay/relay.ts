@@ -4,7 +4,7 @@ import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
 import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
-import { getEventStream } from "./event-stream.ts";
+import { deriveStreamNames } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import type { NatsSettings } from "./nats-settings.ts";
 import { RelayStoppedError, runRelay } from "./relay-run.ts";
@@ -64,7 +64,7 @@ async function relayUntilLost(
   onEventRead: () => void,
 ): Promise<void> {
   const { client, pool, nats, logger } = options;
-  const stream = getEventStream(options.databaseUrl, nats.streamReplicas);
+  const stream = deriveStreamNames(options.databaseUrl, nats.streamReplicas);
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;

@@ -4,7 +4,7 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import { createNotifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
-import { getEventStream } from "../relay/event-stream.ts";
+import { deriveStreamNames } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
@@ -138,7 +138,7 @@ function startParts(
       pool,
       log: createEventLog(client),
       requireLog,
-      stream: getEventStream(options.databaseUrl, nats.streamReplicas),
+      stream: deriveStreamNames(options.databaseUrl, nats.streamReplicas),
     },
     ...{ logger, health, clock, random, dueEndpoints, searchNotifier },
     onDue: (endpoints: readonly DueEndpoint[]) => dueEndpoints.add(endpoints),

@@ -25,7 +25,7 @@ export const getClinicContext = definePartnerRead({
         FROM read_model.branch b WHERE b.clinic_id = c.clinic_id AND ${buildIsBranchVisibleSql("b.branch_id")}), '[]'),
       'installation', json_build_object('scopes', $4::jsonb, 'branchIds', $2::uuid[]))::text AS body
     FROM read_model.clinic c WHERE c.clinic_id = $1::uuid`,
-  getValues: ({ state: { clinicId, installation, branchId } }) => [
+  getSqlParameters: ({ state: { clinicId, installation, branchId } }) => [
     clinicId,
     installation.branchIds,
     branchId,

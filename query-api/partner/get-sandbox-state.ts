@@ -22,5 +22,5 @@ export const getSandboxState = definePartnerRead({
       'appointments', (SELECT count(*) FROM read_model.appointment p WHERE p.clinic_id = s.clinic_id)
     ))::text AS body
     FROM read_model.sandbox s WHERE s.clinic_id = $1::uuid AND s.application_id = $2::uuid`,
-  getValues: ({ state: { clinicId, applicationId } }) => [clinicId, applicationId],
+  getSqlParameters: ({ state: { clinicId, applicationId } }) => [clinicId, applicationId],
 });

@@ -44,7 +44,7 @@ export const listPartnerAppointments = definePartnerRead({
         'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $6::integer THEN (
           SELECT ${buildCursorSql("scheduled_at", "appointment_id")} FROM page
           ORDER BY scheduled_at DESC, appointment_id DESC LIMIT 1) END))::text AS body`,
-  getValues({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, cursor }) {
+  getSqlParameters({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, cursor }) {
     const window = toTimeWindow({ from, to }, now);
     const { branchIds } = installation;
     return [clinicId, branchIds, branchId, window.from, window.to, limit, cursor?.time, cursor?.id];

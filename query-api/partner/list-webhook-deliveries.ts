@@ -95,7 +95,7 @@ export const listWebhookDeliveries = definePartnerRead({
         'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $5::integer THEN (
           SELECT ${buildCursorSql("created_at", "delivery_id")} FROM page
           ORDER BY created_at, delivery_id DESC LIMIT 1) END))::text AS body`,
-  getValues({ state, pathParams: params, parameters: { limit }, cursor }) {
+  getSqlParameters({ state, pathParams: params, parameters: { limit }, cursor }) {
     const { clinicId, applicationId, environment } = state;
     // An id that is not a UUID matches no endpoint.
     const endpointId = uuidField.safeParse(params.endpointId).data ?? null;

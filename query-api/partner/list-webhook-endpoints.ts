@@ -24,5 +24,5 @@ export const listWebhookEndpoints = definePartnerRead({
       ORDER BY status = 'revoked', created_at DESC, endpoint_id
       LIMIT ${MAX_ENDPOINTS_IN_LIST}
     ) e`,
-  getValues: ({ state: { clinicId, applicationId, environment } }) => [clinicId, applicationId, environment],
+  getSqlParameters: ({ state: { clinicId, applicationId, environment } }) => [clinicId, applicationId, environment],
 });

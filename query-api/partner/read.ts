@@ -36,7 +36,7 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    * not contain the member `ok`. The SQL must restrict every table to the clinic.
    */
   sql: string;
-  getValues(request: PartnerRequest<Declared>): readonly unknown[];
+  getSqlParameters(request: PartnerRequest<Declared>): readonly unknown[];
 }
 
 /** Declares a read operation and infers the types of its parameters. */

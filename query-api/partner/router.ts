@@ -80,7 +80,7 @@ function respond(
   const statement = { name: `partner ${partnerRead.operationId}`, text: partnerRead.sql };
   return async (ctx) => {
     await positionWait.wait(ctx, ctx.state.applicationId);
-    const values = partnerRead.getValues({
+    const values = partnerRead.getSqlParameters({
       state: ctx.state,
       pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
       parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),

@@ -106,7 +106,12 @@ function* createStatements({
       applicationId: branchId,
       environment: "production",
     };
-    const values = partnerRead.getValues({ state, params: {}, parameters: usualParameters, after: undefined } as never);
+    const values = partnerRead.getSqlParameters({
+      state,
+      params: {},
+      parameters: usualParameters,
+      after: undefined,
+    } as never);
     yield { name: partnerRead.operationId, text: partnerRead.sql, values };
   }
 }

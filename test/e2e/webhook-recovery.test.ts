@@ -60,13 +60,13 @@ describe("tests, replays and secret rotations of webhooks", () => {
     });
   const createAppointment = () => world.createAppointment(`recovery-${randomUUID()}`);
   /** Changes the endpoint as an operator, and waits until the partner API shows the change. */
-  async function setStatus(operation: "disable" | "enable", status: string): Promise<void> {
+  async function changeEndpointStatus(operation: "disable" | "enable", expectedStatus: string): Promise<void> {
     const { applicationId } = world;
     const ownerOptions = ["--application", applicationId, "--clinic", world.clinicId, "--environment", "sandbox"];
     expect((await runOperator("endpoint", operation, "--id", endpoint.id, ...ownerOptions)).code).to.equal(0);
-    await eventually(`the endpoint ${status}`, async () => {
+    await eventually(`the endpoint ${expectedStatus}`, async () => {
       const { body } = await world.requestPartner("GET", "/webhook-endpoints");
-      return body.endpoints.some((row: Delivery) => row.id === endpoint.id && row.status === status);
+      return body.endpoints.some((row: Delivery) => row.id === endpoint.id && row.status === expectedStatus);
     });
   }
   const runRecover = (...args: string[]) =>
@@ -95,7 +95,7 @@ describe("tests, replays and secret rotations of webhooks", () => {
 
   it("deliveries that were skipped while an endpoint was disabled can be replayed after the endpoint is enabled", async () => {
     const requestCount = receiver.requests.length;
-    await setStatus("disable", "disabled");
+    await changeEndpointStatus("disable", "disabled");
     for (let count = 0; count < 4; count += 1) expect((await createAppointment()).status).to.equal(201);
     const filterSkippedDeliveries = (deliveries: Delivery[]) => deliveries.filter(({ status }) => status === "skipped");
     const [firstDelivery, ...otherDeliveries] = filterSkippedDeliveries(
@@ -107,7 +107,7 @@ describe("tests, replays and secret rotations of webhooks", () => {
     expect((await world.requestPartner("POST", buildPath("/test"))).body.error).to.equal("webhook_endpoint_disabled");
     expect((await runRecover()).code).to.equal(3);
     expect(receiver.requests.length).to.equal(requestCount);
-    await setStatus("enable", "active");
+    await changeEndpointStatus("enable", "active");
 
     expect((await world.requestPartner("POST", buildPath(`/deliveries/${firstDelivery!.id}/replay`))).status).to.equal(
       202,

@@ -39,8 +39,8 @@ const APPEND_TIMEOUT_MS = 15_000;
 abstract class RequestSender extends EventStoreDBClient {
   static openRead(client: EventStoreDBClient, request: InstanceType<typeof streams.ReadReq>) {
     const { GRPCStreamCreator, callArguments } = client as RequestSender;
-    const callOptions = callArguments({ requiresLeader: true }, { deadline: Number.POSITIVE_INFINITY });
-    return GRPCStreamCreator(streamsGrpc.StreamsClient, "readAll", (grpc) => grpc.read(request, ...callOptions))();
+    const grpcArguments = callArguments({ requiresLeader: true }, { deadline: Number.POSITIVE_INFINITY });
+    return GRPCStreamCreator(streamsGrpc.StreamsClient, "readAll", (grpc) => grpc.read(request, ...grpcArguments))();
   }
 
   static sendAppend(client: EventStoreDBClient, messages: InstanceType<typeof streams.AppendReq>[]) {
@@ -50,8 +50,8 @@ abstract class RequestSender extends EventStoreDBClient {
       "appendToStream",
       (grpc) =>
         new Promise<AppendResp>((resolve, reject) => {
-          const callOptions = callArguments({ requiresLeader: true, deadline: APPEND_TIMEOUT_MS });
-          const call = grpc.append(...callOptions, (error, response) =>
+          const grpcArguments = callArguments({ requiresLeader: true, deadline: APPEND_TIMEOUT_MS });
+          const call = grpc.append(...grpcArguments, (error, response) =>
             error ? reject(convertToCommandError(error)) : resolve(response),
           );
           call.on("error", reject);

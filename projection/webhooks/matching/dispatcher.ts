@@ -159,9 +159,9 @@ async function dispatchReplays(
   options: DispatcherOptions,
   acknowledge: Acknowledge,
 ): Promise<void> {
-  for (const request of replayMessages) {
-    const replayResult = await replayOrReject(options, request.message);
-    acknowledge(request);
+  for (const replayMessage of replayMessages) {
+    const replayResult = await replayOrReject(options, replayMessage.message);
+    acknowledge(replayMessage);
     if (replayResult === "pending") options.onReplay();
     if (replayResult === "skipped" || replayResult === "expired") options.onFacts();
   }

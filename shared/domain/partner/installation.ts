@@ -59,11 +59,11 @@ type InstallationDecision = Decision<Installation, InstallationEvent>;
  */
 export function decideRequestInstallation(
   request: { installationId: string; scopes: Scope[] },
-  applicant: Application | undefined,
+  foundApplication: Application | undefined,
   clinic: Clinic,
 ): InstallationDecision {
   return (state) => {
-    const application = requireExisting(applicant, "application");
+    const application = requireExisting(foundApplication, "application");
     if (application.revoked) throw new DomainError("application_revoked", "the application is revoked");
     if (application.environment !== clinic.environment) {
       throw new DomainError("environment_mismatch", "the application and the clinic belong to different environments");

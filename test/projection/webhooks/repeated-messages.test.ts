@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { connect, JSONCodec, type NatsConnection } from "nats";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
-import { getEventStream } from "../../../projection/relay/event-stream.ts";
+import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -26,7 +26,7 @@ describe("a repeated message to the webhooks role", () => {
 
   /** Collects every message that is published from now on, including repeated messages. */
   const collectMessages = () => {
-    const { subjectPrefix } = getEventStream(world.databaseUrl);
+    const { subjectPrefix } = deriveStreamNames(world.databaseUrl);
     const messages: { subject: string; data: Uint8Array; content: Record<string, unknown> }[] = [];
     natsConnection.subscribe(`${subjectPrefix}.>`, {
       callback: (_, { subject, data }) => {
@@ -109,7 +109,7 @@ describe("a repeated message to the webhooks role", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
-    const { subjectPrefix } = getEventStream(world.databaseUrl);
+    const { subjectPrefix } = deriveStreamNames(world.databaseUrl);
     await natsConnection
       .jetstream()
       .publish(`${subjectPrefix}.production.appointment.created`, Buffer.from("nonsense"));

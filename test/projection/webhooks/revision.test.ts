@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { connect, JSONCodec } from "nats";
-import { getEventStream } from "../../../projection/relay/event-stream.ts";
+import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
 import { type RelayMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
 import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
@@ -115,7 +115,7 @@ describe("the appointment's revision in webhooks", () => {
       ...{ correlationId: randomUUID(), body },
     };
     expect(relayMessageSchema.parse(message)).to.deep.include({ body, onlyEndpointId: null });
-    const { subjectPrefix } = getEventStream(world.databaseUrl);
+    const { subjectPrefix } = deriveStreamNames(world.databaseUrl);
     const natsConnection = await connect({ servers: world.natsUrl });
     const messageBytes = JSONCodec().encode(message as RelayMessage);
     // The webhooks role may not have created the stream yet.

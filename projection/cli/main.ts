@@ -1,5 +1,4 @@
 /** The command line for operators of the read models and the database: `clinic projection <command> [options]`. */
-import os from "node:os";
 import { Command, InvalidArgumentError } from "commander";
 import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
@@ -8,6 +7,7 @@ import { createPool } from "../../shared/postgres/pool.ts";
 import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
+import { findUserName } from "../../shared/runtime/user-name.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
@@ -103,7 +103,7 @@ function addParkingCommand(
     .description(description)
     .argument("<position>", "log position of the event, as `status` shows it", parsePosition)
     .requiredOption("--reason <text>", "reason, 1 to 200 characters, stored in the event log")
-    .option("--actor <name>", "name of the operator, stored in the event log", os.userInfo().username)
+    .option("--actor <name>", "name of the operator, stored in the event log", findUserName())
     .action((position: bigint, options: ParkingOptions) =>
       runWithServers((context) => run(context, position, options)),
     );

@@ -11,7 +11,8 @@ import { rebuildReadModels } from "./rebuild.ts";
 
 export interface ParkingOptions {
   reason: string;
-  actor: string;
+  /** Name of the operator; undefined if the user of this process has no name. */
+  actor?: string | undefined;
 }
 
 /**
@@ -73,6 +74,8 @@ export async function resume(context: CommandContext, position: bigint, options:
 function toParkingCommand({ reason, actor }: ParkingOptions, now: number): ParkingCommand {
   const text = reason.trim();
   if (text.length < 1 || text.length > 200) throw new CommandRefusedError("--reason must have 1 to 200 characters.");
+  if (actor === undefined)
+    throw new CommandRefusedError("--actor is required, because the user of this process has no name.");
   if (actor.length < 1 || actor.length > 200) throw new CommandRefusedError("--actor must have 1 to 200 characters.");
   return { actor, reason: text, now };
 }

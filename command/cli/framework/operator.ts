@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import os from "node:os";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
+import { findUserName } from "../../../shared/runtime/user-name.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { InputError } from "./failure.ts";
 
@@ -26,10 +26,11 @@ export async function withEventLog<Result>(
  *
  * @param actor name of the operator; default: the operator's user name
  * @param now time of the command, milliseconds since 1970
- * @throws {InputError} if the name is empty or longer than 200 characters
+ * @throws {InputError} if the name is missing, empty or longer than 200 characters
  */
 export function createOperatorContext(actor: string | undefined, now: number): CommandContext {
-  const id = actor ?? os.userInfo().username;
+  const id = actor ?? findUserName();
+  if (id === undefined) throw new InputError("--actor is required, because the user of this process has no name");
   if (id.length < 1 || id.length > 200) throw new InputError("--actor must have 1 to 200 characters");
   const correlationId = randomUUID();
   return {

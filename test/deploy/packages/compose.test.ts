@@ -1,0 +1,88 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseEnv } from "node:util";
+import { expect } from "chai";
+import { z } from "zod";
+import { makeTestRoot } from "../../support/stack.ts";
+import { type Container, findProblems, readYaml, SECRETS_FOLDER } from "./containers.ts";
+
+const containerFolder = fileURLToPath(new URL("../../../deploy/container", import.meta.url));
+
+const composeSchema = z.object({
+  services: z.record(
+    z.string(),
+    z.looseObject({
+      image: z.string(),
+      command: z.array(z.string()).optional(),
+      entrypoint: z.array(z.string()).optional(),
+      environment: z.record(z.string(), z.string()).default({}),
+      secrets: z.array(z.union([z.string(), z.object({ source: z.string(), target: z.string() })])).default([]),
+      networks: z.array(z.string()),
+    }),
+  ),
+  secrets: z.record(z.string(), z.object({ file: z.string() })),
+  networks: z.record(z.string(), z.object({ internal: z.boolean().default(false) })),
+});
+
+describe("compose.yaml", () => {
+  const compose = composeSchema.parse(readYaml("container/compose.yaml")[0]);
+  const exampleEnv = parseEnv(readFileSync(join(containerFolder, "example.env"), "utf8"));
+  const productServices = Object.entries(compose.services).filter(([, { image }]) => image.includes("CLINIC_IMAGE"));
+  let secretsFolder: string;
+
+  before(() => {
+    secretsFolder = join(makeTestRoot(), "secrets/");
+    execFileSync(join(containerFolder, "create-secrets.sh"), [secretsFolder]);
+    writeFileSync(join(secretsFolder, "portal-jwt-secret"), "s".repeat(40));
+  });
+
+  const interpolate = (text: string) => text.replace(/\$\{(\w+)\}/g, (_, name: string) => exampleEnv[name] ?? "");
+
+  for (const [name, { command = [], entrypoint = [], environment }] of productServices) {
+    it(`${name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
+      const env = Object.fromEntries(Object.entries(environment).map(([key, value]) => [key, interpolate(value)]));
+      const container: Container = { command: [...entrypoint, ...command], env };
+      expect(await findProblems(container, secretsFolder)).to.deep.equal([]);
+    });
+
+    it(`${name} gets exactly the secrets that its settings name`, () => {
+      const { secrets } = compose.services[name]!;
+      const usedNames = new Set<string>();
+      const collectNames = (text: string) => {
+        for (const [, secret = ""] of text.matchAll(/\/run\/secrets\/([\w.-]+)/g)) usedNames.add(secret);
+      };
+      for (const value of Object.values(environment)) {
+        collectNames(value);
+        // Connection strings name the certificate of the authority.
+        if (value.startsWith(SECRETS_FOLDER))
+          collectNames(readFileSync(value.replace(SECRETS_FOLDER, secretsFolder), "utf8"));
+      }
+      expect(secrets).to.have.members([...usedNames]);
+    });
+
+    it(`${name} runs without privileges on a read-only file system`, () => {
+      expect(compose.services[name]).to.deep.include({
+        read_only: true,
+        cap_drop: ["ALL"],
+        security_opt: ["no-new-privileges:true"],
+      });
+    });
+  }
+
+  it("create-secrets.sh creates every secret except the portal's, and refuses to overwrite them", () => {
+    const files = Object.values(compose.secrets).map(({ file }) => file.replace("secrets/", secretsFolder));
+    for (const file of files) expect(readFileSync(file, "utf8"), file).to.not.equal("");
+    expect(() => execFileSync(join(containerFolder, "create-secrets.sh"), [secretsFolder], { stdio: "pipe" })).to.throw(
+      /already exists/,
+    );
+  });
+
+  it("only the dispatcher and the ingress are in a network that reaches the internet", () => {
+    const connectedServices = Object.entries(compose.services).filter(([, { networks }]) =>
+      networks.some((network) => compose.networks[network]?.internal !== true),
+    );
+    expect(connectedServices.map(([name]) => name)).to.have.members(["webhooks", "ingress"]);
+  });
+});

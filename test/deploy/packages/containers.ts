@@ -1,0 +1,78 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { loadAll, YAML11_SCHEMA } from "js-yaml";
+import { startAuditService } from "../../../command/audit/start.ts";
+import { startCommandService } from "../../../command/start.ts";
+import { startProjection } from "../../../projection/start.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
+import { isSecret, readConfig, type Settings, settings } from "../../../shared/runtime/config.ts";
+import { listReadSettings } from "../../support/setting-names.ts";
+
+const deployFolder = fileURLToPath(new URL("../../../deploy", import.meta.url));
+
+/** Folder in which containers find the secrets. */
+export const SECRETS_FOLDER = "/run/secrets/";
+
+/** A container of the product's image. */
+export interface Container {
+  /** Program and its arguments. */
+  command: string[];
+  env: Record<string, string>;
+}
+
+/** Starts of the services, by entry. */
+const services: Record<string, (env: NodeJS.ProcessEnv) => Promise<unknown>> = {
+  "dist/command/main.js": startCommandService,
+  "dist/command/audit/main.js": startAuditService,
+  "dist/projection/main.js": startProjection,
+  "dist/query-api/main.js": startQueryApi,
+};
+
+/** Variables of the image that Containerfile sets. */
+export const IMAGE_ENV = { HOST: "0.0.0.0", PORT: "8080" };
+
+/** Reads the YAML documents of a file in the folder `deploy`. */
+export function readYaml(path: string): unknown[] {
+  return loadAll(readFileSync(join(deployFolder, path), "utf8"), { schema: YAML11_SCHEMA });
+}
+
+/**
+ * Returns what is wrong with the variables of a container: variables that its program does not read, and missing or
+ * invalid settings.
+ *
+ * @param secretsFolder folder with the files that the containers find in SECRETS_FOLDER
+ */
+export async function findProblems({ command, env }: Container, secretsFolder: string): Promise<string[]> {
+  const names = await listSettings(command);
+  const allowedVariables = new Set<string>(names.flatMap((name) => (isSecret(name) ? [name, `${name}_FILE`] : [name])));
+  const unknownVariables = Object.keys(env).filter((name) => !allowedVariables.has(name));
+  const localEnv = Object.fromEntries(
+    Object.entries({ ...IMAGE_ENV, ...env }).map(([name, value]) => [
+      name,
+      value.replace(SECRETS_FOLDER, secretsFolder),
+    ]),
+  );
+  const requiredNames = command[0] === "clinic" ? names.filter((name) => isSet(name, env)) : names;
+  return [...unknownVariables.map((name) => `${name} is not read`), ...describeConfigError(requiredNames, localEnv)];
+}
+
+/** Returns the settings that a program reads. The command lines read all settings, but none is required at the start. */
+async function listSettings(command: readonly string[]): Promise<(keyof Settings)[]> {
+  const [program, entry = ""] = command;
+  if (program === "clinic") return Object.keys(settings) as (keyof Settings)[];
+  const start = services[entry];
+  if (program !== "node" || start === undefined) throw new Error(`unknown program: ${command.join(" ")}`);
+  return listReadSettings(start);
+}
+
+const isSet = (name: string, env: Container["env"]) => Object.hasOwn(env, name) || Object.hasOwn(env, `${name}_FILE`);
+
+function describeConfigError(names: readonly (keyof Settings)[], env: Record<string, string>): string[] {
+  try {
+    readConfig(names, env);
+    return [];
+  } catch (error) {
+    return [(error as Error).message];
+  }
+}

@@ -1,0 +1,136 @@
+import { readdirSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import { z } from "zod";
+import { createMetrics } from "../../../projection/status/metrics.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+import { findProblems, readYaml } from "./containers.ts";
+
+const kubernetesFolder = fileURLToPath(new URL("../../../deploy/kubernetes", import.meta.url));
+
+const SIGNING_KEYS = '{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k", "d": "d", "x": "x"}]}';
+
+/** Values of the secrets, by file name. */
+const SECRETS = {
+  "database-url": "postgres://user:password@postgres/clinic",
+  "eventstore-url": "esdb://user:password@eventstore:2113",
+  "nats-url": "tls://user:password@nats:4222",
+  "portal-jwt-secret": "s".repeat(40),
+  "token-signing-keys": SIGNING_KEYS,
+  "audit-signing-keys": SIGNING_KEYS,
+  "webhook-secret-keys": `{"current": "k", "keys": {"k": "${Buffer.alloc(32).toString("base64")}"}}`,
+};
+
+const variableSchema = z.object({
+  name: z.string(),
+  value: z.string().optional(),
+  valueFrom: z.object({ configMapKeyRef: z.object({ key: z.string() }) }).optional(),
+});
+const containerSchema = z.looseObject({ command: z.array(z.string()), env: z.array(variableSchema) });
+const workloadSchema = z.object({
+  kind: z.enum(["Deployment", "Job"]),
+  metadata: z.object({ name: z.string() }),
+  spec: z.object({ template: z.object({ spec: z.looseObject({ containers: z.tuple([containerSchema]) }) }) }),
+});
+const settingsSchema = z.object({ data: z.record(z.string(), z.string()) });
+const namedSchema = z.looseObject({ kind: z.string(), metadata: z.object({ name: z.string() }) });
+const externalMetricSchema = z.object({
+  external: z.object({
+    metric: z.object({ name: z.string(), selector: z.object({ matchLabels: z.record(z.string(), z.string()) }) }),
+  }),
+});
+const autoscalerSchema = z.object({ spec: z.object({ metrics: z.array(z.looseObject({ type: z.string() })) }) });
+const policySchema = z.object({
+  spec: z.object({
+    podSelector: z.unknown(),
+    egress: z.array(z.object({ to: z.array(z.looseObject({})).optional() })).default([]),
+  }),
+});
+
+describe("the Kubernetes manifests", () => {
+  const files = readdirSync(kubernetesFolder, { recursive: true, encoding: "utf8" }).filter((name) =>
+    name.endsWith(".yaml"),
+  );
+  const readObjects = (name: string) => readYaml(join("kubernetes", name));
+  const workloads = files
+    .filter((name) => /^(services|migrate)\/(?!kustomization)/.test(name))
+    .flatMap((name) => workloadSchema.parse(readObjects(name)[0]));
+  const settings = settingsSchema.parse(readObjects("settings.yaml")[0]).data;
+  let secretsFolder: string;
+
+  before(() => {
+    secretsFolder = `${makeTestRoot()}/`;
+    for (const [name, value] of Object.entries(SECRETS)) writeFileSync(join(secretsFolder, name), value);
+  });
+
+  for (const { metadata, spec } of workloads) {
+    const [{ command, env }] = spec.template.spec.containers;
+    it(`${metadata.name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
+      const values = env.map(({ name, value, valueFrom }) => [
+        name,
+        value ?? settings[valueFrom?.configMapKeyRef.key ?? ""],
+      ]);
+      expect(await findProblems({ command, env: Object.fromEntries(values) }, secretsFolder)).to.deep.equal([]);
+    });
+
+    it(`${metadata.name} runs without privileges on a read-only file system`, () => {
+      const { containers, securityContext } = spec.template.spec;
+      expect(securityContext).to.deep.include({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
+      expect(containers[0].securityContext).to.deep.equal({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+    });
+  }
+
+  it("the kustomizations list all files", () => {
+    for (const folder of ["", "migrate"]) {
+      const [kustomization] = readObjects(join(folder, "kustomization.yaml"));
+      const { resources } = z.object({ resources: z.array(z.string()) }).parse(kustomization);
+      const expectedFiles = files
+        .filter(
+          (name) => !name.endsWith("kustomization.yaml") && name.startsWith("migrate/") === (folder === "migrate"),
+        )
+        .map((name) => relative(folder, name));
+      expect(resources).to.have.members(expectedFiles);
+    }
+  });
+
+  it("every service has probes and a disruption budget", () => {
+    const budgets = readObjects("disruption-budgets.yaml").map((budget) => namedSchema.parse(budget).metadata.name);
+    const deployments = workloads.filter(({ kind }) => kind === "Deployment");
+    expect(budgets).to.have.members(deployments.map(({ metadata }) => metadata.name));
+    for (const { spec } of deployments)
+      expect(spec.template.spec.containers[0]).to.include.keys("readinessProbe", "livenessProbe", "resources");
+  });
+
+  it("autoscaling uses metrics and labels that the projection service exports", async () => {
+    const metrics = readObjects("autoscaling.yaml").flatMap((scaler) => autoscalerSchema.parse(scaler).spec.metrics);
+    const externalMetrics = metrics.filter(({ type }) => type === "External");
+    const { registry, deliveries, lagEvents } = createMetrics();
+    deliveries.set({ state: "due" }, 1);
+    lagEvents.set({ role: "relay" }, 1);
+    const exportedText = await registry.metrics();
+    for (const metric of externalMetrics) {
+      const { name, selector } = externalMetricSchema.parse(metric).external.metric;
+      const labelTexts = Object.entries(selector.matchLabels).map(([label, value]) => `${label}="${value}"`);
+      expect(exportedText).to.contain(`${name}{${labelTexts.join(",")}} 1`);
+    }
+    expect(externalMetrics).to.have.length(2);
+  });
+
+  it("network policies deny all traffic by default, and let only the dispatcher reach the internet", () => {
+    const policies = readObjects("network-policies.yaml");
+    expect(namedSchema.parse(policies[0])).to.deep.include({
+      spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] },
+    });
+    const openPolicies = policies
+      .map((policy) => policySchema.parse(policy).spec)
+      .filter(({ egress }) => egress.some(({ to }) => to === undefined || to.some((peer) => "ipBlock" in peer)));
+    expect(openPolicies.map(({ podSelector }) => podSelector)).to.deep.equal([
+      { matchLabels: { "app.kubernetes.io/name": "webhooks" } },
+    ]);
+  });
+});

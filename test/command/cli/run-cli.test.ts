@@ -22,10 +22,10 @@ describe("the operator's command line", () => {
 
   it("`clinic register` records an event and prints the clinic's id", async () => {
     const result = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS], { env });
-    expect(result).to.deep.include({ code: 0, err: [] });
+    expect(result).to.deep.include({ code: 0, errorLines: [] });
     const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(result.outputLines.join("\n"))?.[1] ?? "";
     const secondResult = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id], { env });
-    expect(secondResult).to.deep.equal({ code: 0, out: [`clinic register: nothing to change, id ${id}`], err: [] });
+    expect(secondResult).to.deep.equal({ code: 0, outputLines: [`clinic register: nothing to change, id ${id}`], errorLines: [] });
   });
 
   it("`clinic register --json` prints the result as JSON with the log position", async () => {
@@ -95,14 +95,14 @@ describe("the operator's command line", () => {
   ];
   for (const [caseName, words, line] of wrongCommands) {
     it(`the command line exits with 2 and prints one line for ${caseName}`, async () => {
-      expect(await runClinic(words, { env })).to.deep.equal({ code: 2, out: [], err: [line] });
+      expect(await runClinic(words, { env })).to.deep.equal({ code: 2, outputLines: [], errorLines: [line] });
     });
   }
 
   it("the command line exits with 3 if a domain rule refuses the command", async () => {
     const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env });
     const line = "clinic: refused: there is no such clinic (clinic_not_found)";
-    expect(result).to.deep.equal({ code: 3, out: [], err: [line] });
+    expect(result).to.deep.equal({ code: 3, outputLines: [], errorLines: [line] });
   });
 
   it("the command line exits with 4 if the event log is unavailable", async () => {
@@ -110,8 +110,8 @@ describe("the operator's command line", () => {
     const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: unreachableEnv });
     expect(result).to.deep.equal({
       code: 4,
-      out: [],
-      err: ["clinic: the event log is unavailable; check EVENTSTORE_URL and try again"],
+      outputLines: [],
+      errorLines: ["clinic: the event log is unavailable; check EVENTSTORE_URL and try again"],
     });
   }).timeout(20_000);
 
@@ -142,7 +142,7 @@ describe("the help of the operator's command line", () => {
       .split("\n")
       .filter((line) => line.startsWith('  {"command"'));
     expect(lines).to.have.length(2);
-    for (const line of lines) expect(parseLine(line)).to.have.property("prepared");
+    for (const line of lines) expect(parseLine(line)).to.have.property("preparedCommand");
   });
   it("the help lists the noun of every command", async () => {
     const { code, outputLines: out } = await runClinic(["--help"]);

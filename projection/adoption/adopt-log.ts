@@ -37,8 +37,8 @@ export interface AdoptionResult {
 }
 
 /**
- * Adopts the connected event log for this database, and rebuilds the read models from the log. An interrupted adoption
- * can be repeated.
+ * Adopts the connected event log for this database, and rebuilds the read models from the log. The database may be
+ * empty, because it was lost. An interrupted adoption can be repeated.
  *
  * If `notifyFrom` is set, the relay continues at that time. Otherwise, the relay continues at its checkpoint if the log
  * holds that event, or else at the end of the log. The relay does not send earlier events. The adoption deletes all
@@ -73,10 +73,10 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
 
 /** @throws {CommandRefusedError} */
 async function requireDifferentLog(options: AdoptionOptions): Promise<void> {
-  const { anchor, position } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
+  const { anchor } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
   if (await findLogDifference(requireSameLog(options))) return;
-  // Without an anchor, the code cannot tell whether the log is the original one, so the operator decides.
-  if (!anchor && position !== BEFORE_FIRST_EVENT) return;
+  // Without an anchor, the database is empty or comes from a release without anchors, so the operator decides.
+  if (!anchor) return;
   throw new CommandRefusedError(
     "This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.",
   );

@@ -37,6 +37,8 @@ export interface World {
   requestPortal(path: string): Promise<ApiResponse>;
   /** Returns the appointments that the portal lists, by id. */
   listPortalAppointments(): Promise<Map<string, { notes: string | null }>>;
+  /** Sends all further requests to another stack that has the same log and the same secrets. */
+  moveTo(stack: Stack): void;
 }
 
 /** Time limit of a request, so that a test fails instead of hanging. Milliseconds. */
@@ -86,7 +88,7 @@ export async function createWorld(stack: Stack): Promise<World> {
   await approveInstallation(log, approval, context);
   await client.dispose();
 
-  const baseUrl = `${stack.urls.gateway}/sandbox/v1`;
+  let gatewayUrl = stack.urls.gateway;
   const portal = {
     jwtSecret: stack.servers.root.secrets.portalJwtSecret,
     jwtIssuer: stack.env.queryApi.PORTAL_JWT_ISSUER as string,
@@ -94,7 +96,7 @@ export async function createWorld(stack: Stack): Promise<World> {
   };
   const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, portal, Date.now());
   const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
-  const tokenResponse = await sendRequest("POST", `${baseUrl}/oauth/token`, {
+  const tokenResponse = await sendRequest("POST", `${gatewayUrl}/sandbox/v1/oauth/token`, {
     body: { ...credentials, grant_type: "client_credentials" },
   });
   if (tokenResponse.status !== 200)
@@ -108,17 +110,23 @@ export async function createWorld(stack: Stack): Promise<World> {
     animalId,
     applicationId,
     requestPartner: (method, path, options = {}) =>
-      sendRequest(method, `${baseUrl}${path}`, { ...options, headers: { ...headers, ...options.headers } }),
+      sendRequest(method, `${gatewayUrl}/sandbox/v1${path}`, {
+        ...options,
+        headers: { ...headers, ...options.headers },
+      }),
     createAppointment: (idempotencyKey, notes) =>
       world.requestPartner("POST", "/appointments", {
         headers: { "Idempotency-Key": idempotencyKey },
         body: { branchId, animalId, scheduledAt, ...(notes === undefined ? {} : { notes }) },
       }),
-    requestPortal: (path) => sendRequest("GET", `${stack.urls.gateway}/api/v1${path}`, { headers: { Cookie } }),
+    requestPortal: (path) => sendRequest("GET", `${gatewayUrl}/api/v1${path}`, { headers: { Cookie } }),
     async listPortalAppointments() {
       const { status, body } = await world.requestPortal("/appointments?limit=250");
       if (status !== 200) throw new Error(`The portal request failed: ${status} ${JSON.stringify(body)}`);
       return new Map(body.appointments.map((row: { id: string; notes: string | null }) => [row.id, row]));
+    },
+    moveTo(otherStack) {
+      gatewayUrl = otherStack.urls.gateway;
     },
   };
   return world;

@@ -1,21 +1,9 @@
 /** Backs up a running log with the commands from the README of the embedded log. */
-import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { expect } from "chai";
+import { backUpLog } from "../../support/backups.ts";
 import { createTemporaryDir } from "./log-process.ts";
 import { createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
-
-const README_PATH = join(import.meta.dirname, "../../../deploy/local/eventstore/README.md");
-
-/** Returns the commands from the README's section about backups, with the given directories. */
-async function readBackupScript(logDir: string, backupDir: string): Promise<string> {
-  const readme = await readFile(README_PATH, "utf8");
-  const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(readme) ?? [];
-  if (script === undefined) throw new Error("the README does not contain commands for a backup");
-  return script.replaceAll("LOG", logDir).replaceAll("BACKUP", backupDir);
-}
 
 describe("a backup of the running embedded log", function () {
   this.timeout(120_000);
@@ -36,7 +24,7 @@ describe("a backup of the running embedded log", function () {
     for (let round = 0; round < 5; round += 1) {
       const countBefore = acknowledgedCount;
       const copyDir = join(dir, `copy-${round}`);
-      await promisify(execFile)("sh", ["-ec", await readBackupScript(join(dir, "log"), copyDir)]);
+      await backUpLog(join(dir, "log"), copyDir);
       const restoredStore = await openStore(copyDir);
       const { forwardEvents } = await readContent(restoredStore);
       await restoredStore.close();

@@ -59,7 +59,7 @@ program
   )
   .option(
     "--adopt-log",
-    "continue with an event log that is not the one this database was built from, for example after a restore from an older backup",
+    "continue with an event log that is not the one this database was built from, for example after a restore from an older backup, or after a loss of the database",
   )
   .option(
     "--tell-since <date-time>",

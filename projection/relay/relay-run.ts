@@ -171,7 +171,8 @@ async function publishMessages(
   tracker: InFlightTracker<Checkpoint>,
   signal: AbortSignal,
 ): Promise<void> {
-  const jsm = await connection.jetstreamManager();
+  onAbort(signal, () => confirmations.close());
+  const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
   const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
   const publisher = createPublisher(connection, delivered.stream_seq, signal);
   const publishMessage = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
@@ -182,7 +183,6 @@ async function publishMessages(
     confirmation.catch(() => undefined);
     return confirmation;
   };
-  onAbort(signal, () => confirmations.close());
   for (;;) {
     const events = await takeReadyEvents(preparedEvents);
     if (events.length === 0) return;

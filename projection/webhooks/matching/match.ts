@@ -27,7 +27,9 @@ export async function addDeliveries(
   events: readonly EventMessage[],
   now: number,
 ): Promise<{ dueEndpoints: DueEndpoint[]; factCount: number }> {
-  const matches = await matchEndpoints(pool, events);
+  // The relay may publish an event again, so a batch can contain two messages for one event.
+  const distinctEvents = [...new Map(events.map((event) => [event.body.id, event])).values()];
+  const matches = await matchEndpoints(pool, distinctEvents);
   if (matches.length === 0) return { dueEndpoints: [], factCount: 0 };
   return inTransaction(pool, async (client) => {
     const addedDeliveryIds = await insertDeliveries(client, matches, now);

@@ -1,7 +1,10 @@
 import { expect } from "chai";
 import { connect, JSONCodec, type NatsConnection } from "nats";
+import { READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
+import { type EventMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
+import { addDeliveries } from "../../../projection/webhooks/matching/match.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -49,6 +52,22 @@ describe("a repeated message to the webhooks role", () => {
     const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
     expect(receiver.requests).to.have.length(2);
+  });
+
+  it("two messages for one event in the same batch add one delivery", async () => {
+    const messages = collectMessages();
+    await natsConnection.flush();
+    world.start.relay();
+    const endpoint = await world.registerEndpoint(receiver.url);
+    await world.requestAppointment(endpoint.clinicId);
+    const { content } = await eventually("the message", () => messages[0]);
+    const event = relayMessageSchema.parse(content) as EventMessage;
+    await eventually(
+      "the read models",
+      async () => (await readPosition(world.pool, READ_MODEL_SCHEMA)) >= event.position,
+    );
+    const { dueEndpoints } = await addDeliveries(world.pool, [event, event], Date.now());
+    expect(dueEndpoints).to.have.length(1);
   });
 
   it("a repeated replay message does not replay the delivery a second time", async () => {

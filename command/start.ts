@@ -17,6 +17,7 @@ import { createTokenSigner } from "./partner-api/token-signer.ts";
 const SETTINGS = [
   "HOST",
   "PORT",
+  "DRAIN_DELAY_MS",
   "LOG_LEVEL",
   "EVENTSTORE_URL",
   "DATABASE_URL",

@@ -14,6 +14,7 @@ import { createSessionVerifier } from "./portal/session.ts";
 const SETTINGS = [
   "HOST",
   "PORT",
+  "DRAIN_DELAY_MS",
   "LOG_LEVEL",
   "DATABASE_URL",
   "DATABASE_POOL_SIZE",

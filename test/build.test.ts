@@ -91,7 +91,7 @@ describe("the services, compiled for production", function () {
   /** Starts a service and returns the files that its page loads. Fails if a file is missing. */
   async function loadPageFiles(service: string, env: NodeJS.ProcessEnv, path: string): Promise<string[]> {
     const child = spawn(process.execPath, [toMainPath(service)], {
-      env: { ...env, LOG_LEVEL: "info" },
+      env: { ...env, DRAIN_DELAY_MS: "0", LOG_LEVEL: "info" },
       stdio: ["ignore", "pipe", "inherit"],
     });
     try {

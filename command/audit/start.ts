@@ -23,8 +23,8 @@ const STATEMENT_TIMEOUT_MS = 5_000;
 export async function startAuditService(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(
     [
-      ...(["HOST", "PORT", "LOG_LEVEL", "EVENTSTORE_URL", "DATABASE_URL", "DATABASE_POOL_SIZE"] as const),
-      ...(["TRUST_PROXY", "AUDIT_SIGNING_KEYS"] as const),
+      ...(["HOST", "PORT", "DRAIN_DELAY_MS", "LOG_LEVEL", "EVENTSTORE_URL"] as const),
+      ...(["DATABASE_URL", "DATABASE_POOL_SIZE", "TRUST_PROXY", "AUDIT_SIGNING_KEYS"] as const),
     ],
     env,
   );

@@ -2,15 +2,19 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import type Koa from "koa";
+import { pause } from "../runtime/backoff.ts";
 import type { Config } from "../runtime/config.ts";
 import { type RunningService, StartError } from "../runtime/run-service.ts";
 import { requireHost, respondToClientErrors } from "./client-errors.ts";
+import { createDrainableHandler } from "./drain.ts";
 import { NoSniffingResponse } from "./no-sniffing.ts";
 
 /** A listening HTTP server. */
 export interface HttpServer {
   url: string;
-  /** Refuses new connections, waits for requests in progress, then closes the remaining connections. */
+  /** Makes `/health/ready` return 503, and lets every response close its connection. All requests are still handled. */
+  startDrain(): void;
+  /** Starts to drain, refuses new connections, waits for requests in progress, then closes the remaining connections. */
   close(): Promise<void>;
 }
 
@@ -42,6 +46,7 @@ export async function listen(
   timeouts = DEFAULT_CLIENT_TIMEOUTS,
 ): Promise<HttpServer> {
   const checkIntervalMs = Math.min(CHECK_INTERVAL_MS, timeouts.headersTimeoutMs / 2, timeouts.requestTimeoutMs / 2);
+  const { handle, startDrain } = createDrainableHandler(handler);
   const server = createServer(
     {
       headersTimeout: timeouts.headersTimeoutMs - checkIntervalMs,
@@ -51,7 +56,7 @@ export async function listen(
       requireHostHeader: false,
       ServerResponse: NoSniffingResponse,
     },
-    requireHost(handler),
+    requireHost(handle),
   );
   respondToClientErrors(server);
   server.listen(port, host);
@@ -63,7 +68,9 @@ export async function listen(
   const { port: actualPort } = server.address() as AddressInfo;
   return {
     url: `http://${host}:${actualPort}`,
+    startDrain,
     async close() {
+      startDrain();
       const closePromise = once(server, "close");
       server.close();
       server.closeIdleConnections();
@@ -82,13 +89,19 @@ export async function listen(
  */
 export async function serve<State>(
   app: Koa<State>,
-  { HOST, PORT }: Config<"HOST" | "PORT">,
+  { HOST, PORT, DRAIN_DELAY_MS }: Config<"HOST" | "PORT" | "DRAIN_DELAY_MS">,
   closeConnections: () => Promise<unknown>,
 ): Promise<RunningService> {
   const server = await listen(app.callback(), HOST, PORT);
-  const stop = async () => {
-    await server.close();
-    await closeConnections();
+  return {
+    url: server.url,
+    async drain(signal) {
+      server.startDrain();
+      await pause(DRAIN_DELAY_MS, signal);
+    },
+    async stop() {
+      await server.close();
+      await closeConnections();
+    },
   };
-  return { url: server.url, stop };
 }

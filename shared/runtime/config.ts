@@ -78,6 +78,11 @@ const SECRET = { isSecret: true };
 export const settings = {
   HOST: z.string().default("127.0.0.1").describe("Address to listen on."),
   PORT: wholeNumber(0, 65_535).describe("Port to listen on. 0 selects a free port."),
+  DRAIN_DELAY_MS: wholeNumber(0, 60_000)
+    .prefault("5000")
+    .describe(
+      "Time between SIGTERM and the end of accepting requests. During this time, /health/ready returns 503, so that load balancers can choose other processes. Milliseconds.",
+    ),
   LOG_LEVEL: z
     .enum(["fatal", "error", "warn", "info", "debug"])
     .default("info")

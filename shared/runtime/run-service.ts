@@ -4,6 +4,11 @@ import { getSafeMessage } from "./logger.ts";
 export interface RunningService {
   /** URL of the service. */
   url: string;
+  /**
+   * Reports that the service is not ready, and waits until load balancers have noticed. The service still handles
+   * requests. If the signal aborts, the wait ends.
+   */
+  drain?(signal: AbortSignal): Promise<void>;
   /** Refuses new work, finishes the work in progress, and closes the connections. */
   stop(): Promise<void>;
 }
@@ -13,12 +18,13 @@ export class StartError extends Error {
   override readonly name = "StartError";
 }
 
-/** Time limit for stopping a service. Milliseconds. */
+/** Time limit for stopping a service after it has drained. Milliseconds. */
 const STOP_TIMEOUT_MS = 8_000;
 
 /**
- * Runs a service in this process. Starts the service with the process's environment, and stops it on SIGTERM or
- * SIGINT. A failed start or an uncaught error ends the process with a one-line message.
+ * Runs a service in this process. Starts the service with the process's environment. On SIGTERM, drains and then stops
+ * the service. SIGINT stops the service without a drain, or ends the drain. A failed start or an uncaught error ends the
+ * process with a one-line message.
  */
 export async function runService(
   name: string,
@@ -32,15 +38,21 @@ export async function runService(
   process.on("unhandledRejection", fail);
   const service = await start(process.env).catch(fail);
   if (!service) return;
+  const drainController = new AbortController();
   let isStopping = false;
-  const stop = () => {
+  const stop = async () => {
     if (isStopping) return;
     isStopping = true;
+    await service.drain?.(drainController.signal);
     setTimeout(() => fail(new Error(`did not stop within ${STOP_TIMEOUT_MS} ms`)), STOP_TIMEOUT_MS).unref();
-    service.stop().then(() => process.exit(0), fail);
+    await service.stop();
+    process.exit(0);
   };
-  process.on("SIGTERM", stop);
-  process.on("SIGINT", stop);
+  process.on("SIGTERM", () => void stop().catch(fail));
+  process.on("SIGINT", () => {
+    drainController.abort();
+    stop().catch(fail);
+  });
 }
 
 function toOneLine(error: unknown): string {

@@ -29,6 +29,7 @@ describe("command process", () => {
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid: "one" }] }),
       WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys }),
       WEBHOOK_ALLOW_LOOPBACK: "true",
+      DRAIN_DELAY_MS: "0",
     };
   });
   after(() => {

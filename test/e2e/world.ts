@@ -44,8 +44,15 @@ export interface World {
 /** Time limit of a request, so that a test fails instead of hanging. Milliseconds. */
 const REQUEST_TIMEOUT_MS = 30_000;
 
+/** Parts of a stack that a world needs. */
+interface WorldStack {
+  servers: Pick<Stack["servers"], "eventstoreUrl" | "root">;
+  urls: Pick<Stack["urls"], "gateway">;
+  env: Pick<Stack["env"], "queryApi">;
+}
+
 /** Creates a clinic with a portal user and an installed application. */
-export async function createWorld(stack: Stack): Promise<World> {
+export async function createWorld(stack: WorldStack): Promise<World> {
   const client = connectEventStore(stack.servers.eventstoreUrl, "test");
   const log = createEventLog(client);
   const [clinicId, branchId, customerId, animalId, userId, membershipId] = Array.from({ length: 6 }, () =>

@@ -62,7 +62,7 @@ export async function startGateway(options: GatewayOptions): Promise<HttpServer>
   };
   const server = await listen(handleRequest, host, port, drainTimeoutMs, clientTimeouts);
   return {
-    url: server.url,
+    ...server,
     async close() {
       await server.close();
       keepAliveAgent.destroy();

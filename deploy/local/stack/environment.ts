@@ -60,6 +60,8 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
   const commonSettings = {
     ...selectInheritedSettings(inheritedEnv),
     HOST: "127.0.0.1",
+    // The gateway does not check readiness, so a drain would only delay the stop.
+    DRAIN_DELAY_MS: "0",
     OPERATOR_NAME: inheritedEnv.OPERATOR_NAME ?? "Clinic Service Local",
   };
   const settings = buildServiceSettings(options);

@@ -6,6 +6,7 @@ import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
+import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import { READ_MODEL_SCHEMA, readPosition } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
 import { type EventMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
@@ -50,6 +51,9 @@ const MAX_SILENCE_MS = 3_000;
 /** Delay before NATS redelivers a message that was not processed. Milliseconds. */
 const REDELIVERY_DELAY_MS = 1_000;
 
+/** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. Milliseconds. */
+const FINISH_TIMEOUT_MS = 800;
+
 interface ReceivedMessage<Message = EventMessage | ReplayMessage> {
   jetStreamMessage: JsMsg;
   message: Message;
@@ -61,7 +65,8 @@ type Acknowledge = (message: ReceivedMessage) => void;
 /**
  * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
  * committed. If processing fails before the commit, NATS redelivers the message. A redelivered message does not add
- * duplicate rows.
+ * duplicate rows. If the signal aborts, the dispatcher returns the messages that it has not processed, so that another
+ * dispatcher receives them at once.
  */
 export async function runDispatcher(
   connection: NatsConnection,
@@ -94,7 +99,8 @@ export async function runDispatcher(
     for await (const message of messages) {
       // While the dispatcher is busy, it requests no messages, and JetStream sends no heartbeats.
       idleSince = Number.POSITIVE_INFINITY;
-      await buffer.push(message);
+      if (groupSignal.aborted) message.nak();
+      else await buffer.push(message);
       idleSince = performance.now();
     }
     if (!groupSignal.aborted) throw new Error("The JetStream consumer was removed.");
@@ -102,11 +108,22 @@ export async function runDispatcher(
   const dispatchBatches = async (groupSignal: AbortSignal) => {
     for (;;) {
       const batch = await buffer.take(MAX_BATCH_SIZE);
-      if (batch.length === 0 || groupSignal.aborted) return;
-      await waitUnlessAborted(dispatchBatch(batch, options, markHealthy, groupSignal), groupSignal);
+      if (batch.length === 0) return;
+      if (groupSignal.aborted) {
+        for (const message of batch) message.nak();
+        continue;
+      }
+      const batchPromise = dispatchBatch(batch, options, markHealthy, groupSignal);
+      await waitUnlessAborted(batchPromise, groupSignal);
+      if (groupSignal.aborted) await settlesWithin(batchPromise, FINISH_TIMEOUT_MS);
     }
   };
-  await runTaskGroup(signal, [receiveMessages, dispatchBatches]);
+  try {
+    await runTaskGroup(signal, [receiveMessages, dispatchBatches]);
+  } finally {
+    // If the server no longer responds, it redelivers the messages later.
+    if (!connection.isClosed()) await settlesWithin(connection.flush(), FINISH_TIMEOUT_MS).catch(() => false);
+  }
 }
 
 /**
@@ -136,8 +153,10 @@ async function dispatchBatch(
     await dispatchReplays(readyMessages.filter(isReplayMessage), options, acknowledge);
     markHealthy();
   } finally {
-    // The remaining messages were not processed, because the read models are behind or a server is unavailable.
-    for (const { jetStreamMessage } of unacknowledgedMessages) jetStreamMessage.nak(REDELIVERY_DELAY_MS);
+    // The remaining messages were not processed, because the read models are behind, a server is unavailable or the
+    // dispatcher stops.
+    const delayMs = signal.aborted ? 0 : REDELIVERY_DELAY_MS;
+    for (const { jetStreamMessage } of unacknowledgedMessages) jetStreamMessage.nak(delayMs);
   }
 }
 

@@ -25,7 +25,11 @@ describe("the operator's command line", () => {
     expect(result).to.deep.include({ code: 0, errorLines: [] });
     const id = /^clinic register: done, id ([0-9a-f-]{36})$/.exec(result.outputLines.join("\n"))?.[1] ?? "";
     const secondResult = await runClinic(["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id], { env });
-    expect(secondResult).to.deep.equal({ code: 0, outputLines: [`clinic register: nothing to change, id ${id}`], errorLines: [] });
+    expect(secondResult).to.deep.equal({
+      code: 0,
+      outputLines: [`clinic register: nothing to change, id ${id}`],
+      errorLines: [],
+    });
   });
 
   it("`clinic register --json` prints the result as JSON with the log position", async () => {

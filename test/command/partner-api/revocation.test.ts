@@ -45,7 +45,13 @@ describe("revocations with two command processes", () => {
       stdio: ["ignore", "pipe", "inherit"],
       env: {
         ...globalThis.process.env,
-        ...{ PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrls.command, TOKEN_ISSUER },
+        ...{
+          PORT: "0",
+          DRAIN_DELAY_MS: "0",
+          EVENTSTORE_URL: eventstoreUrl,
+          DATABASE_URL: databaseUrls.command,
+          TOKEN_ISSUER,
+        },
         TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [command.signingKey] }),
         WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
       },

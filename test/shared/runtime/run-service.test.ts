@@ -1,4 +1,6 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { expect } from "chai";
 
 const SERVICE_SCRIPT = `
@@ -16,5 +18,34 @@ describe("a service that cannot start", () => {
       stdout: "",
       stderr: "demo: cannot listen (Error: the port is taken (by another))\n",
     });
+  });
+});
+
+const DRAINING_SCRIPT = `
+import { runService } from "./shared/runtime/run-service.ts";
+import { pause } from "./shared/runtime/backoff.ts";
+await runService("demo", async () => {
+  const timer = setInterval(() => undefined, 1000);
+  console.log("started");
+  return {
+    url: "",
+    drain: (signal) => (console.log("drains"), pause(600_000, signal)),
+    stop: async () => (console.log("stops"), clearInterval(timer)),
+  };
+});`;
+
+describe("a service that is stopped", () => {
+  it("SIGTERM drains the service before it stops, and SIGINT ends the drain", async () => {
+    const args = ["--import", "tsx", "--input-type=module", "--eval", DRAINING_SCRIPT];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const exitPromise = once(child, "exit");
+    const lines: string[] = [];
+    for await (const line of createInterface(child.stdout)) {
+      lines.push(line);
+      if (line === "started") child.kill("SIGTERM");
+      if (line === "drains") child.kill("SIGINT");
+    }
+    expect(lines).to.deep.equal(["started", "drains", "stops"]);
+    expect(await exitPromise).to.deep.equal([0, null]);
   });
 });

@@ -1,0 +1,158 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { registerAuditor } from "../../command/operations/auditor-operations.ts";
+import { buildServiceEnvironments, type Environments } from "../../deploy/local/stack/environment.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
+import { eventually } from "../support/eventually.ts";
+import { type LoadBalancer, startLoadBalancer } from "../support/load-balancer.ts";
+import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
+import { createTestOperatorContext } from "../support/partner.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
+import { type ServiceEntryProcess, startServiceEntry } from "../support/service-entry.ts";
+import { getTestServers, type TestDatabase } from "../support/stack.ts";
+import { createWorld, type World } from "./world.ts";
+
+/** The services that are restarted, with their entries. Requests reach all of them except the projection service. */
+const SERVICES = {
+  command: "command/main.ts",
+  queryApi: "query-api/main.ts",
+  audit: "command/audit/main.ts",
+  projection: "projection/main.ts",
+} as const;
+type ServiceName = keyof typeof SERVICES;
+const SERVICE_NAMES = Object.keys(SERVICES) as ServiceName[];
+
+/** Much longer than the load balancer needs to notice that a process is not ready. Milliseconds. */
+const DRAIN_DELAY_MS = 1_500;
+
+/** Pause of each worker between two requests, so that the load leaves CPU time for the restarts. Milliseconds. */
+const LOAD_PAUSE_MS = 25;
+
+describe("a rolling restart", function () {
+  this.timeout(240_000);
+  let database: TestDatabase;
+  let balancer: LoadBalancer;
+  let env: Environments;
+  let world: World;
+  let receiver: Receiver;
+  let auditCredential: string;
+  const processes = new Map<ServiceName, ServiceEntryProcess[]>(SERVICE_NAMES.map((name) => [name, []]));
+
+  before(async () => {
+    const servers = await getTestServers();
+    database = await createDatabaseWithReadModels();
+    balancer = await startLoadBalancer();
+    receiver = await startReceiver();
+    const settings = { DRAIN_DELAY_MS: String(DRAIN_DELAY_MS) };
+    env = buildServiceEnvironments({
+      ports: { ...NO_PORTS, gateway: balancer.port },
+      secrets: servers.root.secrets,
+      servers: { ...servers, databaseUrls: database.urls },
+      inheritedEnv: process.env,
+      overrides: {
+        command: settings,
+        audit: settings,
+        queryApi: { ...settings, TOKEN_JWKS_URL: `${balancer.url}/.well-known/jwks.json` },
+      },
+    });
+    await Promise.all(SERVICE_NAMES.flatMap((name) => [start(name), start(name)]));
+    world = await createWorld({ servers, urls: { gateway: balancer.url }, env });
+    auditCredential = await createAuditor(servers.eventstoreUrl, world.clinicId);
+    const endpoint = { url: receiver.url, events: ["appointment.created"] };
+    await eventually("an endpoint is registered", async () => {
+      const { status } = await world.requestPartner("POST", "/webhook-endpoints", { body: endpoint });
+      return status === 201;
+    });
+    await eventually("the portal reads the clinic", async () => (await readAppointments()) === 200);
+  });
+
+  after(async () => {
+    await Promise.all([...processes.values()].flat().map((service) => service.stop()));
+    await balancer?.close();
+    await receiver?.close();
+    await database?.drop();
+  });
+
+  /** Starts a process of a service, and waits until it is ready. */
+  async function start(name: ServiceName): Promise<void> {
+    const service = await startServiceEntry(SERVICES[name], env[name]);
+    processes.get(name)?.push(service);
+    if (name !== "projection") return balancer.add(name, service.url);
+    await eventually("the projection is ready", async () => (await fetch(`${service.url}/health/ready`)).ok);
+  }
+
+  /** Replaces the processes of a service, one after the other. */
+  async function restart(name: ServiceName): Promise<void> {
+    for (const _ of [1, 2]) {
+      const service = processes.get(name)?.shift();
+      expect(await service?.stop(), `exit code of ${name}`).to.equal(0);
+      await start(name);
+    }
+  }
+
+  const readAppointments = async () => (await world.requestPortal("/appointments?limit=5")).status;
+
+  const readAuditedEvents = async () => {
+    const response = await fetch(`${balancer.url}/audit/v1/events?clinic=${world.clinicId}&limit=5`, {
+      headers: { Authorization: `Bearer ${auditCredential}` },
+    });
+    await response.text();
+    return response.status;
+  };
+
+  it("a rolling restart of all services fails no request and loses or repeats no webhook", async () => {
+    const stopController = new AbortController();
+    const { signal } = stopController;
+    const createdIds: string[] = [];
+    const unexpectedStatuses: string[] = [];
+    const repeat = async (label: string, expectedStatus: number, send: () => Promise<number>) => {
+      while (!signal.aborted) {
+        const status = await send().catch((error: Error) => error.message);
+        if (status !== expectedStatus) unexpectedStatuses.push(`${label}: ${status}`);
+        await pause(LOAD_PAUSE_MS, signal);
+      }
+    };
+    const createTwice = async () => {
+      const key = randomUUID();
+      const [firstResponse, retryResponse] = [await world.createAppointment(key), await world.createAppointment(key)];
+      if (firstResponse.status === 201) createdIds.push(firstResponse.body.appointment.id);
+      if (retryResponse.status === 201) {
+        expect(retryResponse.body.appointment.id).to.equal(firstResponse.body.appointment.id);
+      }
+      return Math.max(firstResponse.status, retryResponse.status);
+    };
+    const load = [
+      repeat("create", 201, createTwice),
+      repeat("create", 201, createTwice),
+      repeat("portal read", 200, readAppointments),
+      repeat("portal read", 200, readAppointments),
+      repeat("audit read", 200, readAuditedEvents),
+    ];
+    const receivedCount = (id: string) => receiver.requests.filter(({ body }) => body.includes(id)).length;
+
+    await Promise.all(SERVICE_NAMES.map(restart));
+    stopController.abort();
+    await Promise.all(load);
+
+    expect(balancer.failures.join("\n")).to.equal("");
+    expect(unexpectedStatuses.join("\n")).to.equal("");
+    expect(createdIds).to.have.lengthOf.above(20);
+    await eventually("every webhook arrives", () => createdIds.every((id) => receivedCount(id) > 0));
+    const webhookIds = receiver.requests.map(({ headers }) => headers["webhook-id"]);
+    expect(webhookIds, "webhooks with different ids").to.have.lengthOf(new Set(webhookIds).size);
+    expect(webhookIds).to.have.lengthOf(createdIds.length);
+  });
+});
+
+/** The services choose free ports. */
+const NO_PORTS = { command: 0, queryApi: 0, projection: 0, audit: 0, eventstore: 0, postgres: 0, nats: 0 };
+
+async function createAuditor(eventstoreUrl: string, clinicId: string): Promise<string> {
+  const client = connectEventStore(eventstoreUrl, "test");
+  const auditor = { auditorId: randomUUID(), name: "Auditor", clinicIds: [clinicId], expiresAt: null };
+  const { credential } = await registerAuditor(createEventLog(client), auditor, createTestOperatorContext());
+  await client.dispose();
+  return credential;
+}

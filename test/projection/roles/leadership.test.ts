@@ -1,0 +1,41 @@
+import { once } from "node:events";
+import { expect } from "chai";
+import { type LeadershipOptions, withLeadership } from "../../../projection/roles/leadership.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { getTestServers } from "../../support/stack.ts";
+
+/** Longer than the test, so that a standby process takes over only if the leader notifies it. Milliseconds. */
+const STANDBY_INTERVAL_MS = 600_000;
+
+describe("leadership", () => {
+  it("a leader that stops hands over to a standby process at once", async () => {
+    const { databaseUrls } = await getTestServers();
+    const [firstController, secondController] = [new AbortController(), new AbortController()];
+    const [terms, standby] = [new EventTarget(), new EventTarget()];
+    const compete = (name: string, { signal }: AbortController) => {
+      const options: LeadershipOptions = {
+        ...{ name: "handover", databaseUrl: databaseUrls.projection, logger: createLogger("test", "silent"), signal },
+        onStandby: () => standby.dispatchEvent(new Event(name)),
+        standbyIntervalMs: STANDBY_INTERVAL_MS,
+      };
+      return withLeadership(options, async (termSignal) => {
+        terms.dispatchEvent(new Event(name));
+        await once(termSignal, "abort");
+      });
+    };
+    const [firstLeads, secondStandsBy, secondLeads] = [
+      once(terms, "first"),
+      once(standby, "second"),
+      once(terms, "second"),
+    ];
+    const firstEnd = compete("first", firstController);
+    await firstLeads;
+    const secondEnd = compete("second", secondController);
+    await secondStandsBy;
+    firstController.abort();
+    await firstEnd;
+    expect(await secondLeads).to.have.lengthOf(1);
+    secondController.abort();
+    await secondEnd;
+  });
+});

@@ -1,0 +1,96 @@
+/**
+ * A load balancer in front of several processes of each service. It stands in for the ingress of a production system. It
+ * sends requests only to processes that report readiness, and never repeats a request.
+ */
+import { once } from "node:events";
+import http from "node:http";
+import type { AddressInfo } from "node:net";
+import { pipeline } from "node:stream";
+import { findUpstream, type Upstream } from "../../deploy/local/gateway/gateway-server.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
+import { eventually } from "./eventually.ts";
+
+export interface LoadBalancer {
+  url: string;
+  port: number;
+  /** Adds a process, and waits until it is ready. */
+  add(service: Upstream, url: string): Promise<void>;
+  /** Requests that could not be forwarded, with the error. */
+  failures: string[];
+  close(): Promise<void>;
+}
+
+/** Pause between two probes of a process. Milliseconds. */
+const PROBE_INTERVAL_MS = 40;
+
+/** Number of successive failed probes after which a process gets no more requests. */
+const FAILURE_THRESHOLD = 3;
+
+interface Backend {
+  service: Upstream;
+  origin: URL;
+  isReady: boolean;
+}
+
+export async function startLoadBalancer(): Promise<LoadBalancer> {
+  const agent = new http.Agent({ keepAlive: true });
+  const backends: Backend[] = [];
+  const failures: string[] = [];
+  let requestCount = 0;
+  const server = http.createServer((request, response) => {
+    const { method = "GET", url = "" } = request;
+    const service = findUpstream(method, url);
+    const readyBackends = backends.filter((backend) => backend.service === service && backend.isReady);
+    requestCount += 1;
+    const origin = readyBackends[requestCount % readyBackends.length]?.origin;
+    const fail = (reason: string) => {
+      failures.push(`${method} ${url}: ${reason}`);
+      response.writeHead(502).end();
+    };
+    if (!origin) return fail("no process is ready");
+    const headers = { ...request.headers, "x-forwarded-for": "127.0.0.1" };
+    const upstreamRequest = http.request(new URL(url, origin), { method, headers, agent });
+    upstreamRequest.on("response", (upstreamResponse) => {
+      const { connection: _, ...upstreamHeaders } = upstreamResponse.headers;
+      response.writeHead(upstreamResponse.statusCode ?? 502, upstreamHeaders);
+      pipeline(upstreamResponse, response, (error) => error && failures.push(`${method} ${url}: ${error.message}`));
+    });
+    upstreamRequest.on("error", (error) => response.headersSent || fail(error.message));
+    request.pipe(upstreamRequest);
+  });
+  const stopController = new AbortController();
+  const { signal } = stopController;
+  /** Probes a process until it ends. */
+  const probe = async (backend: Backend) => {
+    let failureCount = 0;
+    while (!signal.aborted) {
+      const response = await fetch(new URL("/health/ready", backend.origin), { signal }).catch(() => undefined);
+      if (!response && failureCount >= FAILURE_THRESHOLD) return void backends.splice(backends.indexOf(backend), 1);
+      await response?.body?.cancel();
+      failureCount = response?.ok ? 0 : failureCount + 1;
+      if (response?.ok) backend.isReady = true;
+      else if (failureCount >= FAILURE_THRESHOLD) backend.isReady = false;
+      await pause(PROBE_INTERVAL_MS, signal);
+    }
+  };
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    ...{ url: `http://127.0.0.1:${port}`, port, failures },
+    async add(service, url) {
+      const backend = { service, origin: new URL(url), isReady: false };
+      backends.push(backend);
+      probe(backend);
+      await eventually(`${service} is ready`, () => backend.isReady);
+    },
+    async close() {
+      stopController.abort();
+      agent.destroy();
+      const closePromise = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closePromise;
+    },
+  };
+}

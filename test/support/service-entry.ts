@@ -1,0 +1,53 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { withDeathSignal } from "../../deploy/local/setup/death-signal.mjs";
+import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
+
+/** A line of a service's log. */
+export interface ServiceLogLine {
+  /** Milliseconds since 1970. */
+  time: number;
+  msg: string;
+  url?: string;
+  name?: string;
+}
+
+/** A service in a separate process. */
+export interface ServiceEntryProcess {
+  url: string;
+  /** Log lines that the process has written so far. */
+  lines: ServiceLogLine[];
+  /** Sends SIGTERM, and waits for the end. @returns the exit code */
+  stop(): Promise<number | null>;
+}
+
+/**
+ * Starts a service, and waits until it listens. The process is killed if the test's process ends.
+ *
+ * @param entryFile path of the service's entry, relative to the project's folder
+ * @param env complete environment
+ */
+export async function startServiceEntry(entryFile: string, env: NodeJS.ProcessEnv): Promise<ServiceEntryProcess> {
+  const nodeCommand = buildNodeCommand(entryFile);
+  const [command, args] = withDeathSignal("SIGKILL", nodeCommand.command, nodeCommand.args);
+  const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  const exitPromise = once(child, "exit") as Promise<[number | null]>;
+  const lines: ServiceLogLine[] = [];
+  const url = await new Promise<string>((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`${entryFile} ended with ${code}.`)));
+    createInterface(child.stdout).on("line", (text) => {
+      const line = JSON.parse(text) as ServiceLogLine;
+      lines.push(line);
+      if (line.url !== undefined) resolve(line.url);
+    });
+  });
+  return {
+    ...{ url, lines },
+    async stop() {
+      child.kill("SIGTERM");
+      const [code] = await exitPromise;
+      return code;
+    },
+  };
+}

@@ -1,0 +1,126 @@
+import { expect } from "chai";
+import { type ClusterInfo, type JetStreamManager, RetentionPolicy } from "nats";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { connectNats } from "../../../projection/relay/connect-nats.ts";
+import { deriveStreamNames, ensureEventStream, JETSTREAM_OPTIONS } from "../../../projection/relay/event-stream.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
+import { getTlsFile, type NatsServer, startNatsCluster, TLS_BLOCK } from "../../support/nats-server.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { makeTestRoot, type TestDatabase } from "../../support/stack.ts";
+import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
+
+/** The rights that docs/operating.md recommends for the user of the service. */
+const AUTHORIZATION = `authorization { users: [ {
+  user: "clinic", password: "p@ss,word"
+  permissions: { publish: ["clinic.events.>", "$JS.API.>", "$JS.ACK.>"], subscribe: ["_INBOX.>"] }
+} ] }`;
+const LOGIN = `clinic:${encodeURIComponent("p@ss,word")}`;
+const TLS_FILES = {
+  caFile: getTlsFile("servers-ca.cert"),
+  certFile: getTlsFile("client.cert"),
+  keyFile: getTlsFile("client.key"),
+};
+const OPERATORS_MAX_MESSAGES = 50_000;
+const REQUEST_INTERVAL_MS = 100;
+
+const logger = createLogger("test", "silent");
+const isDelivered = ({ status }: { status: string }) => status === "delivered";
+
+describe("relay and dispatchers with a cluster of three NATS servers", function () {
+  this.timeout(240_000);
+  let servers: NatsServer[];
+  let natsUrl: string;
+  let log: Awaited<ReturnType<typeof startLogServer>>;
+  let database: TestDatabase;
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+
+  before(async () => {
+    servers = await startNatsCluster(`${AUTHORIZATION}\n${TLS_BLOCK}`);
+    natsUrl = servers.map(({ host }) => `tls://${LOGIN}@${host}`).join(",");
+    log = await startLogServer({ dir: `${makeTestRoot()}/log`, host: "127.0.0.1", port: 0, shouldSync: false });
+    database = await createDatabaseWithReadModels();
+    const eventstoreUrl = `esdb://127.0.0.1:${log.port}?tls=false`;
+    world = await createWorld({ eventstoreUrl, natsUrl, nats: TLS_FILES, databaseUrl: database.urls.projection });
+    receiver = await startReceiver();
+    endpoint = await world.registerEndpoint(receiver.url);
+  });
+  after(async () => {
+    await world.close();
+    await Promise.all(servers.map((server) => server.kill()));
+    await receiver.close();
+    await log.stop();
+    await database.drop();
+  });
+
+  const withManager = async <Result>(run: (jsm: JetStreamManager) => Promise<Result>): Promise<Result> => {
+    const connection = await connectNats({ url: natsUrl, ...TLS_FILES }, "test");
+    try {
+      return await run(await connection.jetstreamManager(JETSTREAM_OPTIONS));
+    } finally {
+      await connection.close();
+    }
+  };
+  const readStreamConfig = () => withManager(async (jsm) => (await jsm.streams.info(stream().name)).config);
+  const stream = () => deriveStreamNames(world.databaseUrl);
+  const haveAllCaughtUp = async () => {
+    const areHealthy = await Promise.all(servers.map((server) => server.isHealthy()));
+    if (areHealthy.includes(false)) return false;
+    return withManager(async (jsm) => {
+      const { name, consumerName } = stream();
+      const infos = [await jsm.streams.info(name), await jsm.consumers.info(name, consumerName)];
+      return infos.every(({ cluster }) => isComplete(cluster));
+    }).catch(() => false);
+  };
+
+  it("a stream with one replica gets two more, keeps its operator's settings, and never loses replicas", async () => {
+    const { name, subjectPrefix } = stream();
+    await eventually("the stream", () =>
+      withManager((jsm) =>
+        jsm.streams.add({
+          ...{ name, subjects: [`${subjectPrefix}.>`], retention: RetentionPolicy.Workqueue },
+          ...{ num_replicas: 1, max_msgs: OPERATORS_MAX_MESSAGES },
+        }),
+      ).catch(() => false as const),
+    );
+    world.startAll();
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, isDelivered);
+    const expectedConfig = { num_replicas: 3, max_msgs: OPERATORS_MAX_MESSAGES };
+    expect(await readStreamConfig()).to.include(expectedConfig);
+    await eventually("three replicas", haveAllCaughtUp);
+    await withManager((jsm) => ensureEventStream(jsm, { ...stream(), replicas: 1 }, logger));
+    expect(await readStreamConfig()).to.include(expectedConfig);
+  });
+
+  it("if all servers are killed and wiped one after another, webhooks continue and none is lost", async () => {
+    const appointments: ReturnType<World["requestAppointment"]>[] = [];
+    const requestOne = () => {
+      appointments.push(world.requestAppointment(endpoint.clinicId));
+      return appointments.at(-1)!;
+    };
+    const timer = setInterval(() => void requestOne().catch(() => undefined), REQUEST_INTERVAL_MS);
+    try {
+      for (const server of servers) {
+        await eventually("three replicas", haveAllCaughtUp);
+        await server.kill();
+        server.wipe();
+        const { eventId } = await requestOne();
+        await world.waitForDelivery(eventId, endpoint, isDelivered, 30_000);
+        await server.start();
+      }
+    } finally {
+      clearInterval(timer);
+    }
+    for (const { eventId } of await Promise.all(appointments))
+      await world.waitForDelivery(eventId, endpoint, isDelivered);
+  });
+});
+
+function isComplete(cluster: ClusterInfo | undefined): boolean {
+  const replicas = cluster?.replicas ?? [];
+  return cluster?.leader !== undefined && replicas.filter(({ current, offline }) => current && !offline).length === 2;
+}

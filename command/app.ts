@@ -1,5 +1,6 @@
 import { createLocalJWKSet } from "jose";
 import type Koa from "koa";
+import type { Registry } from "prom-client";
 import { cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
 import type { SecretBox } from "../shared/auth/secret-box.ts";
 import type { Environment } from "../shared/domain/events/fields.ts";
@@ -49,6 +50,8 @@ export interface CommandAppOptions {
   brand: string;
   retiredPaths: readonly string[];
   isProxyTrusted: boolean;
+  /** Registry of the metrics that the application serves. By default, a new registry. */
+  registry?: Registry;
   clock?: () => number;
   /** Time limit for the response to a request, in milliseconds; default: 25,000. */
   responseTimeoutMs?: number;
@@ -66,7 +69,7 @@ const DEFAULT_RESPONSE_TIMEOUT_MS = 25_000;
  */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
   const { limiter, tokenSigner } = options;
-  const keyRouter = createRouter<RequestState>().get("/.well-known/jwks.json", publishKeys(tokenSigner.jwks));
+  const keyRouter = createRouter<RequestState>().get("jwks", "/.well-known/jwks.json", publishKeys(tokenSigner.jwks));
   const app = createApp(options);
   app.use(keyRouter.routes());
   app.use(limitResponseTime(options.responseTimeoutMs ?? DEFAULT_RESPONSE_TIMEOUT_MS, "event_log_unavailable"));

@@ -4,6 +4,7 @@ import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../shared/http/event-log-readiness.ts";
 import { serve } from "../shared/http/listen.ts";
+import { measureEventLog } from "../shared/metrics/event-log-metrics.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
@@ -11,6 +12,7 @@ import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { createCommandApp } from "./app.ts";
 import { AggregateCache } from "./handling/aggregate-cache.ts";
+import { createMetrics } from "./metrics.ts";
 import { createReadModelWaiter } from "./partner-api/expose-log-position.ts";
 import { createTokenSigner } from "./partner-api/token-signer.ts";
 
@@ -53,8 +55,9 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger,
   });
-  const limiter = createRateLimiter(pool, logger);
-  const log = createEventLog(client);
+  const { registry, rateLimitEvents } = createMetrics(pool);
+  const limiter = createRateLimiter(pool, logger, rateLimitEvents);
+  const log = measureEventLog(createEventLog(client), registry);
   let aggregateCache: AggregateCache | undefined;
   const closeConnections = async () => {
     limiter.close();
@@ -78,6 +81,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
       brand: config.HEADER_BRAND,
       retiredPaths: config.RETIRED_PATHS,
       isProxyTrusted: config.TRUST_PROXY,
+      registry,
     });
     const service = await serve(app, config, closeConnections);
     logger.info({ url: service.url }, "command service is listening");

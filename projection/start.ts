@@ -1,9 +1,11 @@
 import type pg from "pg";
 import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
+import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
+import { measureEventLog } from "../shared/metrics/event-log-metrics.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { type Config, readConfig } from "../shared/runtime/config.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
@@ -16,7 +18,7 @@ import { NATS_SETTING_NAMES, type NatsSettings, toNatsSettings } from "./relay/n
 import { startRelay } from "./relay/relay.ts";
 import { requirePreparedDatabase } from "./require-prepared-database.ts";
 import type { Role } from "./roles/role.ts";
-import { createMetrics, type Metrics, serveMetrics } from "./status/metrics.ts";
+import { createMetrics, type Metrics } from "./status/metrics.ts";
 import { createReadinessCheck } from "./status/readiness.ts";
 import { startReporter } from "./status/reporter.ts";
 import { startWebhooks } from "./webhooks/webhooks.ts";
@@ -60,12 +62,17 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const nats = toNatsSettings(config);
   const logger = createLogger("projection", config.LOG_LEVEL);
   const { pool, client, closeConnections } = await connect(config, logger);
-  const metrics = createMetrics();
+  const metrics = createMetrics([pool]);
   const roles = startRoles(config, { client, pool, nats }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
   const checkReadiness = createReadinessCheck(roles, reporter);
-  const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness });
-  app.use(serveMetrics(metrics));
+  const app = createApp({
+    logger,
+    retiredPaths: [],
+    isProxyTrusted: false,
+    checkReadiness,
+    registry: metrics.registry,
+  });
   const stopRoles = async () => {
     const hasStopped = await settlesWithin(Promise.all(roles.map((role) => role.stop())), ROLE_STOP_TIMEOUT_MS);
     // Ending now is safe: checkpoints, leases and transactions let other processes continue the work.
@@ -116,7 +123,12 @@ function startRoles(
         connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,
         timeoutMs: config.WEBHOOK_TIMEOUT_MS,
         allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
-        onAttempt: (outcome) => metrics.attempts.inc({ outcome }),
+        log: measureEventLog(createEventLog(servers.client), metrics.registry),
+        onAttempt(outcome, seconds) {
+          metrics.attempts.inc({ outcome });
+          metrics.attemptDuration.observe(seconds);
+        },
+        onClosed: (status, deliveryCount) => metrics.closedDeliveries.inc({ status }, deliveryCount),
       }),
   };
   return config.ROLES.map((name) => starters[name]());

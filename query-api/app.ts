@@ -1,4 +1,5 @@
 import type Koa from "koa";
+import type { Registry } from "prom-client";
 import { createApp } from "../shared/http/app.ts";
 import { countRefusals } from "../shared/partner-api/rate-limits.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
@@ -13,6 +14,8 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
   logger: Logger;
   retiredPaths: readonly string[];
   isProxyTrusted: boolean;
+  /** Registry of the metrics that the application serves. By default, a new registry. */
+  registry?: Registry;
 }
 
 /**
@@ -20,9 +23,8 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
  * read operations of the partner API.
  */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
-  const { logger, readRow, retiredPaths, isProxyTrusted } = options;
-  const checkReadiness = createReadinessCheck(readRow, logger);
-  const app = createApp({ logger, retiredPaths, isProxyTrusted, checkReadiness }) as Koa<QueryState>;
+  const checkReadiness = createReadinessCheck(options.readRow, options.logger);
+  const app = createApp({ ...options, checkReadiness }) as Koa<QueryState>;
   app.use((ctx, next) => {
     ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();

@@ -8,6 +8,7 @@ import type { RunningService } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { createQueryApp } from "./app.ts";
 import { createRowReader } from "./http/read.ts";
+import { createMetrics } from "./metrics.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
 
@@ -70,7 +71,8 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const pool = createNamedPool("clinic-query-api", config.DATABASE_POOL_SIZE);
   // The rate limiter has its own pool, so that it does not wait for slow reads.
   const limiterPool = createNamedPool("clinic-query-api limits", LIMITER_POOL_SIZE, COUNT_TIMEOUT_MS);
-  const limiter = createRateLimiter(limiterPool, logger);
+  const { registry, rateLimitEvents } = createMetrics([pool, limiterPool]);
+  const limiter = createRateLimiter(limiterPool, logger, rateLimitEvents);
   const app = createQueryApp({
     logger,
     readRow: createRowReader(pool),
@@ -83,6 +85,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     cookieName: config.PORTAL_COOKIE_NAME,
     retiredPaths: config.RETIRED_PATHS,
     isProxyTrusted: config.TRUST_PROXY,
+    registry,
   });
   const service = await serve(app, config, () => {
     limiter.close();

@@ -1,6 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type Koa from "koa";
 import type pg from "pg";
+import type { Registry } from "prom-client";
 import { z } from "zod";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
@@ -26,6 +27,8 @@ export interface AuditAppOptions {
   signer: ExportSigner;
   checkReadiness: Readiness;
   isProxyTrusted: boolean;
+  /** Registry of the metrics that the application serves. By default, a new registry. */
+  registry?: Registry;
   clock?: () => number;
 }
 
@@ -45,29 +48,29 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     takeStateSlot: createSlotLimiter(STATE_SLOT_LIMITS),
   };
 
-  const keyRouter = createRouter<RequestState>().get("/audit/v1/jwks.json", (ctx) => {
+  const keyRouter = createRouter<RequestState>().get("audit.jwks", "/audit/v1/jwks.json", (ctx) => {
     ctx.set("Cache-Control", "public, max-age=300");
     ctx.body = signer.jwks;
   });
 
   const queryRouter = createRouter<AuditorState>("/audit/v1")
-    .all("/me", authorize, async (ctx) => {
+    .all("audit.me", "/me", authorize, async (ctx) => {
       const { id, name, clinicIds, expiresAt } = ctx.state.auditor;
       readQuery(ctx.query, emptyQuerySchema);
       await recordRequestAccess(log, ctx, "sign-in");
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
     })
-    .all("/events", authorize, streamEvents(dependencies))
-    .all("/state", authorize, sendState(dependencies))
-    .all("/diff", authorize, sendDiff(dependencies))
-    .all("/replay", authorize, streamReplay(dependencies))
-    .all("/deliveries", authorize, async (ctx) => {
+    .all("audit.events", "/events", authorize, streamEvents(dependencies))
+    .all("audit.state", "/state", authorize, sendState(dependencies))
+    .all("audit.diff", "/diff", authorize, sendDiff(dependencies))
+    .all("audit.replay", "/replay", authorize, streamReplay(dependencies))
+    .all("audit.deliveries", "/deliveries", authorize, async (ctx) => {
       const { stream } = readQuery(ctx.query, deliveriesQuerySchema);
       await recordRequestAccess(log, ctx, "deliveries");
       const deliveries = await findDeliveries(pool, stream, ctx.state.auditor.clinicIds);
       ctx.body = { ok: true, deliveries };
     })
-    .all("/export", authorize, streamExport(dependencies));
+    .all("audit.export", "/export", authorize, streamExport(dependencies));
 
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keyRouter.routes());

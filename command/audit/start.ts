@@ -3,12 +3,14 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../../shared/http/event-log-readiness.ts";
 import { serve } from "../../shared/http/listen.ts";
+import { measureEventLog } from "../../shared/metrics/event-log-metrics.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { createAuditApp } from "./app.ts";
 import { createExportSigner } from "./export/signing.ts";
+import { createMetrics } from "./metrics.ts";
 
 /** Time limit for one SQL statement. */
 const STATEMENT_TIMEOUT_MS = 5_000;
@@ -41,10 +43,12 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
   const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
-    const log = createEventLog(client);
+    const registry = createMetrics(pool);
+    const log = measureEventLog(createEventLog(client), registry);
     const isProxyTrusted = config.TRUST_PROXY;
     const checkReadiness = createEventStoreReadinessCheck(client, logger);
-    const app = createAuditApp({ logger, log, client, pool, signer, checkReadiness, isProxyTrusted });
+    const options = { logger, log, client, pool, signer, checkReadiness, isProxyTrusted, registry };
+    const app = createAuditApp(options);
     const service = await serve(app, config, closeConnections);
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
     return service;

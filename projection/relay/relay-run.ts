@@ -11,17 +11,25 @@ import { type Anchor, BEFORE_FIRST_EVENT, type Checkpoint } from "../checkpoints
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParkedStreams } from "../parking/parked-streams.ts";
+import type { JetStreamBacklog } from "../roles/role.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
 import type { OutgoingMessage } from "./message.ts";
 import { createPublisher } from "./publisher.ts";
 import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
 
+export interface RelayProgress {
+  /** Position of the checkpoint. */
+  position: bigint;
+  isCaughtUp: boolean;
+  backlog: JetStreamBacklog;
+}
+
 export interface RelayRunOptions extends LogAndDatabase {
   stream: EventStream;
   logger: Logger;
-  /** Called with the position of the checkpoint. */
-  onProgress(progress: { position: bigint; isCaughtUp: boolean }): void;
+  /** Called regularly. */
+  onProgress(progress: RelayProgress): void;
   /** Called for each event that is read from the log. */
   onEventRead(): void;
 }
@@ -83,7 +91,12 @@ export async function runRelay(
   const preparedEvents = new BoundedBuffer<PreparedEvent>(MAX_PREPARED_MESSAGES);
   const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED_MESSAGES);
   let isCaughtUp = false;
-  const reportProgress = () => options.onProgress({ position: tracker.checkpoint.position, isCaughtUp });
+  let backlog: JetStreamBacklog = { pendingCount: 0, unacknowledgedCount: 0 };
+  const reportProgress = () => options.onProgress({ position: tracker.checkpoint.position, isCaughtUp, backlog });
+  const onBacklog = (newBacklog: JetStreamBacklog) => {
+    backlog = newBacklog;
+    reportProgress();
+  };
   const onCaughtUp = () => {
     isCaughtUp = true;
     reportProgress();
@@ -93,7 +106,7 @@ export async function runRelay(
     (groupSignal) => readEvents(options, checkpoint.position, preparedEvents, onCaughtUp, groupSignal),
     (groupSignal) => publishMessages(connection, options.stream, preparedEvents, confirmations, tracker, groupSignal),
     (groupSignal) => awaitConfirmations(confirmations, groupSignal),
-    (groupSignal) => moveCheckpoint(connection, options, tracker, reportProgress, groupSignal),
+    (groupSignal) => moveCheckpoint(connection, options, tracker, onBacklog, groupSignal),
   ]);
 }
 
@@ -228,6 +241,7 @@ async function awaitConfirmations(confirmations: BoundedBuffer<Confirmation>, si
 /**
  * Regularly moves the checkpoint to the last event before the first unacknowledged message.
  *
+ * @param onBacklog called with the backlog, after the checkpoint has moved
  * @throws if messages were lost, for example because a server of a cluster lost its disk. The next session publishes
  *   them again.
  */
@@ -235,7 +249,7 @@ async function moveCheckpoint(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
   tracker: InFlightTracker<Checkpoint>,
-  reportProgress: () => void,
+  onBacklog: (backlog: JetStreamBacklog) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
@@ -243,8 +257,10 @@ async function moveCheckpoint(
   let missingSince: number | undefined;
   while (!signal.aborted) {
     await pause(CHECKPOINT_INTERVAL_MS, signal);
+    const backlog = { pendingCount: 0, unacknowledgedCount: 0 };
     if (tracker.size > 0) {
       const info = await jsm.consumers.info(stream.name, stream.consumerName);
+      Object.assign(backlog, { pendingCount: info.num_pending, unacknowledgedCount: info.num_ack_pending });
       tracker.acknowledge(info.ack_floor.stream_seq);
       const isMissing = tracker.hasStoredMessage && info.num_pending + info.num_ack_pending === 0;
       missingSince = isMissing ? (missingSince ?? performance.now()) : undefined;
@@ -252,9 +268,10 @@ async function moveCheckpoint(
         throw new Error("The JetStream stream has lost messages.");
     }
     const { checkpoint } = tracker;
-    if (checkpoint === storedCheckpoint || !checkpoint.anchor) continue;
-    await moveRelayCheckpoint(pool, storedCheckpoint, checkpoint.anchor);
-    storedCheckpoint = checkpoint;
-    reportProgress();
+    if (checkpoint !== storedCheckpoint && checkpoint.anchor) {
+      await moveRelayCheckpoint(pool, storedCheckpoint, checkpoint.anchor);
+      storedCheckpoint = checkpoint;
+    }
+    onBacklog(backlog);
   }
 }

@@ -7,7 +7,7 @@ import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { deriveStreamNames } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import type { NatsSettings } from "./nats-settings.ts";
-import { RelayStoppedError, runRelay } from "./relay-run.ts";
+import { type RelayProgress, RelayStoppedError, runRelay } from "./relay-run.ts";
 
 export interface RelayOptions extends RoleDeps {
   nats: NatsSettings;
@@ -68,13 +68,14 @@ async function relayUntilLost(
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
-  const onProgress = (progress: { position: bigint; isCaughtUp: boolean }) => {
+  const onProgress = (progress: RelayProgress) => {
     position = progress.position;
     if (progress.isCaughtUp) {
       state = "running";
       backoff.reset();
     }
-    reportStatus({ state, detail: progress.isCaughtUp ? null : "catching up", position });
+    const { backlog } = progress;
+    reportStatus({ state, detail: progress.isCaughtUp ? null : "catching up", position, backlog });
   };
   while (!signal.aborted) {
     try {

@@ -40,6 +40,14 @@ export interface LastError {
   at: number;
 }
 
+/** Numbers of messages in JetStream that the dispatchers have not acknowledged. */
+export interface JetStreamBacklog {
+  /** Messages that no dispatcher has received yet. */
+  pendingCount: number;
+  /** Messages that a dispatcher has received. */
+  unacknowledgedCount: number;
+}
+
 export interface RoleStatus {
   /** `standby`: another process leads. `failed`: stopped until an operator removes the cause. */
   state: "starting" | "running" | "standby" | "failed";
@@ -54,6 +62,8 @@ export interface RoleStatus {
   position?: bigint | undefined;
   /** Number of events that the role has read since the process started. */
   eventCount?: number | undefined;
+  /** Messages in JetStream. Present only while this process relays events. */
+  backlog?: JetStreamBacklog | undefined;
   /** Last error, even if the role has recovered from it. */
   lastError?: LastError | undefined;
   /** Event at which the role failed. */

@@ -1,18 +1,22 @@
-import type Koa from "koa";
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type pg from "pg";
+import { Counter, Gauge, Histogram } from "prom-client";
+import { registerPoolMetrics } from "../../shared/metrics/pool-metrics.ts";
+import { createRegistry } from "../../shared/metrics/registry.ts";
+import { closedStatuses } from "../webhooks/maintenance/sweep.ts";
 
 /** Prometheus metrics of one process. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Creates the metrics in a new registry. */
-export function createMetrics() {
-  const registry = new Registry();
+/** Registers the metrics of the projection service, except those of requests and of the event log. */
+export function createMetrics(pools: readonly pg.Pool[] = []) {
+  const registry = createRegistry();
+  registerPoolMetrics(registry, pools);
   const registers = [registry];
   const createGauge = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>
     new Gauge<Label>({ name, help, labelNames, registers });
   const createCounter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter<Label>({ name, help, labelNames, registers });
-  return {
+  const metrics = {
     registry,
     position: createGauge("projection_position", "Position of a role in the event log.", "role"),
     lagEvents: createGauge("projection_lag_events", "Unprocessed events of a role. Estimated above 1000.", "role"),
@@ -40,24 +44,39 @@ export function createMetrics() {
       "projection_parked_events",
       "Number of events of parked streams that the read models skipped.",
     ),
+    backlog: createGauge(
+      "jetstream_backlog_messages",
+      "Messages that the dispatchers have not acknowledged, by state: pending or unacknowledged (received). Reported by the relay's leader.",
+      "state",
+    ),
     deliveries: createGauge(
       "webhook_deliveries",
       "Number of deliveries by state: pending, due (included in pending) and failed. Numbers above 5000 are estimates.",
       "state",
     ),
+    oldestDueDelivery: createGauge(
+      "webhook_oldest_due_delivery_age_seconds",
+      "Time for which the oldest due delivery has been due, by the state of its endpoint: healthy, or failing if its last attempt failed. 0 if no delivery is due.",
+      "endpoints",
+    ),
     attempts: createCounter(
       "webhook_attempts_total",
-      "Webhook delivery attempts by this process, by outcome.",
+      "Webhook delivery attempts by this process, by outcome: delivered, pending (to be retried) or failed (not retried).",
       "outcome",
     ),
+    attemptDuration: new Histogram({
+      name: "webhook_attempt_duration_seconds",
+      help: "Duration of webhook delivery attempts by this process.",
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15],
+      registers,
+    }),
+    closedDeliveries: createCounter(
+      "webhook_closed_deliveries_total",
+      "Pending deliveries that this process closed without sending them, by status: skipped or cancelled.",
+      "status",
+    ),
   };
-}
-
-/** Serves GET /metrics in the text format of Prometheus. */
-export function serveMetrics({ registry }: Metrics): Koa.Middleware {
-  return async (ctx, next) => {
-    if (ctx.path !== "/metrics" || ctx.method !== "GET") return next();
-    ctx.body = await registry.metrics();
-    ctx.type = registry.contentType;
-  };
+  for (const outcome of ["delivered", "pending", "failed"]) metrics.attempts.inc({ outcome }, 0);
+  for (const status of closedStatuses) metrics.closedDeliveries.inc({ status }, 0);
+  return metrics;
 }

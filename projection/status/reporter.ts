@@ -11,6 +11,7 @@ import { readSkippedEvents } from "../parking/skipped-events.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Role, RoleStatus } from "../roles/role.ts";
 import { countDeliveries } from "./count-deliveries.ts";
+import { measureDeliveryDelays } from "./delivery-delays.ts";
 import { isLogRole, type Lag, measureLag } from "./lag.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -115,13 +116,22 @@ async function measureGauges(
   metrics.parkedEvents.set(Number(skippedEvents.reduce((sum, { events }) => sum + events, 0n)));
   const deliveryCounts = await countDeliveries(pool, now);
   for (const [state, count] of Object.entries(deliveryCounts)) metrics.deliveries.set({ state }, count);
+  const delays = await measureDeliveryDelays(pool, now);
+  for (const [endpoints, seconds] of Object.entries(delays)) metrics.oldestDueDelivery.set({ endpoints }, seconds);
 }
 
-function setRoleGauges(metrics: Metrics, role: string, { state, detail, isLeader, position }: RoleStatus): void {
+function setRoleGauges(metrics: Metrics, role: string, status: RoleStatus): void {
+  const { state, detail, isLeader, position, backlog } = status;
   if (position !== undefined) metrics.position.set({ role }, Number(position));
   if (isLeader !== undefined) metrics.leader.set({ role }, isLeader ? 1 : 0);
   metrics.waits.set({ role }, detail?.startsWith("waits") ? 1 : 0);
   metrics.failed.set({ role }, state === "failed" ? 1 : 0);
+  if (role !== "relay") return;
+  // Only the process that relays events knows the backlog.
+  metrics.backlog.reset();
+  if (!backlog) return;
+  metrics.backlog.set({ state: "pending" }, backlog.pendingCount);
+  metrics.backlog.set({ state: "unacknowledged" }, backlog.unacknowledgedCount);
 }
 
 function toProcessStatus(

@@ -1,4 +1,4 @@
-import { createEventLog } from "../../shared/eventstore/log.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { createNotifier } from "../../shared/runtime/notifier.ts";
@@ -10,7 +10,13 @@ import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { deleteOldDeliveries } from "./maintenance/retention.ts";
-import { closeUnsendableDeliveries, skipUnapprovedDeliveries } from "./maintenance/sweep.ts";
+import {
+  type ClosedStatus,
+  closedStatuses,
+  closeUnsendableDeliveries,
+  type SweepResult,
+  skipUnapprovedDeliveries,
+} from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
 import { drainOutbox } from "./outbox/drain.ts";
 import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
@@ -28,8 +34,15 @@ export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLi
   brand: string;
   /** Seconds before each retry. */
   retryScheduleSeconds: readonly number[];
-  /** Called for each recorded attempt, with the new status of its delivery: delivered, pending or failed. */
-  onAttempt?(outcome: string): void;
+  /** Reads and appends events. */
+  log: EventLog;
+  /**
+   * Called for each recorded attempt, with the new status of its delivery (delivered, pending or failed) and the
+   * duration of the attempt in seconds.
+   */
+  onAttempt?(outcome: string, seconds: number): void;
+  /** Called with the number of pending deliveries that the role has closed without sending them. */
+  onClosed?(status: ClosedStatus, deliveryCount: number): void;
   /** Milliseconds since 1970. */
   clock?: () => number;
   /** Returns a random number from 0 inclusive to 1 exclusive. */
@@ -136,7 +149,7 @@ function startParts(
   const deps = {
     ...{
       pool,
-      log: createEventLog(client),
+      log: options.log,
       requireLog,
       stream: deriveStreamNames(options.databaseUrl, nats.streamReplicas),
     },
@@ -156,16 +169,17 @@ function startParts(
       return runDispatcher(connection, deps, markHealthy, connectionSignal);
     });
   const drain = async () => (await waitUnlessAborted(drainOutbox(pool, deps.log, requireLog), signal)) ?? false;
-  const sweep = async () => {
-    const { factCount, hasMore } = await closeUnsendableDeliveries(pool, clock());
-    if (factCount > 0) outboxNotifier.wake();
+  const reportClosed = ({ closedCounts, hasMore }: SweepResult) => {
+    for (const status of closedStatuses) options.onClosed?.(status, closedCounts[status]);
+    // Skipped deliveries are recorded as events.
+    if (closedCounts.skipped > 0) outboxNotifier.wake();
     return hasMore;
   };
+  const sweep = async () => reportClosed(await closeUnsendableDeliveries(pool, clock()));
   const enforceRetention = async () => {
-    const skipResult = await skipUnapprovedDeliveries(pool, clock());
-    if (skipResult.factCount > 0) outboxNotifier.wake();
+    const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
-    return hasOldDeliveries || skipResult.hasMore;
+    return hasOldDeliveries || hasMoreToSkip;
   };
   const context = { logger, health, signal };
   const completion = Promise.all([

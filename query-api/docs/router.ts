@@ -31,7 +31,7 @@ export function createDocsRouter(options: DocsOptions): Router {
     ...readSite(),
   ];
   const router = createRouter();
-  servePages(router, pages, PAGE_HEADERS);
+  servePages(router, pages, PAGE_HEADERS, "docs");
   return router;
 }
 

@@ -19,7 +19,8 @@ export interface PortalDependencies {
 export function createPortalRouter(operations: readonly PortalOperation[], dependencies: PortalDependencies): Router {
   const router = createRouter();
   for (const operation of operations) {
-    router.register(operation.path, ["GET", "HEAD"], createHandler(operation, dependencies));
+    const name = `portal.${operation.operationId}`;
+    router.register(operation.path, ["GET", "HEAD"], createHandler(operation, dependencies), { name });
     router.all(operation.path, () => {
       throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
     });

@@ -1,6 +1,10 @@
 import { randomUUID } from "node:crypto";
 import Koa from "koa";
+import type { Registry } from "prom-client";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
+import { createRegistry } from "../metrics/registry.ts";
+import { registerRequestMetrics } from "../metrics/request-metrics.ts";
+import { METRICS_PATH, serveMetrics } from "../metrics/serve-metrics.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
@@ -23,16 +27,19 @@ export interface AppOptions {
   isProxyTrusted: boolean;
   /** Checks the dependencies of the service. */
   checkReadiness: Readiness;
+  /** Registry of the metrics that the application serves. By default, a new registry. */
+  registry?: Registry;
   clock?: () => number;
 }
 
 /**
  * Creates the Koa application of a service, to which the service adds its routes. The application provides correlation
- * ids, one log line per request, error responses, headers that prevent caching, and health checks. It returns 404 for
- * unmatched requests.
+ * ids, one log line per request, error responses, headers that prevent caching, health checks and metrics. It returns
+ * 404 for unmatched requests.
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
-  const clock = options.clock ?? Date.now;
+  const { clock = Date.now, registry = createRegistry() } = options;
+  const recordRequest = registerRequestMetrics(registry);
   // Only the last address in X-Forwarded-For is used. The trusted proxy appends this address. The caller can forge all
   // earlier addresses.
   const app = new Koa<RequestState>({ proxy: options.isProxyTrusted, maxIpsCount: 1 });
@@ -47,15 +54,21 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     ctx.set("Cache-Control", "no-store");
     const startedAt = performance.now();
     await renderErrors(ctx, next);
-    const durationMs = Math.round(performance.now() - startedAt);
+    const durationMs = performance.now() - startedAt;
     // The log line contains the route pattern instead of the URL, because URLs may contain data that must not be logged.
-    const route = (ctx as { _matchedRoute?: unknown })._matchedRoute ?? "none";
-    // Health checks are logged at level debug, because they are frequent.
-    const level = ctx.req.url?.startsWith("/health/") ? "debug" : "info";
-    ctx.state.log[level]({ method: ctx.method, route, status: ctx.status, duration: durationMs }, "request");
+    const { _matchedRoute: route = "none", _matchedRouteName: operation } = ctx as MatchedRoute;
+    const isMonitoring = ctx.req.url?.startsWith("/health/") || ctx.req.url === METRICS_PATH;
+    // Requests of monitoring are logged at level debug, because they are frequent.
+    const level = isMonitoring ? "debug" : "info";
+    ctx.state.log[level](
+      { method: ctx.method, route, status: ctx.status, duration: Math.round(durationMs) },
+      "request",
+    );
+    if (!isMonitoring) recordRequest(operation, ctx.status, durationMs / 1_000);
   });
   app.use(normalizeTarget());
   app.use(serveHealth(options.checkReadiness));
+  app.use(serveMetrics(registry));
   app.use(async (ctx, next) => {
     if (options.retiredPaths.some((prefix) => ctx.path.startsWith(prefix))) {
       throw new ApiError(410, "operation_retired");
@@ -64,6 +77,13 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     if (ctx.status === 404 && ctx.body === undefined) throw new ApiError(404, "not_found");
   });
   return app;
+}
+
+/** Members that the router adds to the context when it finds a route. */
+interface MatchedRoute {
+  _matchedRoute?: string;
+  /** Name of the operation, for metrics. Absent if the method is not supported. */
+  _matchedRouteName?: string;
 }
 
 async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: Koa.Next): Promise<void> {

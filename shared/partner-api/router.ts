@@ -21,7 +21,9 @@ export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, P
   for (const environment of environments.options) {
     for (const [operationId, route] of Object.entries(routes)) {
       const { method, path } = partnerOperations[operationId as PartnerOperationId];
-      router.register(`/${environment}/v1${path}`, listRoutedMethods(method), route(environment));
+      router.register(`/${environment}/v1${path}`, listRoutedMethods(method), route(environment), {
+        name: `partner.${operationId}`,
+      });
     }
     for (const [path, methods] of methodsByPath) {
       router.all(`/${environment}/v1${path}`, () => {

@@ -15,7 +15,7 @@ export interface RateLimiter {
    * Counts one request. Takes at most four seconds. If the key has already exceeded the limit in this window, no
    * statement is sent to Postgres.
    *
-   * @param key key of at most 200 characters
+   * @param key key of at most 200 characters: the name of the limit, a space, and what the limit applies to
    * @param limit requests per window
    * @param windowSeconds length of the window in seconds, always the same for one key. The default is a minute
    * @throws {ApiError} 503 `rate_limit_unavailable` if Postgres works but did not count the request in time
@@ -23,6 +23,14 @@ export interface RateLimiter {
   count(key: string, limit: number, windowSeconds?: number): Promise<Count>;
   /** Stops the background work of the limiter. The caller closes the pool. */
   close(): void;
+}
+
+/** Functions that observe a rate limiter, for metrics. */
+export interface RateLimitEvents {
+  /** Called for each request that exceeds a limit. @param limitName first word of the request's key */
+  onRefusal(limitName: string): void;
+  /** Called for each request that is counted only in this process, because Postgres is unavailable. */
+  onFallback(): void;
 }
 
 /** Default length of a window. Seconds. */
@@ -45,7 +53,7 @@ const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 2_000 };
  *
  * @param pool pool with a statement timeout of one second
  */
-export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
+export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLimitEvents): RateLimiter {
   const processCounter = registerProcess(pool, logger);
   const windows = new Windows();
   const addToBatch = createBatcher<null, Count>(BATCH_LIMITS);
@@ -89,6 +97,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
   }
 
   function countLocally(key: string, limit: number, windowMs: number): Count {
+    events?.onFallback();
     const window = windows.find(key) ?? createLocalWindow(windowMs);
     const processLimit = Math.floor(Math.max(0, limit - window.used) / Math.min(processCounter.count(), limit));
     const isPermitted = window.uncountedRequests < processLimit;
@@ -97,20 +106,25 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger): RateLimiter {
     return toCount(window, isPermitted ? limit - processLimit + window.uncountedRequests : limit + 1);
   }
 
+  async function countRequest(key: string, limit: number, windowMs: number): Promise<Count> {
+    const knownWindow = windows.find(key);
+    if (knownWindow && knownWindow.used > limit) return toCount(knownWindow, knownWindow.used);
+    if (outage.isActive()) return countLocally(key, limit, windowMs);
+    try {
+      return await addToBatch(key, null, (requests) => addInPostgres(key, requests.length, windowMs));
+    } catch (error) {
+      const isQueueFull = error instanceof QueueFullError;
+      if (isQueueFull || !(await outage.isCauseOf(error)))
+        throw createUnavailableError("rate_limit_unavailable", error, 1);
+      return countLocally(key, limit, windowMs);
+    }
+  }
+
   return {
     async count(key, limit, windowSeconds = DEFAULT_WINDOW_SECONDS) {
-      const windowMs = windowSeconds * 1_000;
-      const knownWindow = windows.find(key);
-      if (knownWindow && knownWindow.used > limit) return toCount(knownWindow, knownWindow.used);
-      if (outage.isActive()) return countLocally(key, limit, windowMs);
-      try {
-        return await addToBatch(key, null, (requests) => addInPostgres(key, requests.length, windowMs));
-      } catch (error) {
-        const isQueueFull = error instanceof QueueFullError;
-        if (isQueueFull || !(await outage.isCauseOf(error)))
-          throw createUnavailableError("rate_limit_unavailable", error, 1);
-        return countLocally(key, limit, windowMs);
-      }
+      const count = await countRequest(key, limit, windowSeconds * 1_000);
+      if (count.used > limit) events?.onRefusal(key.split(" ", 1)[0] ?? "");
+      return count;
     },
     close: () => processCounter.close(),
   };

@@ -23,7 +23,7 @@ const PAGE_HEADERS = {
  */
 export function createPageRouter(): Router<RequestState> {
   const router = createRouter<RequestState>();
-  servePages(router, readSite(), PAGE_HEADERS);
+  servePages(router, readSite(), PAGE_HEADERS, "audit.page");
   return router;
 }
 

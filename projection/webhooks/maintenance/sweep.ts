@@ -12,10 +12,14 @@ const MAX_BATCH_SIZE = 500;
  */
 const MAX_APPROVAL_WAIT_MS = 30 * 24 * 60 * 60 * 1_000;
 
+/** Final statuses of deliveries that are closed without being sent. */
+export const closedStatuses = ["skipped", "cancelled"] as const;
+export type ClosedStatus = (typeof closedStatuses)[number];
+
 /** Result of closing one batch of deliveries. */
 export interface SweepResult {
-  /** Number of events that were added to the outbox. */
-  factCount: number;
+  /** Numbers of closed deliveries. For each skipped delivery, an event was added to the outbox. */
+  closedCounts: Record<ClosedStatus, number>;
   /** True if more deliveries may need to be closed. */
   hasMore: boolean;
 }
@@ -45,11 +49,12 @@ export function skipUnapprovedDeliveries(pool: pg.Pool, now: number): Promise<Sw
 
 function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<SweepResult> {
   return inTransaction(pool, async (client) => {
-    const { rows } = await client.query<DeliveryRound & { status: "skipped" | "cancelled" }>(statement);
+    const { rows } = await client.query<DeliveryRound & { status: ClosedStatus }>(statement);
     const skippedRows = rows.filter(({ status }) => status === "skipped");
     const facts = skippedRows.map((row) => createSkippedFact(row, now));
     await addFacts(client, facts);
-    return { factCount: facts.length, hasMore: rows.length === MAX_BATCH_SIZE };
+    const closedCounts = { skipped: skippedRows.length, cancelled: rows.length - skippedRows.length };
+    return { closedCounts, hasMore: rows.length === MAX_BATCH_SIZE };
   });
 }
 

@@ -12,8 +12,11 @@ export interface OutcomeWriterOptions {
   health: HealthTracker;
   /** Called after events were added to the outbox. */
   onFacts(): void;
-  /** Called for each recorded attempt, with the new status of its delivery: delivered, pending or failed. */
-  onAttempt?(outcome: string): void;
+  /**
+   * Called for each recorded attempt, with the new status of its delivery (delivered, pending or failed) and the
+   * duration of the attempt in seconds.
+   */
+  onAttempt?(outcome: string, seconds: number): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
@@ -60,7 +63,7 @@ async function writeWithRetries(
     try {
       if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();
       health.report("outcomes", null);
-      for (const { verdict } of outcomes) options.onAttempt?.(verdict.status);
+      for (const { verdict, result } of outcomes) options.onAttempt?.(verdict.status, result.durationMs / 1_000);
       return true;
     } catch (error) {
       logger.warn(

@@ -1,5 +1,7 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { showStatus } from "../../../projection/cli/status.ts";
+import { measureDeliveryDelays } from "../../../projection/status/delivery-delays.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
 import { startReporter } from "../../../projection/status/reporter.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
@@ -90,5 +92,31 @@ describe("the operator's status of webhooks", function () {
     });
     for (const reporter of reporters) await reporter.stop();
     for (const receiver of [goneReceiver, brokenReceiver]) await receiver.close();
+  });
+
+  it("the delay of due deliveries is measured separately for failing endpoints, and ignores inactive endpoints", async () => {
+    const [healthy, failing] = [
+      await world.registerEndpoint("https://healthy.test"),
+      await world.registerEndpoint("https://failing.test"),
+    ];
+    const dueAt = Date.now() + 3_600_000;
+    const insertDelivery = (endpointId: string, dueSeconds: number, attemptCount: number) =>
+      world.pool.query(
+        `INSERT INTO webhooks.pending_delivery
+         SELECT gen_random_uuid(), $1, NULL, '{}', $2::timestamptz + make_interval(secs => $3), $4, $4`,
+        [endpointId, new Date(dueAt), dueSeconds, attemptCount],
+      );
+    await world.pool.query("DELETE FROM webhooks.pending_delivery");
+    await insertDelivery(healthy.endpointId, 0, 0);
+    await insertDelivery(healthy.endpointId, 30, 0);
+    await insertDelivery(failing.endpointId, 10, 3);
+    await insertDelivery(randomUUID(), -1_000, 0);
+    await world.pool.query("INSERT INTO webhooks.failing_endpoint VALUES ($1, now(), 3, now())", [failing.endpointId]);
+    await eventually("the read models contain the endpoints", async () => {
+      const delays = await measureDeliveryDelays(world.pool, dueAt + 60_000);
+      return delays.healthy === 60 && delays.failing === 50;
+    });
+    expect(await measureDeliveryDelays(world.pool, dueAt + 5_000)).to.deep.equal({ healthy: 5, failing: 0 });
+    expect(await measureDeliveryDelays(world.pool, dueAt - 5_000)).to.deep.equal({ healthy: 0, failing: 0 });
   });
 });

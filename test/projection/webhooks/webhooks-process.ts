@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { type KillingStep, killAt } from "./killed-at.ts";
@@ -39,5 +40,5 @@ const deps = {
 if (step) killAt(step, pool);
 process.stdout.write("loaded\n");
 await once(process.stdin, "data");
-startWebhooks({ ...options, ...deps });
+startWebhooks({ ...options, ...deps, log: createEventLog(client) });
 process.stdout.write("ready\n");

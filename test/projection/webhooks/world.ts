@@ -131,7 +131,10 @@ export async function createWorld(servers?: WorldServers): Promise<World> {
     await ensureReadModels(pool, readModels);
   }
   const roles = new Set<Role>();
-  const start = createStarters({ client, pool, databaseUrl, nats: { ...servers?.nats, url: natsUrl }, logger }, roles);
+  const start = createStarters(
+    { client, log, pool, databaseUrl, nats: { ...servers?.nats, url: natsUrl }, logger },
+    roles,
+  );
   const append = createAppender(log);
   return {
     ...{ client, log, pool, databaseUrl, eventstoreUrl, natsUrl, start, append },
@@ -177,7 +180,7 @@ async function startOwnLog(): Promise<{ urls: { eventstoreUrl: string }; stop():
 
 const secretBox = createSecretBox(SECRET_KEYS);
 
-function createStarters(deps: Parameters<typeof startRelay>[0], roles: Set<Role>): World["start"] {
+function createStarters(deps: Parameters<typeof startRelay>[0] & { log: EventLog }, roles: Set<Role>): World["start"] {
   const registerRole = (role: Role) => {
     roles.add(role);
     return role;

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
 import { readSite as readAuditSite } from "../../../command/audit/page/router.ts";
-import { createMetrics, serveMetrics } from "../../../projection/status/metrics.ts";
 import { readSite as readDocsSite } from "../../../query-api/docs/router.ts";
 import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
@@ -14,7 +13,7 @@ import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { sendOneRequest, toRequest } from "../../support/raw-http.ts";
 
 const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "export", "jwks.json"];
-const HEALTH_CHECKS = ["GET /health/live", "GET /health/ready"];
+const MONITORING = ["GET /health/live", "GET /health/ready", "GET /metrics"];
 
 /** Returns other spellings of a path that a lenient server accepts. */
 function listOtherSpellings(path: string): string[] {
@@ -54,7 +53,6 @@ describe("paths of all services", () => {
     const logger = pino({ enabled: false });
     const checkReadiness = async () => ({});
     const app = createApp({ logger, retiredPaths: [], isProxyTrusted: false, checkReadiness });
-    app.use(serveMetrics(createMetrics()));
     projectionServer = await listen(app.callback(), "127.0.0.1", 0);
   });
   after(() => Promise.all([auditWorld.stop(), partnerApi.stop(), projectionServer.close()]));
@@ -89,12 +87,12 @@ describe("paths of all services", () => {
         ...listPartnerRequestLines(true),
       ],
     ],
-    ["projection", () => projectionServer.url, () => ["GET /metrics"]],
+    ["projection", () => projectionServer.url, () => []],
   ];
 
   for (const [serviceName, getUrl, listRequestLines] of services) {
     it(`${serviceName} returns 404 if a known path is spelled differently`, async () => {
-      for (const requestLine of [...HEALTH_CHECKS, ...listRequestLines()]) {
+      for (const requestLine of [...MONITORING, ...listRequestLines()]) {
         const [method = "", path = ""] = requestLine.split(" ");
         const knownResponse = await sendOneRequest(getUrl(), toRequest(`${requestLine} HTTP/1.1`, []));
         expect(knownResponse.status, requestLine).to.not.equal(404);

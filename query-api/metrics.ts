@@ -1,0 +1,11 @@
+import type pg from "pg";
+import { registerPoolMetrics } from "../shared/metrics/pool-metrics.ts";
+import { registerRateLimitMetrics } from "../shared/metrics/rate-limit-metrics.ts";
+import { createRegistry } from "../shared/metrics/registry.ts";
+
+/** Registers the metrics of the query API, except those of requests. */
+export function createMetrics(pools: readonly pg.Pool[]) {
+  const registry = createRegistry();
+  registerPoolMetrics(registry, pools);
+  return { registry, rateLimitEvents: registerRateLimitMetrics(registry) };
+}

@@ -1,0 +1,41 @@
+/** Parses the text format of Prometheus. */
+
+export interface MetricFamily {
+  type: string;
+  help: string;
+  /** Names of all labels of the samples. */
+  labels: string[];
+  samples: MetricSample[];
+}
+
+export interface MetricSample {
+  /** Name of the family, possibly with a suffix such as `_bucket`. */
+  name: string;
+  labels: Record<string, string>;
+  value: number;
+}
+
+/** Parses the response of /metrics. Returns the families by name. Throws if a line is malformed. */
+export function parseMetrics(text: string): Map<string, MetricFamily> {
+  const families = new Map<string, MetricFamily>();
+  let family: MetricFamily | undefined;
+  for (const line of text.split("\n").filter((line) => line !== "")) {
+    const [, keyword, name = "", comment = ""] = /^# (HELP|TYPE) (\w+) (.*)$/.exec(line) ?? [];
+    if (keyword === "HELP") {
+      family = { type: "", help: comment, labels: [], samples: [] };
+      families.set(name, family);
+    } else if (keyword === "TYPE" && family) family.type = comment;
+    else family?.samples.push(parseSample(line));
+  }
+  for (const parsedFamily of families.values()) {
+    parsedFamily.labels = [...new Set(parsedFamily.samples.flatMap(({ labels }) => Object.keys(labels)))];
+  }
+  return families;
+}
+
+function parseSample(line: string): MetricSample {
+  const [, name, labelText = "", value] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+  if (name === undefined) throw new Error(`Malformed line of metrics: ${line}`);
+  const labels = [...labelText.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, label, text]) => [label, text]);
+  return { name, labels: Object.fromEntries(labels), value: Number(value) };
+}

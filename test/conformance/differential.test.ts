@@ -1,0 +1,97 @@
+/**
+ * Sends the same generated sequences of calls to the server at EVENTSTORE_URL and to an embedded log, and compares the
+ * answers. The conformance suite contains a test for each difference that was found and removed.
+ *
+ * The test leaves out features that the embedded log does not support (deploy/local/eventstore/README.md), and six
+ * kinds of calls:
+ *
+ * - A read of no events of all streams: EventStoreDB never answers.
+ * - An append whose ids are all stored in its stream, with the last one long before the first one: EventStoreDB never
+ *   answers, because it fails to create the answer.
+ * - Metadata of a tombstoned stream: EventStoreDB accepts or refuses it, depending on the content of its caches.
+ * - An age between two events of a stream as `$maxAge`: the answers would depend on the time of each call.
+ * - A retry of events that are older than `$maxAge`: EventStoreDB returns no log position. The embedded log returns the
+ *   position, because it keeps no times in memory.
+ * - An oversized append whose deadline has passed: both servers refuse it, but with different reasons.
+ *
+ * Checkpoints are at different positions, so the test only checks that a subscription can continue from them. Other
+ * clients may write to the server while the test runs.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import fc from "fast-check";
+import { z } from "zod";
+import { type LogServer, startLogServer } from "../../deploy/local/eventstore/server.ts";
+import { callSequence } from "./differential/call-sequences.ts";
+import type { Call } from "./differential/calls.ts";
+import { Sequence } from "./differential/sequence.ts";
+import { type ServerClients, ServerRun } from "./differential/server-run.ts";
+
+const settings = z
+  .object({
+    EVENTSTORE_URL: z.string().default(""),
+    DIFFERENTIAL_RUNS: z.coerce.number().int().positive().default(40),
+    DIFFERENTIAL_SEED: z.coerce.number().int().optional(),
+  })
+  .parse(process.env);
+
+describe("the embedded log and the server at EVENTSTORE_URL", function () {
+  this.timeout((settings.DIFFERENTIAL_RUNS + 40) * 10_000);
+  let dir: string;
+  let server: LogServer | undefined;
+
+  before(async function () {
+    if (settings.EVENTSTORE_URL === "") return this.skip();
+    dir = await mkdtemp(join(tmpdir(), "differential-log-"));
+    server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+  });
+  after(async () => {
+    if (server === undefined) return;
+    await server.stop();
+    await rm(dir, { recursive: true });
+  });
+
+  /** Sends the calls one by one, because a broken connection makes the client fail the appends of all connections. */
+  async function compare(calls: readonly Call[]): Promise<void> {
+    const external = connect(settings.EVENTSTORE_URL);
+    const embedded = connect(`esdb://127.0.0.1:${server!.port}?tls=false`);
+    const sequence = new Sequence();
+    const externalRun = await ServerRun.start(external, sequence);
+    const embeddedRun = await ServerRun.start(embedded, sequence);
+    try {
+      for (const [index, call] of calls.entries()) {
+        const expectedAnswer = await externalRun.send(call);
+        expect(await embeddedRun.send(call), `call ${index}: ${JSON.stringify(call)}`).to.deep.equal(expectedAnswer);
+      }
+      const expectedAnswer = await externalRun.finish();
+      expect(await embeddedRun.finish(), "subscriptions, positions and events").to.deep.equal(expectedAnswer);
+    } finally {
+      await externalRun.stop();
+      await embeddedRun.stop();
+    }
+  }
+
+  it("give the same answers to generated sequences of calls", async () => {
+    const { DIFFERENTIAL_RUNS: numRuns, DIFFERENTIAL_SEED: seed } = settings;
+    const property = fc.asyncProperty(callSequence, compare);
+    await fc.assert(property, {
+      numRuns,
+      ...(seed === undefined ? {} : { seed }),
+      // After a failure, fast-check shrinks the sequence until this limit.
+      interruptAfterTimeLimit: (numRuns + 20) * 10_000,
+      markInterruptAsFailure: true,
+    });
+  });
+});
+
+/** Opens new connections. */
+function connect(url: string): ServerClients {
+  const separator = url.includes("?") ? "&" : "?";
+  return {
+    client: EventStoreDBClient.connectionString(url),
+    lenientClient: EventStoreDBClient.connectionString(`${url}${separator}throwOnAppendFailure=false`),
+  };
+}

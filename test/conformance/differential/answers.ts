@@ -1,0 +1,67 @@
+/** Answers of a server in a form that two servers can be compared in: without times, generated ids and positions. */
+import {
+  type AllStreamResolvedEvent,
+  MaxAppendSizeExceededError,
+  type Position,
+  type ResolvedEvent,
+  WrongExpectedVersionError,
+} from "@eventstore/db-client";
+
+/** Result of a call. It contains only JSON values. */
+export type Answer = unknown;
+
+/** Longest text in an answer. Longer texts are replaced by their length. */
+const MAX_TEXT_LENGTH = 300;
+
+/** Names of a sequence: they differ in every sequence, and the answers contain short names instead. */
+export interface SequenceNames {
+  shortenStream(stream: string): string;
+  /** Returns a short name of an event id; "generated" if the server generated the id. */
+  shortenId(id: string): string;
+}
+
+export function describeEvent(
+  { event, link, commitPosition }: ResolvedEvent | AllStreamResolvedEvent,
+  names: SequenceNames,
+) {
+  if (event === undefined) return { event: "none", hasLink: link !== undefined };
+  const { id, streamId, revision, type, isJson, data, metadata, position } = event;
+  return {
+    stream: names.shortenStream(streamId),
+    revision: String(revision),
+    id: names.shortenId(id),
+    type,
+    isJson,
+    data: describeContent(data),
+    metadata: describeContent(metadata),
+    position: describePositions(position, commitPosition),
+    hasLink: link !== undefined,
+  };
+}
+
+function describePositions(position: Position | undefined, commitPosition: bigint | undefined): string {
+  if (position === undefined) return "none";
+  if (position.commit !== position.prepare) return "prepare differs from commit";
+  return commitPosition === undefined || commitPosition === position.commit ? "consistent" : "inconsistent";
+}
+
+function describeContent(content: unknown): string {
+  const text =
+    content instanceof Uint8Array ? `bytes ${Buffer.from(content).toString("hex")}` : JSON.stringify(content);
+  return text === undefined || text.length <= MAX_TEXT_LENGTH ? String(text) : `${text.length} characters`;
+}
+
+/** Describes an error by its class and its fields, without the message, which differs between the servers. */
+export function describeError(error: unknown, names: SequenceNames): Answer {
+  if (!(error instanceof Error)) return { error: String(error) };
+  const { streamName } = error as { streamName?: unknown };
+  const stream = typeof streamName === "string" ? { stream: names.shortenStream(streamName) } : {};
+  const versions =
+    error instanceof WrongExpectedVersionError
+      ? { expected: String(error.expectedVersion), actual: String(error.actualVersion) }
+      : {};
+  const size = error instanceof MaxAppendSizeExceededError ? { maxAppendSize: error.maxAppendSize } : {};
+  // Any other error than an error of the client is a mistake in the test.
+  const message = "type" in error ? {} : { message: error.message };
+  return { error: error.constructor.name, ...stream, ...versions, ...size, ...message };
+}

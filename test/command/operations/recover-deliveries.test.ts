@@ -202,7 +202,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       for (let count = 0; count < 4; count += 1) await createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE);
       const dryRunResult = await runClinic([...createArgs(endpoint), "--dry-run"], { env });
       const line = "webhooks recover: 4 deliveries failed or were skipped; none was replayed (dry run)";
-      expect(dryRunResult).to.deep.equal({ code: 0, out: [line], err: [] });
+      expect(dryRunResult).to.deep.equal({ code: 0, outputLines: [line], errorLines: [] });
       const result = await runClinic(createArgs(endpoint), { env });
       expect([result.code, result.outputLines]).to.deep.equal([
         0,

@@ -83,7 +83,7 @@ describe("an event that does not fit its schema", function () {
       await projectors.stop();
       expect(await world.runCommand("verify")).to.deep.include({
         code: 0,
-        out: `2 rows compared at position ${positionBefore}: 0 differ\n`,
+        stdout: `2 rows compared at position ${positionBefore}: 0 differ\n`,
       });
       await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [
         otherCustomerId,

@@ -49,7 +49,7 @@ async function reportCommanderError({ code, exitCode, message }: CommanderError,
 
 const ACTOR_OPTION = [
   "--actor <name>",
-  "name of the operator, recorded with each event; default: your user name",
+  "your name, recorded with each event; a note if the event log knows you; default: your user name",
 ] as const;
 const JSON_OPTION = ["--json", "print the result as one line of JSON"] as const;
 

@@ -1,13 +1,14 @@
 /** The command line for operators of the read models and the database: `clinic projection <command> [options]`. */
 import { Command, InvalidArgumentError } from "commander";
+import type { Actor } from "../../shared/domain/events/metadata.ts";
 import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { identifyOperator } from "../../shared/eventstore/identify-operator.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { findUserName } from "../../shared/runtime/user-name.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
@@ -103,10 +104,20 @@ function addParkingCommand(
     .description(description)
     .argument("<position>", "log position of the event, as `status` shows it", parsePosition)
     .requiredOption("--reason <text>", "reason, 1 to 200 characters, stored in the event log")
-    .option("--actor <name>", "name of the operator, stored in the event log", findUserName())
-    .action((position: bigint, options: ParkingOptions) =>
-      runWithServers((context) => run(context, position, options)),
+    .option(
+      "--actor <name>",
+      "your name, recorded with the event; a note if the event log knows you; default: your user name",
+    )
+    .action((position: bigint, { reason, actor: name }: { reason: string; actor?: string }) =>
+      runWithServers((context) => run(context, position, { reason, actor: requireOperator(name) })),
     );
+}
+
+/** @throws {CommandRefusedError} if the name is missing or invalid */
+function requireOperator(name: string | undefined): Actor {
+  const operator = identifyOperator(readConfig(["EVENTSTORE_URL"], process.env).EVENTSTORE_URL, name);
+  if ("problem" in operator) throw new CommandRefusedError(`${operator.problem}.`);
+  return operator.actor;
 }
 
 function parseTime(text: string): number {

@@ -1,3 +1,4 @@
+import type { Actor } from "../../shared/domain/events/metadata.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import {
   CommandRefusedError,
@@ -11,8 +12,7 @@ import { rebuildReadModels } from "./rebuild.ts";
 
 export interface ParkingOptions {
   reason: string;
-  /** Name of the operator; undefined if the user of this process has no name. */
-  actor?: string | undefined;
+  actor: Actor;
 }
 
 /**
@@ -74,8 +74,5 @@ export async function resume(context: CommandContext, position: bigint, options:
 function toParkingCommand({ reason, actor }: ParkingOptions, now: number): ParkingCommand {
   const text = reason.trim();
   if (text.length < 1 || text.length > 200) throw new CommandRefusedError("--reason must have 1 to 200 characters.");
-  if (actor === undefined)
-    throw new CommandRefusedError("--actor is required, because the user of this process has no name.");
-  if (actor.length < 1 || actor.length > 200) throw new CommandRefusedError("--actor must have 1 to 200 characters.");
   return { actor, reason: text, now };
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
+import type { Actor } from "../../shared/domain/events/metadata.ts";
 import type { ParkingEvent } from "../../shared/domain/events/parking.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
@@ -20,7 +21,7 @@ export class CommandRefusedError extends Error {
 
 /** Operator, reason and time of a command. */
 export interface ParkingCommand {
-  actor: string;
+  actor: Actor;
   reason: string;
   /** Milliseconds since 1970. */
   now: number;
@@ -126,7 +127,7 @@ async function appendParkingEvent(
   const metadata = {
     $correlationId: id,
     $causationId: id,
-    actor: { type: "operator" as const, id: command.actor },
+    actor: command.actor,
     clinicId: null,
     environment: null,
     occurredAt: toInstant(command.now),

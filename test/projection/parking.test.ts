@@ -50,7 +50,11 @@ describe("a stream with an event that projectors cannot process", function () {
   const [badCustomerId, goodCustomerId] = [randomUUID(), randomUUID()];
   let stoppedPosition: bigint;
 
-  const parkingCommand = { actor: "Ada", reason: "Broken by an import", now: Date.now() };
+  const parkingCommand = {
+    actor: { type: "operator", id: "Ada" } as const,
+    reason: "Broken by an import",
+    now: Date.now(),
+  };
   const park = (position: bigint) => parkStream(world, position, parkingCommand);
   const runVerify = async () => {
     const differences: Difference[] = [];

@@ -4,7 +4,7 @@ import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { toOptionProblems } from "../../cli/framework/command.ts";
 import { formatProblems, InputError } from "../../cli/framework/failure.ts";
-import { createOperatorContext, withEventLog } from "../../cli/framework/operator.ts";
+import { createOperatorContext, requireOperator, withEventLog } from "../../cli/framework/operator.ts";
 import { toOptionName } from "../../cli/framework/run-command.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { recordAccess } from "../access/record-access.ts";
@@ -57,7 +57,7 @@ export function withAuditedAccess<Result>(
     accessId: string;
   }) => Promise<Result>,
 ): Promise<Result> {
-  const context = createOperatorContext(access.actor, Date.now());
+  const context = createOperatorContext(requireOperator(terminal.env, access.actor), Date.now());
   return withEventLog(terminal.env, async (log, client) => {
     const { action, query } = access;
     const accessId = await recordAccess(log, { auditorId: null, action, query }, context);

@@ -40,7 +40,10 @@ function formatExample(commandText: string): string {
 function addAuditedCommand(program: Program, name: string): Program {
   return program
     .command(name)
-    .option("--actor <name>", "name of the operator, recorded with the access; default: your user name")
+    .option(
+      "--actor <name>",
+      "your name, recorded with the access; a note if the event log knows you; default: your user name",
+    )
     .option("--json", "print one JSON object per line");
 }
 

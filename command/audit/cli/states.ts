@@ -12,6 +12,7 @@ import {
 } from "../state/state-at.ts";
 import { type CommandOptions, isVisibleToOperator, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotFoundError } from "./failure.ts";
+import { formatActor } from "./table.ts";
 import { type AuditTerminal, escapeControlCharacters, truncateLine } from "./terminal.ts";
 
 /** Prints the state of a stream at a point in the stream's history. */
@@ -77,7 +78,7 @@ function formatDiff({ stream, from, to, changes }: StateDiff, columns: number | 
 
 function formatStep({ event, changes }: ReplayStep, columns: number | undefined): string {
   const { revision, type, occurredAt, actor, correlationId } = event;
-  const headLine = `@ ${revision}  ${occurredAt}  ${type}  by ${actor?.type}:${actor?.id}  request ${correlationId}`;
+  const headLine = `@ ${revision}  ${occurredAt}  ${type}  by ${formatActor({ actor })}  request ${correlationId}`;
   return `${truncateLine(escapeControlCharacters(headLine), columns)}\n${formatChanges(changes, columns)}`;
 }
 

@@ -36,8 +36,10 @@ export function formatTableRow(event: AuditEvent, terminalWidth: number | undefi
   return formatLine(({ toText }) => escapeControlCharacters(toText(event)), terminalWidth);
 }
 
-function formatActor({ actor }: AuditEvent): string {
-  return actor ? `${actor.type}:${actor.id}` : "unknown";
+/** Formats the actor of an event, with its note in parentheses. */
+export function formatActor({ actor }: Pick<AuditEvent, "actor">): string {
+  if (!actor) return "unknown";
+  return `${actor.type}:${actor.id}${actor.note === undefined ? "" : ` (${actor.note})`}`;
 }
 
 function formatCause({ causationId, correlationId }: AuditEvent): string {

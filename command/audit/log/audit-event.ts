@@ -18,7 +18,7 @@ export interface AuditEvent {
   /** Time at which the log stored the event. */
   storedAt: Instant;
   /** Person or program whose action caused the event. */
-  actor: { type: string; id: string } | null;
+  actor: { type: string; id: string; note?: string | undefined } | null;
   clinicId: string | null;
   environment: string | null;
   /** Id of the request that directly or indirectly caused the event. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { type RecoveryProgress, recoverDeliveries } from "../../operations/recover-deliveries.ts";
-import { createOperatorContext, withEventLog } from "../framework/operator.ts";
+import { createOperatorContext, requireOperator, withEventLog } from "../framework/operator.ts";
 import { createProgressBar } from "../framework/progress-bar.ts";
 import { parseOptions, type RawOptions, type Terminal } from "../framework/run-command.ts";
 
@@ -27,7 +27,7 @@ const COMMAND_NAME = "webhooks recover";
  */
 export async function recoverWebhooks(rawOptions: RawOptions, terminal: Terminal): Promise<void> {
   const { endpoint: endpointId, since, until, dryRun: isDryRun, actor, json } = parseOptions(schema, rawOptions);
-  const context = createOperatorContext(actor, Date.now());
+  const context = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
   let progressBar: ReturnType<typeof createProgressBar> | undefined;
   const finalProgress = await withEventLog(terminal.env, (log, client) =>
     recoverDeliveries({ log, client }, { endpointId, since, until, isDryRun }, context, (progress) => {

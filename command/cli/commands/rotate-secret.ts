@@ -3,7 +3,7 @@ import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { findEndpoint, rotateSecret } from "../../operations/webhook-endpoint-operations.ts";
-import { createOperatorContext, withEventLog } from "../framework/operator.ts";
+import { createOperatorContext, requireOperator, withEventLog } from "../framework/operator.ts";
 import { formatResult, parseOptions, type RawOptions, type Terminal } from "../framework/run-command.ts";
 
 const schema = z.object({
@@ -23,7 +23,7 @@ const schema = z.object({
  */
 export async function rotateEndpointSecret(rawOptions: RawOptions, terminal: Terminal): Promise<void> {
   const { id, leaked: isLeaked, actor, json } = parseOptions(schema, rawOptions);
-  const context = createOperatorContext(actor, Date.now());
+  const context = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
   const secretBox = createSecretBox(readConfig(["WEBHOOK_SECRET_KEYS"], terminal.env).WEBHOOK_SECRET_KEYS);
   const { secret, statePosition } = await withEventLog(terminal.env, async (log) =>
     rotateSecret({ log, secretBox }, { ...(await findEndpoint(log, id)), isLeaked }, context),

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
+import type { Actor } from "../../../shared/domain/events/metadata.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { identifyOperator } from "../../../shared/eventstore/identify-operator.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { findUserName } from "../../../shared/runtime/user-name.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { InputError } from "./failure.ts";
 
@@ -22,19 +23,27 @@ export async function withEventLog<Result>(
 }
 
 /**
+ * Returns the operator who runs a command. See {@link identifyOperator}.
+ *
+ * @param name value of `--actor`
+ * @throws {InputError} if the name is missing, empty or longer than 200 characters
+ * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid
+ */
+export function requireOperator(env: NodeJS.ProcessEnv, name: string | undefined): Actor {
+  const operator = identifyOperator(readConfig(["EVENTSTORE_URL"], env).EVENTSTORE_URL, name);
+  if ("problem" in operator) throw new InputError(operator.problem);
+  return operator.actor;
+}
+
+/**
  * Creates the context of an operator's command. The operation that runs the command adds the clinic and environment.
  *
- * @param actor name of the operator; default: the operator's user name
  * @param now time of the command, milliseconds since 1970
- * @throws {InputError} if the name is missing, empty or longer than 200 characters
  */
-export function createOperatorContext(actor: string | undefined, now: number): CommandContext {
-  const id = actor ?? findUserName();
-  if (id === undefined) throw new InputError("--actor is required, because the user of this process has no name");
-  if (id.length < 1 || id.length > 200) throw new InputError("--actor must have 1 to 200 characters");
+export function createOperatorContext(actor: Actor, now: number): CommandContext {
   const correlationId = randomUUID();
   return {
-    actor: { type: "operator", id },
+    actor,
     clinicId: null,
     environment: null,
     correlationId,

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { type Command, type PrintedResult, toOptionProblems } from "./command.ts";
 import { formatProblems, InputError } from "./failure.ts";
-import { createOperatorContext, withEventLog } from "./operator.ts";
+import { createOperatorContext, requireOperator, withEventLog } from "./operator.ts";
 
 /** Option values as typed on the command line, by option name in camelCase. The value of a flag is true. */
 export type RawOptions = Record<string, string | boolean | undefined>;
@@ -32,7 +32,10 @@ export async function runCommand(command: Command, rawOptions: RawOptions, termi
   const { json, actor, ...optionTexts } = rawOptions;
   const checkResult = command.check(parseOptionTexts(command, optionTexts), true);
   if ("problems" in checkResult) throw new InputError(formatProblems(checkResult.problems, toOptionName));
-  const context = createOperatorContext(typeof actor === "string" ? actor : undefined, Date.now());
+  const context = createOperatorContext(
+    requireOperator(terminal.env, typeof actor === "string" ? actor : undefined),
+    Date.now(),
+  );
   const printedResult = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
   await terminal.writeOutput(formatResult(command, printedResult, json === true));
 }

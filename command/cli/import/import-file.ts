@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { EXIT_CODE, InputError } from "../framework/failure.ts";
-import { createOperatorContext, withEventLog } from "../framework/operator.ts";
+import { createOperatorContext, requireOperator, withEventLog } from "../framework/operator.ts";
 import { parseLogWait } from "../framework/retry.ts";
 import type { Terminal } from "../framework/run-command.ts";
 import { createCachingEventLog } from "./caching-log.ts";
@@ -37,7 +37,7 @@ export async function importFile(name: string, options: ImportOptions, terminal:
   const outputOptions = { json: options.json === true, dryRun: options.dryRun === true };
   const waitSeconds = parseLogWait(options.logWait);
   return withInput(name, terminal.stdin, async (input) => {
-    const baseContext = createOperatorContext(options.actor, Date.now());
+    const baseContext = createOperatorContext(requireOperator(terminal.env, options.actor), Date.now());
     const survey = await surveyLines(input);
     const report = createImportReport(survey.lineCount, outputOptions, terminal);
     const interruption = terminal.catchInterruption();

@@ -6,7 +6,7 @@ import { awaitAll } from "../servers/servers.ts";
 import { deriveDemoId } from "./random.ts";
 
 /** Name of the operator who creates the demo data. */
-export const DEMO_OPERATOR = "demo-data";
+export const DEMO_OPERATOR = { type: "operator", id: "demo-data" } as const;
 
 /** A command that creates a part of the demo data. */
 export interface Step {

@@ -8,6 +8,8 @@ import { boundedText, environment, instant, uuid } from "./fields.ts";
 export const actor = z.object({
   type: z.enum(["application", "user", "operator", "auditor", "system"]),
   id: boundedText(200),
+  /** Text that an operator added with `--actor`, if the event log authenticated the operator. */
+  note: boundedText(200).optional(),
 });
 export type Actor = z.infer<typeof actor>;
 

@@ -10,6 +10,7 @@ import { runAuditCommand } from "./cli-terminal.ts";
 import {
   type AuditWorld,
   type ClinicHistory,
+  CONFIRMATION_NOTE,
   createClinicWithHistory,
   getTypes,
   startAuditWorld,
@@ -97,6 +98,7 @@ describe("a list of events", () => {
       expect(rows.every((row) => [...row].length === 100 && row.endsWith("…"))).to.equal(true);
       const wideResult = await runAudit(args);
       expect(wideResult.output).to.contain(history.requestContext.correlationId).and.to.contain("the request");
+      expect(wideResult.output).to.contain(` operator:test (${CONFIRMATION_NOTE}) `);
     });
 
     it("the command `events` records the access with the name of the operator", async () => {

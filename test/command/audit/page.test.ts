@@ -5,6 +5,7 @@ import { startChromium } from "../../support/chromium.ts";
 import {
   type AuditWorld,
   type ClinicHistory,
+  CONFIRMATION_NOTE,
   createClinicWithHistory,
   insertDeliveries,
   startAuditWorld,
@@ -104,6 +105,7 @@ describe("the page /audit", function () {
     await changesRegion.getByRole("row", { name: 'status "requested" "confirmed"' }).waitFor();
     expect(await page.locator(".facts").innerText())
       .to.contain("operator test")
+      .and.to.contain(CONFIRMATION_NOTE)
       .and.to.contain("2026-05-04 08:10:00.000 UTC");
     await requireAccessible("an event");
   });

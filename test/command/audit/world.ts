@@ -136,6 +136,9 @@ export interface ClinicHistory extends TestClinic {
   requestContext: CommandContext;
 }
 
+/** Note of the operator who confirmed the appointment of a history. */
+export const CONFIRMATION_NOTE = "Ada Example";
+
 /** Creates a clinic with one appointment, which is requested, confirmed and cancelled. */
 export async function createClinicWithHistory(log: EventLog, notes: string | null = null): Promise<ClinicHistory> {
   const clinic = await createClinic(log);
@@ -149,7 +152,9 @@ export async function createClinicWithHistory(log: EventLog, notes: string | nul
     { appointmentId, clinicId, branchId, animalId, ...schedule, reason: "Check-up", notes },
     requestContext,
   );
-  await confirmAppointment(log, { appointmentId, clinicId }, createContextAfter(10));
+  const confirmContext = createContextAfter(10);
+  const confirmActor = { ...confirmContext.actor, note: CONFIRMATION_NOTE };
+  await confirmAppointment(log, { appointmentId, clinicId }, { ...confirmContext, actor: confirmActor });
   await cancelAppointment(log, { appointmentId, clinicId, reason: "Moved away" }, createContextAfter(20));
   return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, requestContext };
 }

@@ -40,6 +40,17 @@ describe("the operator's command line", () => {
     expect(position).to.match(/^\d+$/);
   });
 
+  it("if the connection string of the log names a user, the user is the recorded actor, and `--actor` is a note", async () => {
+    const [id, url] = [randomUUID(), env.EVENTSTORE_URL ?? ""];
+    const userEnv = { EVENTSTORE_URL: url.replace("esdb://", "esdb://ada%40example.com:secret@") };
+    const args = ["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", id, "--actor", "Ada Example"];
+    expect((await runClinic(args, { env: userEnv })).code).to.equal(0);
+    const client = connectEventStore(url, "test");
+    const [event] = await createEventLog(client).read(`clinic-${id}`);
+    await client.dispose();
+    expect(event?.metadata.actor).to.deep.equal({ type: "operator", id: "ada@example.com", note: "Ada Example" });
+  });
+
   it("`partner issue-credential` prints a client secret and stores only the hash of the secret", async () => {
     const id = randomUUID();
     const registerArgs = ["partner", "register", "--id", id, "--name", "Planner", "--environment", "sandbox"];

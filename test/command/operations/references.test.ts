@@ -16,7 +16,7 @@ import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts
 import { registration } from "../../shared/domain/clinic/a-clinic.ts";
 import { getTestServers } from "../../support/stack.ts";
 
-const context = createOperatorContext("test", Date.parse("2026-05-04T08:00:00Z"));
+const context = createOperatorContext({ type: "operator", id: "test" }, Date.parse("2026-05-04T08:00:00Z"));
 
 describe("references between the aggregates of a clinic", () => {
   let log: EventLog;

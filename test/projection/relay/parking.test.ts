@@ -58,7 +58,7 @@ describe("an event that projectors can process and the relay cannot map", functi
   });
 
   const runOperatorCommand = (runCommand: typeof park, position: bigint) => {
-    const options = { reason: "Written by another program", actor: "Ada" };
+    const options = { reason: "Written by another program", actor: { type: "operator", id: "Ada" } as const };
     return runInProcess(world, (context) => runCommand(context, position, options));
   };
   const readStatus = async () =>

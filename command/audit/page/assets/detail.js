@@ -77,6 +77,7 @@ function createFacts(event) {
     ["Occurred", `${formatTime(event.occurredAt)} UTC`],
     ["Stored", `${formatTime(event.storedAt)} UTC`],
     ["Done by", h("span", { title: actor?.id ?? "" }, actorName)],
+    ...(actor?.note ? [["Note", actor.note]] : []),
     ["Stream", h("span", {}, link("stream", stream), ` @ ${revision}`)],
     ["Request", correlationId ? link("correlation", correlationId) : "unknown"],
     ["Caused by", causationId === correlationId ? "the request" : (causationId ?? "unknown")],

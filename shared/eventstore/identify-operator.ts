@@ -1,0 +1,38 @@
+import { X509Certificate } from "node:crypto";
+import fs from "node:fs";
+import type { Actor } from "../domain/events/metadata.ts";
+import { findUserName } from "../runtime/user-name.ts";
+
+/**
+ * Returns the actor of an operator's commands. If the connection string of the event log names a user, the log
+ * authenticates this user. The user is then the actor, and the given name is only a note. Otherwise, the given name is
+ * the actor, and nothing verifies it.
+ *
+ * @param url valid connection string of the event log
+ * @param name name of the operator; default: the name of this process's user
+ * @returns the actor, or the reason why there is none
+ */
+export function identifyOperator(url: string, name = findUserName()): { actor: Actor } | { problem: string } {
+  if (name !== undefined && (name.length < 1 || name.length > 200))
+    return { problem: "--actor must have 1 to 200 characters" };
+  const user = findLogUser(url);
+  if (user !== undefined) {
+    return { actor: { type: "operator", id: user, ...(name !== undefined && name !== user && { note: name }) } };
+  }
+  if (name === undefined) return { problem: "--actor is required, because the user of this process has no name" };
+  return { actor: { type: "operator", id: name } };
+}
+
+/**
+ * Returns the user with whom the EventStoreDB client logs in: the user of the connection string, or else the common name
+ * of the user certificate. Returns undefined if there is neither.
+ */
+function findLogUser(url: string): string | undefined {
+  const [, encodedUser] = /^[^/]+:\/\/([^:@/?]+):[^@/?]+@/.exec(url) ?? [];
+  if (encodedUser !== undefined) return decodeURIComponent(encodedUser);
+  const options = new URLSearchParams(url.split("?")[1]);
+  const certificateFile = [...options].find(([name]) => name.toLowerCase() === "usercertfile")?.[1];
+  if (certificateFile === undefined || !fs.existsSync(certificateFile)) return undefined;
+  const { subject } = new X509Certificate(fs.readFileSync(certificateFile)).toLegacyObject();
+  return [subject.CN].flat()[0];
+}

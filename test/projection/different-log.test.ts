@@ -7,6 +7,7 @@ import { READ_MODEL_SCHEMA, readCheckpoint } from "../../projection/checkpoints/
 import { readRelayCheckpoint } from "../../projection/checkpoints/relay-checkpoint.ts";
 import { DIFFERENT_LOG, DifferentLogError } from "../../projection/checkpoints/same-log.ts";
 import { adoptCurrentLog } from "../../projection/cli/adopt-log.ts";
+import { migrateDatabase } from "../../projection/cli/migrate.ts";
 import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
 import { showStatus } from "../../projection/cli/status.ts";
 import { verifyReadModels } from "../../projection/cli/verify.ts";
@@ -60,6 +61,7 @@ describe("a projection whose database was built from another log", function () {
 
   const startRoles = () => startService({ ...world, roles: ROLES, secretKeys: SECRET_KEYS });
   const adoptLog = () => runInProcess(world, (context) => adoptCurrentLog(context, { url: world.natsUrl }, undefined));
+  const migrate = () => runInProcess(world, (context) => migrateDatabase(context, context.terminal));
   const rebuild = () => runInProcess(world, (context) => rebuildReadModels(context));
   const verify = () => runInProcess(world, verifyReadModels);
   const readStatus = async (json: boolean) =>
@@ -235,6 +237,7 @@ describe("a projection whose database was built from another log", function () {
        UPDATE read_model.checkpoint SET position = ${position};
        UPDATE webhooks.relay_checkpoint SET position = ${position}, anchor_position = NULL, anchor_event_id = NULL`,
     );
+    expect((await migrate()).code).to.equal(0);
     service = await startRoles();
     await awaitReadiness();
     expect((await verify()).stdout).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));

@@ -1,0 +1,60 @@
+import { expect } from "chai";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { requireEventStore } from "../../../shared/eventstore/reach.ts";
+import { createWorld } from "../../projection/webhooks/world.ts";
+import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
+import { getTlsFile } from "../../support/nats-server.ts";
+import { startReceiver } from "../../support/receiver.ts";
+import { getTestServers, makeTestRoot } from "../../support/stack.ts";
+import { startTlsProxy, type TlsProxy } from "../../support/tls-proxy.ts";
+
+const CA_OPTION = `tlsCAFile=${getTlsFile("servers-ca.cert")}`;
+const USER_OPTIONS = `userCertFile=${getTlsFile("client.cert")}&userKeyFile=${getTlsFile("client.key")}`;
+
+/** The embedded log does not support TLS, so a proxy terminates it. */
+describe("an event log with TLS", () => {
+  let log: Awaited<ReturnType<typeof startLogServer>>;
+  let proxy: TlsProxy;
+
+  before(async () => {
+    log = await startLogServer({ dir: `${makeTestRoot()}/log`, host: "127.0.0.1", port: 0, shouldSync: false });
+    proxy = await startTlsProxy(log.port);
+  });
+  after(async () => {
+    await proxy.close();
+    await log.stop();
+  });
+
+  it("projectors, relay and webhooks work with the CA and the user certificate of EVENTSTORE_URL", async () => {
+    const database = await createDatabaseWithReadModels();
+    const world = await createWorld({
+      eventstoreUrl: `esdb://localhost:${proxy.port}?${CA_OPTION}&${USER_OPTIONS}`,
+      natsUrl: (await getTestServers()).natsUrl,
+      databaseUrl: database.urls.projection,
+    });
+    const receiver = await startReceiver();
+    world.startAll();
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    await world.close();
+    await receiver.close();
+    await database.drop();
+  });
+
+  for (const [problem, options] of [
+    ["the CA is missing", USER_OPTIONS],
+    ["the user certificate is missing", CA_OPTION],
+  ] as const) {
+    it(`the service does not start if ${problem}`, async () => {
+      const url = `esdb://localhost:${proxy.port}?${options}`;
+      const client = connectEventStore(url, "test");
+      const error = await requireEventStore(client, url).catch((reason: Error) => reason);
+      expect(error?.message).to.match(
+        /^the event log at esdb:\/\/localhost:\d+ does not respond; check EVENTSTORE_URL/,
+      );
+      await client.dispose();
+    });
+  }
+});

@@ -32,7 +32,7 @@ describe("the verification of an export with an expected clinic and range", () =
   };
 
   it("the command `verify` that an export prints verifies the export", async () => {
-    const args = /audit -- (verify .*)/.exec(exportOutput)?.[1]?.split(" ") ?? [];
+    const args = /clinic audit (verify .*)/.exec(exportOutput)?.[1]?.split(" ") ?? [];
     const options = ["--clinic", clinicId, "--from", range.from, "--to", range.to];
     expect(args).to.include.members(options);
     expect((await world.run(args, {})).code).to.equal(0);

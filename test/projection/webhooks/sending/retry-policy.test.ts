@@ -41,11 +41,11 @@ describe("retry policy", () => {
     expect(waitTimesMs).to.deep.equal([5_000, 30_000, 300_000]);
     expect(judgeAttempt(createAttemptResult(500), createContext({ attemptCount: 4 }))).to.deep.equal({
       status: "failed",
-      gone: false,
+      isGone: false,
     });
     expect(judgeAttempt(createAttemptResult(500), createContext({ scheduleSeconds: [] }))).to.deep.equal({
       status: "failed",
-      gone: false,
+      isGone: false,
     });
   });
 
@@ -68,7 +68,7 @@ describe("retry policy", () => {
   });
 
   it("a response with status 410 ends the retries of a delivery", () => {
-    expect(judgeAttempt(createAttemptResult(410), createContext())).to.deep.equal({ status: "failed", gone: true });
+    expect(judgeAttempt(createAttemptResult(410), createContext())).to.deep.equal({ status: "failed", isGone: true });
   });
 
   describe("Retry-After", () => {

@@ -1,13 +1,11 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import { createVisibilityFilter } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { readLogEnd, scanLog } from "../log/scan.ts";
+import { readLogEnd, type ScanOptions, scanLog } from "../log/scan.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
-import { ChainSummary, computeNextLink } from "./chain.ts";
-import { toCanonicalJson } from "./json.ts";
-import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
+import { generateExportLines } from "./export-lines.ts";
+import type { Manifest } from "./manifest.ts";
 import type { ExportSigner } from "./signing.ts";
 
 export const exportQuerySchema = z
@@ -45,37 +43,16 @@ export interface ExportOptions extends Pick<EventReadOptions, "client" | "signal
  * @throws {LogUnavailableError} possibly after some lines; the manifest is then missing
  */
 export async function exportClinic(query: ExportQuery, options: ExportOptions): Promise<AsyncGenerator<string, void>> {
-  return generateLines(query, options, await readLogEnd(options.client));
+  const { client, signal, onProgress, signer, exportedBy, accessId, now } = options;
+  const endPosition = await readLogEnd(client);
+  return generateExportLines(readAuditEvents({ client, prefixes: undefined, endPosition, signal, onProgress }), {
+    clinicId: query.clinic,
+    stored: { from: query.from ?? null, to: query.to ?? now },
+    made: { at: now, by: exportedBy, accessId, logEnd: String(endPosition) },
+    ...{ signer, signal },
+  });
 }
 
-async function* generateLines(
-  query: ExportQuery,
-  options: ExportOptions,
-  logEnd: bigint,
-): AsyncGenerator<string, void> {
-  const { client, signal, onProgress, signer, now } = options;
-  const storedRange = { from: query.from ?? null, to: query.to ?? now };
-  const summary = new ChainSummary();
-  // An export omits events that name several clinics.
-  const belongsOnlyToClinic = createVisibilityFilter([query.clinic]);
-  const events = scanLog({ client, prefixes: undefined, endPosition: logEnd, signal, onProgress });
-  for await (const { auditEvent } of events) {
-    if (!belongsOnlyToClinic(auditEvent) || !isStoredWithin(storedRange, auditEvent)) continue;
-    const canonicalEvent = toCanonicalJson(auditEvent);
-    const link = computeNextLink(summary.link, canonicalEvent);
-    summary.add(auditEvent, link);
-    // In canonical JSON, `chain` comes before `event`.
-    yield `{"chain":"${link}","event":${canonicalEvent}}\n`;
-  }
-  if (signal.aborted) return;
-  const made = { at: now, by: options.exportedBy, accessId: options.accessId, logEnd: String(logEnd) };
-  const { count, first, last, link } = summary;
-  const contents = { count, first, last, chain: link, marks: summary.marks.getMarks() };
-  const manifest: Manifest = { format: EXPORT_FORMAT, clinicId: query.clinic, stored: storedRange, ...contents, made };
-  const signature = await signer.sign(toCanonicalJson(manifest));
-  yield `${toCanonicalJson({ manifest, signature })}\n`;
-}
-
-function isStoredWithin({ from, to }: Manifest["stored"], { storedAt }: AuditEvent): boolean {
-  return (from === null || storedAt >= from) && storedAt < to;
+async function* readAuditEvents(options: ScanOptions): AsyncGenerator<AuditEvent, void> {
+  for await (const { auditEvent } of scanLog(options)) yield auditEvent;
 }

@@ -12,7 +12,7 @@ const eventReference = z.strictObject({
 /** Signed description of an export, in the last line of the file. */
 export const manifestSchema = z.strictObject({
   format: z.literal(EXPORT_FORMAT),
-  clinicId: z.guid(),
+  clinicId: z.guid().lowercase(),
   /** Range of storage times. `from` is inclusive, or null for the start of the log. `to` is exclusive. */
   stored: z.strictObject({ from: instant.nullable(), to: instant }),
   count: z.int().min(0),
@@ -25,7 +25,10 @@ export const manifestSchema = z.strictObject({
    * change.
    */
   marks: z.strictObject({
-    every: z.int().min(1),
+    every: z
+      .int()
+      .min(1)
+      .refine((every) => Number.isInteger(Math.log2(every)), "must be a power of two"),
     links: z.array(z.string().regex(/^[0-9a-f]{16}$/, "must be 16 hex digits")),
   }),
   /**

@@ -1,5 +1,5 @@
-import { compactVerify } from "jose";
-import { ChainSummary, computeNextLink } from "./chain.ts";
+import { compactVerify, decodeProtectedHeader } from "jose";
+import { CHAIN_SEED, ChainSummary, computeNextLink } from "./chain.ts";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "./json.ts";
 import { eventLineSchema, type Manifest, manifestLineSchema, manifestSchema } from "./manifest.ts";
 import { findFirstDifference } from "./marks.ts";
@@ -11,10 +11,33 @@ import { type GetTrustedKey, UntrustedKeyError } from "./verify-key.ts";
  */
 export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false } & ExportFault);
 
-interface ExportFault {
+/** Code of a fault. docs/audit-format.md describes the codes. */
+export type FaultCode =
+  | "not_an_event"
+  | "not_canonical"
+  | "chain_mismatch"
+  | "manifest_not_last"
+  | "manifest_missing"
+  | "not_a_manifest"
+  | "signature_invalid"
+  | "key_untrusted"
+  | "signature_type_wrong"
+  | "manifest_unsupported"
+  | "chain_not_signed"
+  | "manifest_altered"
+  | "count_mismatch"
+  | "first_or_last_mismatch"
+  | "unexpected_export";
+
+/** Fault of a line, before the number of the line is known. */
+interface LineFault {
+  fault: FaultCode;
+  problem: string;
+}
+
+interface ExportFault extends LineFault {
   /** Number of the first wrong line, counted from 1. */
   line: number;
-  problem: string;
 }
 
 /**
@@ -44,23 +67,33 @@ export async function verifyExport(
   expectedExport: ExpectedExport = {},
 ): Promise<Verdict> {
   const summary = new ChainSummary();
-  const rejectNextLine = (problem: string): Verdict => ({ ok: false, line: summary.count + 1, problem });
+  const rejectNextLine = (fault: FaultCode, problem: string): Verdict => ({
+    ok: false,
+    line: summary.count + 1,
+    ...{ fault, problem },
+  });
   let previousLine: string | undefined;
   for await (const line of lines) {
-    const problem = previousLine === undefined ? undefined : verifyEventLine(previousLine, summary);
-    if (problem !== undefined) return rejectNextLine(problem);
+    const lineFault = previousLine === undefined ? undefined : verifyEventLine(previousLine, summary);
+    if (lineFault) return rejectNextLine(lineFault.fault, lineFault.problem);
     previousLine = line;
   }
-  if (previousLine === undefined) return rejectNextLine("the file is empty; the manifest is missing");
+  if (previousLine === undefined)
+    return rejectNextLine("manifest_missing", "the file is empty; the manifest is missing");
   if (eventLineSchema.safeParse(parseJson(previousLine)).success) {
-    const problem = verifyEventLine(previousLine, summary);
-    return rejectNextLine(problem ?? "the file ends here; the manifest is missing, and events may be missing");
+    const { fault, problem } = verifyEventLine(previousLine, summary) ?? MISSING_MANIFEST;
+    return rejectNextLine(fault, problem);
   }
   const manifestOrFault = await verifyManifestLine(previousLine, summary, getTrustedKey);
   if ("problem" in manifestOrFault) return { ok: false, ...manifestOrFault };
   const problem = describeDifferences(manifestOrFault, expectedExport);
-  return problem === undefined ? { ok: true, manifest: manifestOrFault } : rejectNextLine(problem);
+  return problem === undefined ? { ok: true, manifest: manifestOrFault } : rejectNextLine("unexpected_export", problem);
 }
+
+const MISSING_MANIFEST: LineFault = {
+  fault: "manifest_missing",
+  problem: "the file ends here; the manifest is missing, and events may be missing",
+};
 
 /** Returns the differences between a verified manifest and the expected export; undefined if there are none. */
 function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to }: ExpectedExport): string | undefined {
@@ -76,23 +109,33 @@ function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to 
 /**
  * Verifies a line as the next event of the export, and adds the event to the summary.
  *
- * @returns the problem of the line; undefined if there is none
+ * @returns the fault of the line; undefined if there is none
  */
-function verifyEventLine(text: string, summary: ChainSummary): string | undefined {
+function verifyEventLine(text: string, summary: ChainSummary): LineFault | undefined {
   const value = parseJson(text);
   const parseResult = eventLineSchema.safeParse(value);
   if (!parseResult.success) {
     return manifestLineSchema.safeParse(value).success
-      ? "the manifest is not the last line"
-      : "the line is not an event";
+      ? { fault: "manifest_not_last", problem: "the manifest is not the last line" }
+      : { fault: "not_an_event", problem: "the line is not an event" };
   }
   const { chain, event } = parseResult.data;
-  if (!isCanonicalLine(text, value)) return "the line is not in its canonical form";
-  if (computeNextLink(summary.link, toCanonicalJson(event)) !== chain)
-    return "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed";
+  if (!isCanonicalLine(text, value)) return NOT_CANONICAL;
+  // The hash covers the text of the line, because the parsed event lacks a member named `__proto__`.
+  if (computeNextLink(summary.link, text.slice(EVENT_START, EVENT_END)) !== chain)
+    return {
+      fault: "chain_mismatch",
+      problem: "the line does not fit the hash chain: it was altered or inserted, or a line before it was removed",
+    };
   summary.add(event, chain);
   return undefined;
 }
+
+/** Offsets of the event in a canonical line: after the link, and before the closing brace and the line feed. */
+const EVENT_START = `{"chain":"${CHAIN_SEED}","event":`.length;
+const EVENT_END = -2;
+
+const NOT_CANONICAL: LineFault = { fault: "not_canonical", problem: "the line is not in its canonical form" };
 
 /**
  * Verifies the last line of an export. Compares the events with the manifest inside the signature first, because the
@@ -103,24 +146,36 @@ async function verifyManifestLine(
   summary: ChainSummary,
   getTrustedKey: GetTrustedKey,
 ): Promise<Manifest | ExportFault> {
-  const toFault = (problem: string): ExportFault => ({ line: summary.count + 1, problem });
+  const line = summary.count + 1;
   const value = parseJson(text);
   const lineResult = manifestLineSchema.safeParse(value);
-  if (!lineResult.success) return toFault("the line is neither an event nor the signed manifest");
-  if (!isCanonicalLine(text, value)) return toFault("the line is not in its canonical form");
+  if (!lineResult.success)
+    return { line, fault: "not_a_manifest", problem: "the line is neither an event nor the signed manifest" };
+  if (!isCanonicalLine(text, value)) return { line, ...NOT_CANONICAL };
   const signedPayload = await verifySignature(lineResult.data.signature, getTrustedKey);
-  if ("problem" in signedPayload) return toFault(signedPayload.problem);
+  if ("problem" in signedPayload) return { line, ...signedPayload };
   const manifestResult = manifestSchema.safeParse(parseJson(signedPayload.text));
-  if (!manifestResult.success) return toFault("the manifest has a format that this release does not support");
-  const { count, chain, first, last, marks } = manifestResult.data;
-  if (chain !== summary.link) return locateChange(marks, summary);
+  if (!manifestResult.success) {
+    const problem = "the manifest has a format that this release does not support";
+    return { line, fault: "manifest_unsupported", problem };
+  }
+  const manifest = manifestResult.data;
+  if (manifest.chain !== summary.link) return locateChange(manifest.marks, summary);
   if (signedPayload.text !== toCanonicalJson(lineResult.data.manifest))
-    return toFault("the manifest differs from the signed manifest");
-  if (count !== summary.count)
-    return toFault(`the manifest lists ${count} events, but the file contains ${summary.count}`);
+    return { line, fault: "manifest_altered", problem: "the manifest differs from the signed manifest" };
+  const contentsFault = compareContents(manifest, summary);
+  return contentsFault ? { line, ...contentsFault } : manifest;
+}
+
+/** Compares the events that the manifest describes with those of the file, whose hash chain ends with the same link. */
+function compareContents({ count, first, last }: Manifest, summary: ChainSummary): LineFault | undefined {
+  if (count !== summary.count) {
+    const problem = `the manifest lists ${count} events, but the file contains ${summary.count}`;
+    return { fault: "count_mismatch", problem };
+  }
   if (toCanonicalJson({ first, last }) !== toCanonicalJson({ first: summary.first, last: summary.last }))
-    return toFault("the manifest names a different first or last event");
-  return manifestResult.data;
+    return { fault: "first_or_last_mismatch", problem: "the manifest names a different first or last event" };
+  return undefined;
 }
 
 /** Locates the first changed line of a file whose hash chain is valid, but differs from the signed hash chain. */
@@ -129,21 +184,28 @@ function locateChange(signedMarks: Manifest["marks"], summary: ChainSummary): Ex
   const changedLinesText = firstLine === lastLine ? "the line was" : `a line from here up to line ${lastLine} was`;
   return {
     line: firstLine,
+    fault: "chain_not_signed",
     problem: `${changedLinesText} changed after signing and the hash chain was recomputed, or the last events were removed`,
   };
 }
 
-async function verifySignature(
-  signature: string,
-  getTrustedKey: GetTrustedKey,
-): Promise<{ text: string } | { problem: string }> {
+async function verifySignature(signature: string, getTrustedKey: GetTrustedKey): Promise<{ text: string } | LineFault> {
   try {
-    const options = { algorithms: ["EdDSA"] };
-    const { payload, protectedHeader } = await compactVerify(signature, getTrustedKey, options);
-    if (protectedHeader.typ !== SIGNATURE_TYPE) return { problem: "the signature is not for an audit export" };
+    if (!signature.split(".").every(isBase64url)) return INVALID_SIGNATURE;
+    if (decodeProtectedHeader(signature).crit !== undefined) return INVALID_SIGNATURE;
+    const { payload, protectedHeader } = await compactVerify(signature, getTrustedKey, { algorithms: ["EdDSA"] });
+    if (protectedHeader.typ !== SIGNATURE_TYPE)
+      return { fault: "signature_type_wrong", problem: "the signature is not for an audit export" };
     return { text: Buffer.from(payload).toString("utf8") };
   } catch (error) {
-    if (error instanceof UntrustedKeyError) return { problem: error.message };
-    return { problem: "the signature is invalid" };
+    if (error instanceof UntrustedKeyError) return { fault: "key_untrusted", problem: error.message };
+    return INVALID_SIGNATURE;
   }
+}
+
+const INVALID_SIGNATURE: LineFault = { fault: "signature_invalid", problem: "the signature is invalid" };
+
+/** Returns true for base64url in its only valid form. Decoders also accept padding, spaces and other unused bits. */
+function isBase64url(text: string): boolean {
+  return Buffer.from(text, "base64url").toString("base64url") === text;
 }

@@ -67,7 +67,7 @@ describe("the verification of an export with an expected clinic and range", () =
         `audit: ${file} is not verified: line ${line}: ${problem}`,
       ]);
       const verdict = JSON.parse((await verifyExport(file, ...options, "--json")).out);
-      expect(verdict).to.deep.equal({ ok: false, line, problem });
+      expect(verdict).to.deep.equal({ ok: false, line, fault: "unexpected_export", problem });
     }
     const startResult = await verifyExport(world.file, "--from", range.from);
     expect(startResult.line).to.contain(`expected from ${range.from}, but the manifest says start`);

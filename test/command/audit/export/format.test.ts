@@ -1,0 +1,44 @@
+import fs from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import { runAuditCommand } from "../cli-terminal.ts";
+import { buildExample, readFormatPage, replaceExample } from "./format-example.ts";
+import { buildKeyFiles, buildVectors, type Vector } from "./vectors.ts";
+
+const folder = new URL("./vectors/", import.meta.url);
+const readVectorFile = (file: string) => fs.readFileSync(new URL(file, folder));
+const listedVectors: Omit<Vector, "content">[] = JSON.parse(readVectorFile("vectors.json").toString());
+
+describe("the format of audit exports", () => {
+  it("the code writes the committed test vectors byte by byte", async () => {
+    const vectors = await buildVectors();
+    expect(vectors.map(({ content: _, ...vector }) => vector)).to.deep.equal(listedVectors);
+    const files = new Map<string, string | Uint8Array>(Object.entries(await buildKeyFiles()));
+    for (const { file, content } of vectors) files.set(file, content);
+    expect(fs.readdirSync(folder).sort()).to.deep.equal([...files.keys(), "vectors.json"].sort());
+    for (const [file, content] of files)
+      expect(readVectorFile(file).equals(Buffer.from(content as string)), file).to.equal(true);
+  });
+
+  it("the example in docs/audit-format.md contains the values that the code computes", async () => {
+    const page = readFormatPage();
+    expect(page).to.equal(replaceExample(page, await buildExample()));
+  });
+
+  for (const { file, keys, description, fault, line } of listedVectors) {
+    const result = fault === null ? "verifies" : `reports ${fault} for`;
+    it(`the command \`verify\` ${result} ${file} with ${keys}: ${description}`, async () => {
+      const [path, keyPath] = [file, keys].map((name) => fileURLToPath(new URL(name, folder)));
+      const { code, output, errorLines } = await runAuditCommand([
+        "verify",
+        path ?? "",
+        "--key",
+        keyPath ?? "",
+        "--json",
+      ]);
+      expect(code, errorLines.join()).to.equal(fault === null ? 0 : 3);
+      if (fault === "invalid_utf8") expect(errorLines.join()).to.contain("the file is not valid UTF-8");
+      else expect(JSON.parse(output)).to.include(fault === null ? { ok: true } : { ok: false, fault, line });
+    });
+  }
+});

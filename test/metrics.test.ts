@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { expect } from "chai";
 import { startGateway } from "../deploy/local/gateway/gateway-server.ts";
 import { type AuditWorld, requestAudit, startAuditWorld } from "./command/audit/world.ts";
 import { eventually } from "./support/eventually.ts";
-import { type MetricFamily, parseMetrics } from "./support/metrics.ts";
+import { type MetricFamily, parseMetrics, readDocumentedMetrics } from "./support/metrics.ts";
 import { createPartnerWorld, type PartnerWorld, sendRequest } from "./support/partner.ts";
 import { type PartnerApi, startPartnerApi } from "./support/partner-api.ts";
 import { findPromtool, runPromtool } from "./support/promtool.ts";
@@ -205,26 +204,8 @@ describe("the metrics of all services", () => {
   });
 });
 
-interface DocumentedMetric {
-  name: string;
-  type: string;
-  labels: string[];
-  services: string;
-  help: string;
-}
-
 const sortByName = <Row extends { name: string }>(rows: readonly Row[]) =>
   [...rows].sort((first, second) => first.name.localeCompare(second.name));
-
-/** Reads the table of metrics in the document. */
-async function readDocumentedMetrics(): Promise<DocumentedMetric[]> {
-  const text = await readFile(new URL("../docs/operations/monitoring.md", import.meta.url), "utf8");
-  const rows = text.matchAll(/^\| `(\w+)` \| (\w+) \|(.*?)\| (.*?) \| (.*) \|$/gm);
-  return [...rows].map(([, name = "", type = "", labels = "", services = "", help = ""]) => ({
-    ...{ name, type, services, help },
-    labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label).sort(),
-  }));
-}
 
 /** Returns the value of the sample with exactly these labels. */
 function readSample(

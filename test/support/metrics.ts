@@ -1,4 +1,5 @@
-/** Parses the text format of Prometheus. */
+/** Parses the text format of Prometheus, and reads the documented metrics. */
+import { readFile } from "node:fs/promises";
 
 export interface MetricFamily {
   type: string;
@@ -38,4 +39,23 @@ function parseSample(line: string): MetricSample {
   if (name === undefined) throw new Error(`Malformed line of metrics: ${line}`);
   const labels = [...labelText.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, label, text]) => [label, text]);
   return { name, labels: Object.fromEntries(labels), value: Number(value) };
+}
+
+/** A row of the table in docs/operations/monitoring.md. */
+export interface DocumentedMetric {
+  name: string;
+  type: string;
+  labels: string[];
+  services: string;
+  help: string;
+}
+
+/** Reads the table of metrics in docs/operations/monitoring.md. A test compares it with the services. */
+export async function readDocumentedMetrics(): Promise<DocumentedMetric[]> {
+  const text = await readFile(new URL("../../docs/operations/monitoring.md", import.meta.url), "utf8");
+  const rows = text.matchAll(/^\| `(\w+)` \| (\w+) \|(.*?)\| (.*?) \| (.*) \|$/gm);
+  return [...rows].map(([, name = "", type = "", labels = "", services = "", help = ""]) => ({
+    ...{ name, type, services, help },
+    labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label).sort(),
+  }));
 }

@@ -1,0 +1,159 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import { load } from "js-yaml";
+import { z } from "zod";
+import { withClient } from "../../deploy/local/servers/database-roles.ts";
+import { createRegistry } from "../../shared/metrics/registry.ts";
+import { readDocumentedMetrics } from "../support/metrics.ts";
+import { createMigratedDatabase } from "../support/migrated-database.ts";
+import { findPromtool, runPromtool } from "../support/promtool.ts";
+import { makeTestRoot } from "../support/stack.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const observabilityFolder = join(root, "deploy/observability");
+const runbooksFolder = join(root, "docs/operations/runbooks");
+
+const alertSchema = z.strictObject({
+  alert: z.string(),
+  expr: z.string(),
+  for: z.string().optional(),
+  labels: z.strictObject({ severity: z.enum(["page", "ticket"]) }),
+  annotations: z.strictObject({ summary: z.string(), runbook_url: z.string() }),
+});
+const rulesSchema = z.strictObject({
+  groups: z.array(z.strictObject({ name: z.string(), rules: z.array(alertSchema) })),
+});
+const ruleTestsSchema = z.looseObject({
+  tests: z.array(
+    z.looseObject({
+      alert_rule_test: z.array(z.looseObject({ alertname: z.string(), exp_alerts: z.array(z.unknown()) })),
+    }),
+  ),
+});
+const dashboardSchema = z.looseObject({
+  uid: z.string(),
+  title: z.string(),
+  panels: z.array(
+    z.looseObject({
+      id: z.number(),
+      title: z.string(),
+      targets: z.array(z.looseObject({ expr: z.string() })).default([]),
+    }),
+  ),
+});
+
+const readObservabilityFile = (name: string) => readFileSync(join(observabilityFolder, name), "utf8");
+const alerts = rulesSchema.parse(load(readObservabilityFile("alerts.yaml"))).groups.flatMap(({ rules }) => rules);
+const dashboards = readdirSync(join(observabilityFolder, "dashboards")).map((name) =>
+  dashboardSchema.parse(JSON.parse(readObservabilityFile(join("dashboards", name)))),
+);
+const dashboardExpressions = dashboards.flatMap(({ panels }) =>
+  panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
+);
+
+/** Suffixes of the time series of a histogram. */
+const HISTOGRAM_SUFFIX = /_(bucket|sum|count)$/;
+
+/** Labels that Prometheus adds to each metric, and the label of a histogram's buckets. */
+const ADDED_LABELS = ["job", "instance", "le"];
+
+describe("alert rules and dashboards", () => {
+  it("alert rules and dashboards use only metrics and labels that the services export", async () => {
+    const labelsByMetric = await listExportedMetrics();
+    const problems: string[] = [];
+    for (const expression of [...alerts.map(({ expr }) => expr), ...dashboardExpressions]) {
+      const selectors = listSelectors(expression);
+      expect(selectors, expression).not.to.be.empty;
+      for (const { metric, labels } of selectors) {
+        const exportedLabels = labelsByMetric.get(metric) ?? labelsByMetric.get(metric.replace(HISTOGRAM_SUFFIX, ""));
+        if (!exportedLabels) problems.push(`${metric} in ${expression}`);
+        const unknownLabels = labels.filter((label) => !exportedLabels?.includes(label));
+        if (exportedLabels && unknownLabels.length > 0) problems.push(`${metric}{${unknownLabels}} in ${expression}`);
+      }
+    }
+    expect(problems).to.deep.equal([]);
+  });
+
+  it("each alert links to its runbook page, and docs/operations/monitoring.md lists it with its severity", () => {
+    const monitoringText = readFileSync(join(root, "docs/operations/monitoring.md"), "utf8");
+    for (const { alert, annotations, labels } of alerts) {
+      const page = `${alert.replace(/(?<=[a-z])(?=[A-Z])/g, "-").toLowerCase()}.md`;
+      expect(annotations.runbook_url, alert).to.equal(`docs/operations/runbooks/${page}`);
+      expect(existsSync(join(runbooksFolder, page)), page).to.equal(true);
+      expect(readFileSync(join(runbooksFolder, page), "utf8")).to.match(new RegExp(`^# ${alert}\n`));
+      expect(monitoringText).to.contain(`| [${alert}](runbooks/${page}) | ${labels.severity} |`);
+    }
+  });
+
+  it("alerts.test.yaml shows for each alert when it fires and when it does not", () => {
+    const { tests } = ruleTestsSchema.parse(load(readObservabilityFile("alerts.test.yaml")));
+    const checks = tests.flatMap((test) => test.alert_rule_test);
+    for (const { alert } of alerts) {
+      const firingStates = checks
+        .filter(({ alertname }) => alertname === alert)
+        .map((check) => check.exp_alerts.length > 0);
+      expect(firingStates, alert).to.include.members([true, false]);
+    }
+  });
+
+  it("panels of the dashboards have unique ids and titles", () => {
+    for (const { title, panels } of dashboards) {
+      expect(new Set(panels.map(({ id }) => id)).size, title).to.equal(panels.length);
+      expect(new Set(panels.map((panel) => panel.title)).size, title).to.equal(panels.length);
+    }
+  });
+
+  it("the SQL statements in the runbook pages are valid", async () => {
+    const database = await createMigratedDatabase();
+    const pages = readdirSync(runbooksFolder).map((name) => readFileSync(join(runbooksFolder, name), "utf8"));
+    const statements = pages.flatMap((page) =>
+      [...page.matchAll(/^```sql\n([\s\S]*?)^```/gm)].map(([, sql = ""]) => sql),
+    );
+    expect(statements.length).to.be.at.least(2);
+    await withClient(database.urls.projection, async (client) => {
+      for (const statement of statements) await client.query(statement);
+    });
+    await database.drop();
+  });
+
+  it("promtool accepts the alert rules, the example configuration and the expressions of the dashboards", async function () {
+    const promtool = findPromtool();
+    if (!promtool) return this.skip();
+    const dashboardRules = dashboardExpressions.map((expr, index) => ({ record: `panel_${index}`, expr }));
+    const dashboardFile = join(makeTestRoot(), "dashboards.json");
+    writeFileSync(dashboardFile, JSON.stringify({ groups: [{ name: "dashboards", rules: dashboardRules }] }));
+    for (const args of [
+      ["check", "rules", join(observabilityFolder, "alerts.yaml"), dashboardFile],
+      ["check", "config", join(observabilityFolder, "prometheus.yaml")],
+      ["test", "rules", join(observabilityFolder, "alerts.test.yaml")],
+    ]) {
+      const { code, output } = await runPromtool(promtool, args);
+      expect(code, output).to.equal(0);
+    }
+  });
+});
+
+/** Returns the labels of each exported metric. For metrics of the process, the labels are those that Prometheus adds. */
+async function listExportedMetrics(): Promise<Map<string, readonly string[]>> {
+  const labelsByMetric = new Map<string, readonly string[]>([["up", ADDED_LABELS]]);
+  for (const { name } of createRegistry().getMetricsAsArray()) labelsByMetric.set(name, ADDED_LABELS);
+  for (const { name, labels } of await readDocumentedMetrics()) labelsByMetric.set(name, [...ADDED_LABELS, ...labels]);
+  return labelsByMetric;
+}
+
+/** Words of PromQL that are not metrics. A word before a parenthesis is a function. */
+const KEYWORDS = new Set(["and", "or", "unless", "by", "on", "without", "ignoring"]);
+
+/** Lists the metrics of a PromQL expression with the labels that their selectors name. */
+function listSelectors(expression: string): { metric: string; labels: string[] }[] {
+  const withoutGroupings = expression.replace(/\b(by|on|without|ignoring) *\([^)]*\)/g, " ").replace(/\[\w+\]/g, " ");
+  const matches = withoutGroupings.matchAll(/([a-z_][a-z_0-9]*)(?:\{([^}]*)\})?(?! *\(|[a-z_0-9])/g);
+  return [...matches]
+    .filter(([, word = ""]) => !KEYWORDS.has(word))
+    .map(([, metric = "", matchers = ""]) => ({
+      metric,
+      labels: [...matchers.matchAll(/(\w+) *(?:=~|!~|!=|=)/g)].map(([, label = ""]) => label),
+    }));
+}

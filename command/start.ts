@@ -10,6 +10,7 @@ import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
+import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
 import { createCommandApp } from "./app.ts";
 import { AggregateCache } from "./handling/aggregate-cache.ts";
 import { createMetrics } from "./metrics.ts";
@@ -31,6 +32,7 @@ const SETTINGS = [
   "TOKEN_SIGNING_KEYS",
   "WEBHOOK_SECRET_KEYS",
   "WEBHOOK_ALLOW_LOOPBACK",
+  ...TRACING_SETTING_NAMES,
 ] as const;
 
 /** Time limit for one SQL statement. Milliseconds. */
@@ -46,6 +48,7 @@ const STATEMENT_TIMEOUT_MS = 1_000;
 export async function startCommandService(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
   const logger = createLogger("command", config.LOG_LEVEL);
+  const stopTracing = await startTracing(config, "command", logger);
   const tokenSigner = await createTokenSigner(config.TOKEN_SIGNING_KEYS.keys, config.TOKEN_ISSUER);
   const client = connectEventStore(config.EVENTSTORE_URL, "command");
   const pool = createPool({
@@ -62,7 +65,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   const closeConnections = async () => {
     limiter.close();
     await aggregateCache?.close();
-    await Promise.all([pool.end(), client.dispose()]);
+    await Promise.all([pool.end(), client.dispose(), stopTracing()]);
   };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);

@@ -11,6 +11,7 @@ import { type Config, readConfig } from "../shared/runtime/config.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
+import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
 import type { LogAndDatabase } from "./checkpoints/same-log.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { readModels } from "./read-models/all.ts";
@@ -38,6 +39,7 @@ const SETTINGS = [
   "WEBHOOK_CONNECT_TIMEOUT_MS",
   "WEBHOOK_TIMEOUT_MS",
   "WEBHOOK_ALLOW_LOOPBACK",
+  ...TRACING_SETTING_NAMES,
 ] as const;
 
 type ServiceConfig = Config<(typeof SETTINGS)[number]>;
@@ -62,6 +64,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const nats = toNatsSettings(config);
   const logger = createLogger("projection", config.LOG_LEVEL);
   const { pool, client, closeConnections } = await connect(config, logger);
+  const stopTracing = await startTracing(config, "projection", logger);
   const metrics = createMetrics([pool]);
   const roles = startRoles(config, { client, pool, nats }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
@@ -81,7 +84,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   };
   const closeAll = async () => {
     await reporter.stop();
-    await closeConnections();
+    await Promise.all([closeConnections(), stopTracing()]);
   };
   const server = await listen(app.callback(), config.HOST, config.PORT).catch(async (error: unknown) => {
     await stopRoles();

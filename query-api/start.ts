@@ -6,6 +6,7 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
+import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
 import { createQueryApp } from "./app.ts";
 import { createRowReader } from "./http/read.ts";
 import { createMetrics } from "./metrics.ts";
@@ -29,6 +30,7 @@ const SETTINGS = [
   "PORTAL_JWKS_URL",
   "TOKEN_ISSUER",
   "TOKEN_JWKS_URL",
+  ...TRACING_SETTING_NAMES,
 ] as const;
 
 /** Time after which Postgres cancels a statement that reads data. */
@@ -56,6 +58,7 @@ const COUNT_TIMEOUT_MS = 1_000;
 export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningService> {
   const config = readConfig(SETTINGS, env);
   const logger = createLogger("query-api", config.LOG_LEVEL);
+  const stopTracing = await startTracing(config, "query-api", logger);
   const verifySession = createSessionVerifier(config);
   const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
   const createNamedPool = (applicationName: string, size: number, statementTimeoutMs = STATEMENT_TIMEOUT_MS) =>
@@ -89,7 +92,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   });
   const service = await serve(app, config, () => {
     limiter.close();
-    return settlesWithin(Promise.all([pool.end(), limiterPool.end()]), POOL_CLOSE_TIMEOUT_MS);
+    return settlesWithin(Promise.all([pool.end(), limiterPool.end(), stopTracing()]), POOL_CLOSE_TIMEOUT_MS);
   });
   logger.info({ url: service.url }, "query-api is listening");
   return service;

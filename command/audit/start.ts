@@ -8,6 +8,7 @@ import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
+import { startTracing, TRACING_SETTING_NAMES } from "../../shared/tracing/start-tracing.ts";
 import { createAuditApp } from "./app.ts";
 import { createExportSigner } from "./export/signing.ts";
 import { createMetrics } from "./metrics.ts";
@@ -27,10 +28,12 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     [
       ...(["HOST", "PORT", "DRAIN_DELAY_MS", "LOG_LEVEL", "EVENTSTORE_URL"] as const),
       ...(["DATABASE_URL", "DATABASE_POOL_SIZE", "TRUST_PROXY", "AUDIT_SIGNING_KEYS"] as const),
+      ...TRACING_SETTING_NAMES,
     ],
     env,
   );
   const logger = createLogger("audit", config.LOG_LEVEL);
+  const stopTracing = await startTracing(config, "audit", logger);
   const signer = await createExportSigner(config);
   const client = connectEventStore(config.EVENTSTORE_URL, "audit");
   const pool = createPool({
@@ -40,7 +43,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger,
   });
-  const closeConnections = () => Promise.all([pool.end(), client.dispose()]);
+  const closeConnections = () => Promise.all([pool.end(), client.dispose(), stopTracing()]);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     const registry = createMetrics(pool);

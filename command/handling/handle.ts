@@ -20,6 +20,8 @@ export interface CommandContext {
   causationId: string;
   /** Time of the command. Milliseconds since 1970. */
   now: number;
+  /** W3C trace context of the request, if it is traced. */
+  traceparent?: string | undefined;
 }
 
 /** State of an aggregate, folded from its stream. */
@@ -160,6 +162,7 @@ export function toMetadata(context: CommandContext): NewEventMetadata {
     clinicId: context.clinicId,
     environment: context.environment,
     occurredAt: toInstant(context.now),
+    ...(context.traceparent !== undefined && { traceparent: context.traceparent }),
   };
 }
 

@@ -48,9 +48,9 @@ export function loadClinic(log: EventLog, decide: Decide, requiresActiveClinic: 
 
 /** Creates the command context of a partner's request. */
 export function toCommandContext(state: ClinicState): CommandContext {
-  const { applicationId, clinicId, environment, correlationId, now } = state;
+  const { applicationId, clinicId, environment, correlationId, now, traceparent } = state;
   const actor = { type: "application", id: applicationId } as const;
-  return { actor, clinicId, environment, correlationId, causationId: correlationId, now };
+  return { actor, clinicId, environment, correlationId, causationId: correlationId, now, traceparent };
 }
 
 /** Context of a request with the path parameters that the router parsed. */

@@ -8,6 +8,7 @@ import type { SkippedEvents, StreamsToSkip } from "../parking/skipped-events.ts"
 import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
 import type { ProjectionOptions, ReportProgress } from "./projection-options.ts";
+import { traceProjection } from "./trace-projection.ts";
 
 /** State of a projection run during one subscription. */
 export interface ProjectionRun {
@@ -32,7 +33,8 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
   const anchor = { position: lastItem.position, eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id };
   const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
-    await writeBatch(projectionRun, events, countSkipped(items, projectionRun.streamsToSkip), anchor);
+    const skippedEvents = countSkipped(items, projectionRun.streamsToSkip);
+    await traceProjection(events, () => writeBatch(projectionRun, events, skippedEvents, anchor));
   } catch (error) {
     if (error instanceof ProjectionError && error.failedEventPosition) {
       const { position } = error.failedEventPosition;

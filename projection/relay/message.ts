@@ -48,8 +48,13 @@ export const relayMessageSchema = z.discriminatedUnion("kind", [
   }),
 ]);
 export type RelayMessage = z.input<typeof relayMessageSchema>;
-export type EventMessage = Extract<z.output<typeof relayMessageSchema>, { kind: "event" }>;
-export type ReplayMessage = Extract<z.output<typeof relayMessageSchema>, { kind: "replay" }>;
+export type EventMessage = Extract<z.output<typeof relayMessageSchema>, { kind: "event" }> & Traced;
+export type ReplayMessage = Extract<z.output<typeof relayMessageSchema>, { kind: "replay" }> & Traced;
+
+interface Traced {
+  /** W3C trace context of the step that processes the message, if the step is traced. */
+  traceparent?: string | undefined;
+}
 
 /** A message that the relay publishes. */
 export interface OutgoingMessage {

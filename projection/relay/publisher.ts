@@ -6,11 +6,12 @@ import { onAbort } from "../../shared/runtime/abort.ts";
 export interface Publisher {
   /**
    * @param id id for deduplication: the server drops a second message with the same id
+   * @param traceparent W3C trace context, which becomes a header of the message
    * @returns sequence number of the message, once the server has stored it
    * @throws if the server refuses the message or does not confirm the message in time, or if the stream has lost
    *   messages
    */
-  publish(subject: string, id: string, payload: Uint8Array): Promise<number>;
+  publish(subject: string, id: string, payload: Uint8Array, traceparent?: string): Promise<number>;
 }
 
 /** Confirmation that the server has stored a message. */
@@ -29,6 +30,9 @@ interface PendingConfirmation {
 
 /** Header with the message id that JetStream uses for deduplication. */
 const MESSAGE_ID_HEADER = "Nats-Msg-Id";
+
+/** Header with the W3C trace context. */
+export const TRACEPARENT_HEADER = "traceparent";
 
 /** Milliseconds. */
 const CONFIRM_TIMEOUT_MS = 5_000;
@@ -84,20 +88,21 @@ export function createPublisher(connection: NatsConnection, deliveredSequence: n
     clearInterval(timer);
     if (!connection.isClosed()) subscription.unsubscribe();
   });
-  const send = (subject: string, id: string, payload: Uint8Array): Promise<Confirmation> => {
+  const send = (subject: string, id: string, payload: Uint8Array, traceparent?: string): Promise<Confirmation> => {
     const replyToken = String(messageCount++);
     const messageHeaders = headers();
     messageHeaders.set(MESSAGE_ID_HEADER, id);
+    if (traceparent !== undefined) messageHeaders.set(TRACEPARENT_HEADER, traceparent);
     connection.publish(subject, payload, { reply: `${inbox}.${replyToken}`, headers: messageHeaders });
     return new Promise((resolve, reject) => {
       pendingConfirmations.set(replyToken, { publishedAt: performance.now(), resolve, reject });
     });
   };
   return {
-    async publish(subject, id, payload) {
-      const { sequence, isDuplicate } = await send(subject, id, payload);
+    async publish(subject, id, payload, traceparent) {
+      const { sequence, isDuplicate } = await send(subject, id, payload, traceparent);
       if (!isDuplicate || sequence > deliveredSequence) return sequence;
-      return (await send(subject, `${id} ${randomUUID()}`, payload)).sequence;
+      return (await send(subject, `${id} ${randomUUID()}`, payload, traceparent)).sequence;
     },
   };
 }

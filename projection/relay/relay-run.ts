@@ -7,6 +7,7 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../shared/runtime/task-group.ts";
+import { endWith, startSpan } from "../../shared/tracing/span.ts";
 import { type Anchor, BEFORE_FIRST_EVENT, type Checkpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
@@ -68,6 +69,8 @@ interface PreparedEvent {
   anchor: Anchor;
   /** Undefined if the event has no message. */
   message: Promise<OutgoingMessage | undefined> | undefined;
+  /** W3C trace context of the event, if it has one. */
+  traceparent?: string | undefined;
 }
 
 /**
@@ -148,7 +151,8 @@ async function readEvents(
       if (isParkingEvent) parkedStreams = await readParkedStreams(log);
       else onEventRead();
       const message = logItem.kind === "event" && !isParkingEvent ? createMessage(log, logItem.event) : undefined;
-      await pushEvent({ anchor, message });
+      const traceparent = logItem.kind === "event" ? logItem.event.metadata.traceparent : undefined;
+      await pushEvent({ anchor, message, traceparent });
     }
   } catch (error) {
     if (!(error instanceof UnreadableEventError)) throw error;
@@ -188,10 +192,16 @@ async function publishMessages(
   const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
   const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
   const publisher = createPublisher(connection, delivered.stream_seq, signal);
-  const publishMessage = ({ anchor }: PreparedEvent, { id, subject, message }: OutgoingMessage): Confirmation => {
+  const publishMessage = (
+    { anchor, traceparent }: PreparedEvent,
+    { id, subject, message }: OutgoingMessage,
+  ): Confirmation => {
     const onConfirmed = tracker.addPublishedEvent(toCheckpoint(anchor));
     const fullSubject = `${stream.subjectPrefix}.${subject}`;
-    const confirmation = publisher.publish(fullSubject, id, messageCodec.encode(message)).then(onConfirmed);
+    const span = startSpan(`publish ${subject}`, "producer", traceparent);
+    const sequence = publisher.publish(fullSubject, id, messageCodec.encode(message), span?.traceparent);
+    if (span) endWith(span, sequence);
+    const confirmation = sequence.then(onConfirmed);
     // `awaitConfirmations` awaits this promise later. Until then, its rejection must not count as unhandled.
     confirmation.catch(() => undefined);
     return confirmation;

@@ -2,6 +2,7 @@ import {
   BACKWARDS,
   type RecordedEvent as ClientEvent,
   END,
+  type EventData,
   type EventStoreDBClient,
   jsonEvent,
   NO_STREAM,
@@ -15,6 +16,7 @@ import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.
 import { parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
 import { getCurrentVersion } from "../domain/events/upcasters.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
+import { traceAppend } from "./trace-append.ts";
 
 /** An event of the catalog, as recorded in the log. */
 export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
@@ -114,24 +116,34 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
 
     async append(stream, expectedRevision, events) {
       for (const { event } of events) requireValidEvent(event);
-      const eventData = events.map(toEventData);
-      const append = () =>
-        runRequest(() =>
-          client
-            .appendToStream(stream, eventData, {
-              expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
-            })
-            .catch(convertUnknownOutcome),
-        );
-      const appendResult = await append().catch((error: unknown) => {
-        // If a connection breaks, all pending appends of the process fail, even those that the server has completed.
-        // The server never appends the same ids at the same revision twice, so one retry is safe.
-        if (error instanceof LogUnavailableError) return append();
-        throw error;
-      });
-      return appendResult.position?.commit ?? 0n;
+      return traceAppend(stream, events, (tracedEvents) =>
+        appendEvents(client, stream, expectedRevision, tracedEvents.map(toEventData)),
+      );
     },
   };
+}
+
+async function appendEvents(
+  client: EventStoreDBClient,
+  stream: string,
+  expectedRevision: bigint,
+  eventData: EventData[],
+): Promise<bigint> {
+  const append = () =>
+    runRequest(() =>
+      client
+        .appendToStream(stream, eventData, {
+          expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
+        })
+        .catch(convertUnknownOutcome),
+    );
+  const appendResult = await append().catch((error: unknown) => {
+    // If a connection breaks, all pending appends of the process fail, even those that the server has completed.
+    // The server never appends the same ids at the same revision twice, so one retry is safe.
+    if (error instanceof LogUnavailableError) return append();
+    throw error;
+  });
+  return appendResult.position?.commit ?? 0n;
 }
 
 function toRecordedEvent(event: ClientEvent): RecordedEvent {

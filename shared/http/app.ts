@@ -7,13 +7,17 @@ import { registerRequestMetrics } from "../metrics/request-metrics.ts";
 import { METRICS_PATH, serveMetrics } from "../metrics/serve-metrics.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { isTracing } from "../tracing/span.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
 import { type Readiness, serveHealth } from "./health.ts";
 import { normalizeTarget } from "./request-target.ts";
+import { traceRequests } from "./trace-requests.ts";
 
 /** Koa state of every request. Operations extend this state. */
 export interface RequestState {
   correlationId: string;
+  /** W3C trace context of the request. Undefined if tracing is off. */
+  traceparent?: string | undefined;
   /** Time of the request. Milliseconds since 1970. */
   now: number;
   log: Logger;
@@ -46,6 +50,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
   // A middleware below logs errors and sends error responses. Only errors of broken sockets reach Koa's error handler.
   app.silent = true;
   app.on("error", (error) => options.logger.debug({ error }, "connection broke while the response was sent"));
+  if (isTracing()) app.use(traceRequests());
   app.use(async (ctx, next) => {
     ctx.state.correlationId = randomUUID();
     ctx.state.now = clock();

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
 import { ConnectionStringError, parseConnectionString } from "../postgres/connection-string.ts";
+import { tracingSettings } from "../tracing/tracing-settings.ts";
 import { parseNatsUrl } from "./nats-url.ts";
 import { getFileVariable, readSecret } from "./secret-files.ts";
 
@@ -217,6 +218,7 @@ export const settings = {
     .pipe(z.array(z.enum(["projectors", "relay", "webhooks"])).min(1))
     .refine((roles) => new Set(roles).size === roles.length, "must name each role once")
     .describe("Roles that this projection process runs, separated by commas."),
+  ...tracingSettings,
 } as const;
 
 export type Settings = typeof settings;

@@ -51,6 +51,8 @@ export interface ServiceOptions extends ServiceServers {
   roles: string;
   /** Value of WEBHOOK_SECRET_KEYS; default: a random key. */
   secretKeys?: object;
+  /** Further settings. */
+  env?: Record<string, string>;
   /** Source tree of the service; default: this source tree. */
   root?: string;
 }
@@ -87,6 +89,7 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
       ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", NATS_URL: natsUrl },
       ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, WEBHOOK_ALLOW_LOOPBACK: "true" },
       WEBHOOK_SECRET_KEYS: JSON.stringify(options.secretKeys ?? randomKeys),
+      ...options.env,
     },
     stdio: ["ignore", "pipe", "inherit"],
   });

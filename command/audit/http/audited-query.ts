@@ -40,9 +40,9 @@ export function recordRequestAccess(
   action: AuditAction,
   query: Record<string, unknown> = { ...ctx.query },
 ): Promise<string> {
-  const { auditor, correlationId, now } = ctx.state;
+  const { auditor, correlationId, now, traceparent } = ctx.state;
   const actor = { type: "auditor", id: auditor.id } as const;
-  const requestFields = { correlationId, causationId: correlationId, now };
+  const requestFields = { correlationId, causationId: correlationId, now, traceparent };
   const context = { actor, clinicId: null, environment: null, ...requestFields };
   return recordAccess(log, { auditorId: auditor.id, action, query }, context);
 }

@@ -7,9 +7,12 @@ import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
+import { type Span, startSpan } from "../../../shared/tracing/span.ts";
+import { checkTraceparent } from "../../../shared/tracing/traceparent.ts";
 import { READ_MODEL_SCHEMA, readPosition } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
 import { type EventMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
+import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
 import { type ReplayResult, replayDelivery } from "./replay.ts";
@@ -57,6 +60,8 @@ const FINISH_TIMEOUT_MS = 800;
 interface ReceivedMessage<Message = EventMessage | ReplayMessage> {
   jetStreamMessage: JsMsg;
   message: Message;
+  /** Span from the arrival of the message to its acknowledgement, if the message is traced. */
+  span: Span | undefined;
 }
 
 /** Acknowledges a message whose effects are committed. */
@@ -145,6 +150,7 @@ async function dispatchBatch(
   const acknowledge = (message: ReceivedMessage) => {
     unacknowledgedMessages.delete(message);
     message.jetStreamMessage.ack();
+    message.span?.end();
   };
   try {
     const position = await awaitReadModels(options.pool, receivedMessages, signal);
@@ -156,7 +162,10 @@ async function dispatchBatch(
     // The remaining messages were not processed, because the read models are behind, a server is unavailable or the
     // dispatcher stops.
     const delayMs = signal.aborted ? 0 : REDELIVERY_DELAY_MS;
-    for (const { jetStreamMessage } of unacknowledgedMessages) jetStreamMessage.nak(delayMs);
+    for (const { jetStreamMessage, span } of unacknowledgedMessages) {
+      jetStreamMessage.nak(delayMs);
+      span?.end("not_processed");
+    }
   }
 }
 
@@ -218,12 +227,26 @@ const messageCodec = JSONCodec<unknown>();
 function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[] {
   const { data, subject, seq: sequence } = jetStreamMessage;
   try {
-    return [{ jetStreamMessage, message: relayMessageSchema.parse(messageCodec.decode(data)) }];
+    const message = relayMessageSchema.parse(messageCodec.decode(data));
+    const span = startMatchSpan(jetStreamMessage, message.kind);
+    return [{ jetStreamMessage, message: { ...message, traceparent: span?.traceparent }, span }];
   } catch (error) {
     logger.error({ error, subject, sequence }, "An unreadable message was removed from the stream.");
     jetStreamMessage.term("unreadable");
     return [];
   }
+}
+
+/** Starts a span in the trace that the header of a message names. */
+function startMatchSpan(
+  { headers, info }: JsMsg,
+  kind: EventMessage["kind"] | ReplayMessage["kind"],
+): Span | undefined {
+  const traceparent = headers?.get(TRACEPARENT_HEADER);
+  if (!traceparent) return undefined;
+  const name = kind === "event" ? "match endpoints" : "replay delivery";
+  const attributes = { "messaging.delivery_count": info.redeliveryCount };
+  return startSpan(name, "consumer", checkTraceparent(traceparent), attributes);
 }
 
 /**

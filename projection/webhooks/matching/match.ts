@@ -85,11 +85,12 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
 const INSERT_DELIVERIES_SQL = `
   WITH matched AS MATERIALIZED (
     SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
-           event_stream, event_revision, body, status, cause_id, correlation_id
+           event_stream, event_revision, body, status, cause_id, correlation_id, traceparent
       FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[], $8::text[],
-                  $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[], $13::uuid[], $14::uuid[])
+                  $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[], $13::uuid[], $14::uuid[],
+                  $16::text[])
         AS u (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
-              event_stream, event_revision, body, status, cause_id, correlation_id)
+              event_stream, event_revision, body, status, cause_id, correlation_id, traceparent)
      ORDER BY delivery_id
   ),
   added AS (
@@ -104,8 +105,8 @@ const INSERT_DELIVERIES_SQL = `
   ),
   queued AS (
     INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
-      round_attempt_count, attempt_count)
-    SELECT delivery_id, endpoint_id, branch_id, body, $15, 0, 0
+      round_attempt_count, attempt_count, traceparent)
+    SELECT delivery_id, endpoint_id, branch_id, body, $15, 0, 0, traceparent
       FROM matched JOIN added USING (delivery_id)
      WHERE status = 'pending'
   )
@@ -138,6 +139,7 @@ async function insertDeliveries(
       matches.map(({ event }) => event.body.id),
       matches.map(({ event }) => event.correlationId),
       toInstant(now),
+      matches.map(({ event }) => event.traceparent),
     ],
   });
   return new Set(rows.map(({ delivery_id }) => delivery_id));
@@ -149,8 +151,10 @@ function deriveDeliveryId({ event, endpointId }: EndpointMatch): string {
 
 function toDeliveryRound(match: EndpointMatch): DeliveryRound {
   const { clinicId, environment, id: causeId } = match.event.body;
-  const { correlationId, stream: eventStream, revision: eventRevision } = match.event;
-  const { endpointId } = match;
+  const { correlationId, stream: eventStream, revision: eventRevision, traceparent } = match.event;
   const deliveryId = deriveDeliveryId(match);
-  return { deliveryId, endpointId, clinicId, environment, causeId, correlationId, eventStream, eventRevision };
+  return {
+    ...{ deliveryId, endpointId: match.endpointId, clinicId, environment, causeId, correlationId },
+    ...{ eventStream, eventRevision, traceparent },
+  };
 }

@@ -52,11 +52,11 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
     const { rows } = await client.query<{ status: ReplayResult }>({
       name: "start replay",
       text: START_ROUND_SQL,
-      values: [deliveryId, request.position, requestId, correlationId, body, toInstant(now)],
+      values: [deliveryId, request.position, requestId, correlationId, body, toInstant(now), request.traceparent],
     });
     const status = rows[0]?.status ?? "ignored";
     if (status === "skipped") {
-      const newRound = { ...row, causeId: requestId, correlationId };
+      const newRound = { ...row, causeId: requestId, correlationId, traceparent: request.traceparent };
       await addFacts(client, [createSkippedFact(newRound, now)]);
     }
     return status;
@@ -77,8 +77,8 @@ const START_ROUND_SQL = `
   ),
   queued AS (
     INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
-      round_attempt_count, attempt_count)
-    SELECT delivery_id, endpoint_id, branch_id, $5, $6, 0, attempt_count FROM started WHERE status = 'pending'
+      round_attempt_count, attempt_count, traceparent)
+    SELECT delivery_id, endpoint_id, branch_id, $5, $6, 0, attempt_count, $7 FROM started WHERE status = 'pending'
   )
   SELECT status FROM started`;
 

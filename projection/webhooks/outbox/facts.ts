@@ -25,6 +25,8 @@ export interface DeliveryRound {
   eventStream: string;
   /** Revision of the delivered event. */
   eventRevision: bigint;
+  /** W3C trace context of the step that started the round, if the step was traced. */
+  traceparent?: string | null | undefined;
 }
 
 /** SQL columns of a delivery `d` that describe the current round, under the names in {@link DeliveryRound}. */
@@ -91,13 +93,15 @@ function createFact(
   sourceId: string,
   stream: string,
   event: CatalogEvent,
-  context: Pick<DeliveryRound, "causeId"> & Pick<ReplayMessage, "correlationId" | "clinicId" | "environment">,
+  context: Pick<DeliveryRound, "causeId" | "traceparent"> &
+    Pick<ReplayMessage, "correlationId" | "clinicId" | "environment">,
   now: number,
 ): Fact {
-  const { causeId, correlationId, clinicId, environment } = context;
+  const { causeId, correlationId, clinicId, environment, traceparent } = context;
   const metadata = {
     ...{ $correlationId: correlationId, $causationId: causeId, clinicId, environment },
     ...{ actor: { type: "system" as const, id: "webhooks" }, occurredAt: toInstant(now) },
+    ...(traceparent && { traceparent }),
   };
   return { id: deriveConsequenceId(sourceId, event.type, 0), stream, event, metadata };
 }

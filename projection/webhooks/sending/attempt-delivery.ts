@@ -1,4 +1,5 @@
 import type { Logger } from "../../../shared/runtime/logger.ts";
+import { startSpan } from "../../../shared/tracing/span.ts";
 import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import type { Connections } from "./connections.ts";
@@ -19,7 +20,8 @@ export interface AttemptOptions extends DestinationOptions, AttemptLimits {
 const USER_AGENT = "ClinicService-Webhooks/1";
 
 /**
- * Makes one attempt at a delivery: signs the body with the current time and sends the request.
+ * Makes one attempt at a delivery: signs the body with the current time and sends the request. If the delivery is
+ * traced, the attempt is a span, and the request names the span in the header `traceparent`.
  *
  * @returns undefined if the signal interrupted the attempt
  */
@@ -27,6 +29,31 @@ export async function attemptDelivery(
   delivery: ClaimedDelivery,
   options: AttemptOptions,
   signal: AbortSignal,
+): Promise<SendResult | undefined> {
+  const span = startSpan("attempt delivery", "client", delivery.traceparent, {
+    "attempt.number": delivery.attemptNumber,
+  });
+  const sendResult = await signAndSend(delivery, options, signal, span && { traceparent: span.traceparent });
+  if (typeof sendResult?.statusCode === "number") {
+    span?.setAttributes({ "http.response.status_code": sendResult.statusCode });
+  }
+  span?.end(findFailure(sendResult));
+  return sendResult;
+}
+
+/** Returns the name of the failure for a span. Returns undefined if the receiver accepted the delivery. */
+function findFailure(sendResult: SendResult | undefined): string | undefined {
+  if (!sendResult) return "interrupted";
+  const { error, statusCode } = sendResult;
+  if (error !== null) return error;
+  return statusCode !== null && statusCode >= 200 && statusCode <= 299 ? undefined : String(statusCode);
+}
+
+async function signAndSend(
+  delivery: ClaimedDelivery,
+  options: AttemptOptions,
+  signal: AbortSignal,
+  traceHeaders: Record<string, string> | undefined,
 ): Promise<SendResult | undefined> {
   const { secretReader, brand, clock, logger } = options;
   const { applicationId, deliveryId, endpointId, attemptNumber: number, body, url } = delivery;
@@ -39,6 +66,7 @@ export async function attemptDelivery(
       "User-Agent": USER_AGENT,
       // The start of the response is stored unchanged, so the response must not be compressed.
       "Accept-Encoding": "identity",
+      ...traceHeaders,
       ...createSignatureHeaders({ deliveryId, timestamp, body }, signingSecrets, brand),
     };
     const sendResult = await send(url, headers, body, { ...options, applicationId, signal });

@@ -89,6 +89,7 @@ const CLAIM_DUE_DELIVERIES_SQL = `
        SET attempt_count = p.attempt_count + 1, lease_expires_at = $2
      WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen))
     RETURNING p.delivery_id, p.endpoint_id, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt,
+              p.traceparent,
               CASE p.round_attempt_count WHEN 0 THEN 'first' ELSE 'retry' END AS lane
   ),
   recorded AS (
@@ -96,7 +97,7 @@ const CLAIM_DUE_DELIVERIES_SQL = `
     SELECT delivery_id, attempt_count, $1 FROM leased
   )
   SELECT x.ordinal, x.failing, x.capacity, ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body,
-         x.url, d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.encrypted_secret AS "encryptedSecret",
+         x.url, d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.traceparent, d.encrypted_secret AS "encryptedSecret",
          d.former_secrets AS "formerSecrets"
     FROM allotted x
     LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,

@@ -64,5 +64,10 @@ export const boundedText = (maxLength: number) => storableText.pipe(z.string().m
 /** Schema of free text with up to 2000 characters. Characters are code points, as in JSON Schema. */
 export const notes = storableText.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
 
+/** Schema of a W3C trace context (`traceparent`) of version 00. */
+export const traceparent = z
+  .string()
+  .regex(/^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent");
+
 export const environment = z.enum(["sandbox", "production"]);
 export type Environment = z.infer<typeof environment>;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { boundedText, environment, instant, uuid } from "./fields.ts";
+import { boundedText, environment, instant, traceparent, uuid } from "./fields.ts";
 
 /**
  * Actor who caused an event: a partner application, a portal user, an operator by name, an auditor, or a component of
@@ -22,6 +22,11 @@ export const eventMetadata = z.object({
   environment: environment.nullable(),
   schemaVersion: z.int().min(1),
   occurredAt: instant,
+  /**
+   * Trace context of the append, if the request was traced. An invalid value is ignored, because it must not make the
+   * event unreadable.
+   */
+  traceparent: traceparent.optional().catch(undefined),
 });
 export type EventMetadata = z.infer<typeof eventMetadata>;
 

@@ -56,6 +56,12 @@ describe("configuration", () => {
     ["ROLES", "projectors,cook"],
     ["ROLES", "relay,relay"],
     ["ROLES", ""],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@collector:4318"],
+    ["OTEL_EXPORTER_OTLP_HEADERS", "authorization"],
+    ["OTEL_EXPORTER_OTLP_HEADERS", "authorization=%"],
+    ["OTEL_TRACES_SAMPLER", "always_on"],
+    ["OTEL_TRACES_SAMPLER_ARG", "1.5"],
   ] as const) {
     it(`the configuration refuses ${name}=${value}`, () => {
       expect(() => readConfig([name], { [name]: value })).to.throw(ConfigError, name);
@@ -80,7 +86,7 @@ describe("configuration", () => {
     const secretNames = (Object.keys(settings) as (keyof Settings)[]).filter(isSecret);
     const suspectNames = Object.keys(settings).filter(
       (name) =>
-        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|(EVENTSTORE|DATABASE|NATS|TARGET)_URL/.test(name) &&
+        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|OTLP_HEADERS|(EVENTSTORE|DATABASE|NATS|TARGET)_URL/.test(name) &&
         !name.endsWith("_FILE"),
     );
     expect(secretNames).to.have.members(suspectNames);

@@ -1,0 +1,45 @@
+import type { Config } from "../runtime/config.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { setSpanStarter } from "./span.ts";
+
+export const TRACING_SETTING_NAMES = [
+  "OTEL_EXPORTER_OTLP_ENDPOINT",
+  "OTEL_EXPORTER_OTLP_HEADERS",
+  "OTEL_SERVICE_NAME",
+  "OTEL_RESOURCE_ATTRIBUTES",
+  "OTEL_TRACES_SAMPLER",
+  "OTEL_TRACES_SAMPLER_ARG",
+] as const;
+
+/**
+ * Starts tracing for this process if the settings name a collector. Loads OpenTelemetry only in this case, because it
+ * takes about 300 ms and 17 MB.
+ *
+ * @param processName name of the process in traces, unless OTEL_SERVICE_NAME is set
+ * @returns a function that stops tracing. It sends the remaining spans, but waits at most a second for the collector
+ */
+export async function startTracing(
+  config: Config<(typeof TRACING_SETTING_NAMES)[number]>,
+  processName: string,
+  logger: Logger,
+): Promise<() => Promise<void>> {
+  const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
+  if (endpoint === undefined) return async () => undefined;
+  const { createOtlpSpans } = await import("./otlp-spans.ts");
+  const isSampled = config.OTEL_TRACES_SAMPLER === "parentbased_traceidratio";
+  const { startSpan, stop } = createOtlpSpans({
+    endpoint,
+    headers: config.OTEL_EXPORTER_OTLP_HEADERS ?? {},
+    resourceAttributes: {
+      ...config.OTEL_RESOURCE_ATTRIBUTES,
+      "service.name": config.OTEL_SERVICE_NAME ?? processName,
+    },
+    sampleRatio: isSampled ? config.OTEL_TRACES_SAMPLER_ARG : 1,
+    logger,
+  });
+  setSpanStarter(startSpan);
+  return () => {
+    setSpanStarter(undefined);
+    return stop();
+  };
+}

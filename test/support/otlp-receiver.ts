@@ -1,0 +1,82 @@
+/** A trace collector: a real server on loopback that receives spans as OTLP over HTTP, in JSON. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
+import { z } from "zod";
+
+const hexId = (length: number) => z.string().regex(new RegExp(`^[0-9a-f]{${length}}$`));
+const attributes = z
+  .array(z.object({ key: z.string(), value: z.record(z.string(), z.unknown()) }))
+  .transform((pairs) => Object.fromEntries(pairs.map(({ key, value }) => [key, Object.values(value)[0]])));
+
+const spanSchema = z.object({
+  traceId: hexId(32),
+  spanId: hexId(16),
+  parentSpanId: hexId(16).optional(),
+  name: z.string(),
+  /** 2 server, 3 client, 4 producer, 5 consumer. */
+  kind: z.number(),
+  startTimeUnixNano: z.coerce.bigint(),
+  endTimeUnixNano: z.coerce.bigint(),
+  attributes,
+  links: z.array(z.object({ traceId: hexId(32), spanId: hexId(16) })).default([]),
+  /** Code 2 is an error. */
+  status: z.object({ code: z.number(), message: z.string().optional() }),
+});
+
+const requestSchema = z.object({
+  resourceSpans: z.array(
+    z.object({
+      resource: z.object({ attributes }),
+      scopeSpans: z.array(z.object({ spans: z.array(spanSchema) })),
+    }),
+  ),
+});
+
+export interface ReceivedSpan extends z.output<typeof spanSchema> {
+  /** Value of `service.name`. */
+  service: unknown;
+}
+
+export interface OtlpReceiver {
+  url: string;
+  /** Received spans, in order of arrival. */
+  spans: ReceivedSpan[];
+  /** Headers of the last request. */
+  getLastHeaders(): Record<string, unknown>;
+  close(): Promise<void>;
+}
+
+/** Starts a collector. It refuses requests that are not OTLP with 400. */
+export async function startOtlpReceiver(): Promise<OtlpReceiver> {
+  const spans: ReceivedSpan[] = [];
+  let lastHeaders: Record<string, unknown> = {};
+  const server = createServer(async (request, response) => {
+    lastHeaders = request.headers;
+    const body = requestSchema.safeParse(await json(request));
+    const isAccepted = body.success && request.method === "POST" && request.url === "/v1/traces";
+    if (isAccepted) spans.push(...listSpans(body.data));
+    response.writeHead(isAccepted ? 200 : 400, { "Content-Type": "application/json" }).end("{}");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    spans,
+    getLastHeaders: () => lastHeaders,
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
+
+function listSpans({ resourceSpans }: z.output<typeof requestSchema>): ReceivedSpan[] {
+  return resourceSpans.flatMap(({ resource, scopeSpans }) =>
+    scopeSpans
+      .flatMap((scope) => scope.spans)
+      .map((span) => ({ ...span, service: resource.attributes["service.name"] })),
+  );
+}

@@ -1,6 +1,4 @@
-/**
- * Spans of the service. While tracing is off, no span is created, and no package of OpenTelemetry is loaded.
- */
+/** Spans of the service. While tracing is off, no span is created, and the OpenTelemetry SDK is not loaded. */
 
 /** Role of a span in its trace, with the names that OpenTelemetry uses. */
 export type SpanKind = "server" | "client" | "producer" | "consumer";

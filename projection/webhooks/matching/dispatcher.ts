@@ -11,7 +11,7 @@ import { type Span, startSpan } from "../../../shared/tracing/span.ts";
 import { checkTraceparent } from "../../../shared/tracing/traceparent.ts";
 import { READ_MODEL_SCHEMA, readPosition } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
-import { type EventMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
+import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
 import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addDeliveries } from "./match.ts";
@@ -238,10 +238,7 @@ function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[
 }
 
 /** Starts a span in the trace that the header of a message names. */
-function startMatchSpan(
-  { headers, info }: JsMsg,
-  kind: EventMessage["kind"] | ReplayMessage["kind"],
-): Span | undefined {
+function startMatchSpan({ headers, info }: JsMsg, kind: RelayMessage["kind"]): Span | undefined {
   const traceparent = headers?.get(TRACEPARENT_HEADER);
   if (!traceparent) return undefined;
   const name = kind === "event" ? "match endpoints" : "replay delivery";

@@ -66,8 +66,9 @@ describe("webhooks in several processes", () => {
   it("two relay roles and two webhooks roles deliver every event exactly once", async () => {
     world.start.relay();
     world.start.relay();
-    world.start.webhooks();
-    world.start.webhooks();
+    // On a busy machine, a response can take long. A timeout would cause another attempt.
+    world.start.webhooks({ timeoutMs: 60_000, connectTimeoutMs: 60_000 });
+    world.start.webhooks({ timeoutMs: 60_000, connectTimeoutMs: 60_000 });
     const endpoints = await Promise.all(Array.from({ length: 6 }, () => world.registerEndpoint(receiver.url)));
     receiver.queueReactions(...Array(20).fill({ status: 500 }));
     for (let round = 0; round < 25; round += 1) {

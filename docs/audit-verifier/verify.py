@@ -27,7 +27,7 @@ MAX_INTEGER = 2**53 - 1
 
 
 class Fault(Exception):
-    """A fault of the export. The line is counted from 1, and is None if it is unknown."""
+    """A fault of the export. The line is counted from 1."""
 
     def __init__(self, code, line, problem):
         super().__init__(problem)
@@ -336,7 +336,7 @@ class Verifier:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
-            raise Fault("invalid_utf8", None, "the file is not valid UTF-8") from None
+            self.fail("invalid_utf8", "the line is not valid UTF-8")
         try:
             return parse_json(text)
         except NotJson:
@@ -450,8 +450,8 @@ def print_result(file, manifest, as_json):
 def print_fault(file, fault, as_json):
     if as_json:
         print(json.dumps({"ok": False, "line": fault.line, "fault": fault.code, "problem": fault.problem}))
-    place = "" if fault.line is None else "line %d: " % fault.line
-    print("%s is not verified: %s%s (%s)" % (file, place, fault.problem, fault.code), file=sys.stderr)
+    details = (file, fault.line, fault.problem, fault.code)
+    print("%s is not verified: line %d: %s (%s)" % details, file=sys.stderr)
 
 
 def main(arguments=None):

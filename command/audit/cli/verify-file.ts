@@ -9,8 +9,10 @@ import { type CommandOptions, readQuery } from "./audited-query.ts";
 import { NotVerifiedError } from "./failure.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
-/** Maximum length of a line in an export, in characters. */
-const MAX_LINE_LENGTH = 16 * 1024 * 1024;
+/** Maximum length of a line in an export, including the line feed. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024;
+
+const LINE_FEED = 0x0a;
 
 /** Options of the command `verify`. */
 export type VerifyOptions = CommandOptions & { key: string };
@@ -53,27 +55,31 @@ async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
   return getTrustedKey;
 }
 
-/** Yields each line of a file, including its line ending. The last line may have no line ending. */
-async function* readLines(file: string): AsyncGenerator<string, void> {
-  let incompleteLine = "";
+/** Yields the bytes of each line of a file, including the line feed. The last line may have no line feed. */
+async function* readLines(file: string): AsyncGenerator<Uint8Array, void> {
+  let line: Buffer[] = [];
+  let lineBytes = 0;
+  const append = (bytes: Buffer) => {
+    line.push(bytes);
+    lineBytes += bytes.length;
+    if (lineBytes > MAX_LINE_BYTES) throw new InputError(`${file} is not an export: a line is too long`);
+  };
   try {
-    // By default, a decoder replaces invalid UTF-8, which would hide an alteration.
-    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-    for await (const chunk of fs.createReadStream(file)) {
-      const lines = (incompleteLine + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
-      incompleteLine = lines.pop() ?? "";
-      for (const line of lines) yield `${line}\n`;
-      if (incompleteLine.length > MAX_LINE_LENGTH) throw new InputError(`${file} is not an export: a line is too long`);
+    for await (const chunk of fs.createReadStream(file) as AsyncIterable<Buffer>) {
+      let start = 0;
+      for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
+        append(chunk.subarray(start, end + 1));
+        yield Buffer.concat(line);
+        [line, lineBytes, start] = [[], 0, end + 1];
+      }
+      append(chunk.subarray(start));
     }
-    incompleteLine += decoder.decode();
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "ERR_ENCODING_INVALID_ENCODED_DATA")
-      throw new NotVerifiedError(`${file} is not verified: the file is not valid UTF-8`);
     if (code !== undefined) throw new InputError(`${file} cannot be read: ${message}`);
     throw error;
   }
-  if (incompleteLine !== "") yield incompleteLine;
+  if (lineBytes > 0) yield Buffer.concat(line);
 }
 
 function formatManifest(file: string, { clinicId, stored, count, first, last, made }: Manifest): string {

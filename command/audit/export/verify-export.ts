@@ -1,4 +1,5 @@
 import { compactVerify, decodeProtectedHeader } from "jose";
+import { decodeUtf8 } from "../../../shared/runtime/decode-utf8.ts";
 import { CHAIN_SEED, ChainSummary, computeNextLink } from "./chain.ts";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "./json.ts";
 import { eventLineSchema, type Manifest, manifestLineSchema, manifestSchema } from "./manifest.ts";
@@ -13,6 +14,7 @@ export type Verdict = { ok: true; manifest: Manifest } | ({ ok: false } & Export
 
 /** Code of a fault. docs/audit-format.md describes the codes. */
 export type FaultCode =
+  | "invalid_utf8"
   | "not_an_event"
   | "not_canonical"
   | "chain_mismatch"
@@ -58,11 +60,11 @@ export interface ExpectedExport {
  * lines fit that chain, but the chain differs from the signed marks. The marks then locate the first changed line
  * exactly in an export of up to 4,096 events, and otherwise the interval of lines that contains it.
  *
- * @param lines each line including the line ending, if any
+ * @param lines bytes of each line, including the line feed, if any
  * @param expectedExport compared with the signed manifest after all lines are verified
  */
 export async function verifyExport(
-  lines: AsyncIterable<string>,
+  lines: AsyncIterable<Uint8Array>,
   getTrustedKey: GetTrustedKey,
   expectedExport: ExpectedExport = {},
 ): Promise<Verdict> {
@@ -72,7 +74,7 @@ export async function verifyExport(
     line: summary.count + 1,
     ...{ fault, problem },
   });
-  let previousLine: string | undefined;
+  let previousLine: Uint8Array | undefined;
   for await (const line of lines) {
     const lineFault = previousLine === undefined ? undefined : verifyEventLine(previousLine, summary);
     if (lineFault) return rejectNextLine(lineFault.fault, lineFault.problem);
@@ -80,15 +82,19 @@ export async function verifyExport(
   }
   if (previousLine === undefined)
     return rejectNextLine("manifest_missing", "the file is empty; the manifest is missing");
-  if (eventLineSchema.safeParse(parseJson(previousLine)).success) {
+  const lastText = decodeUtf8(previousLine);
+  if (lastText === undefined) return rejectNextLine(INVALID_UTF8.fault, INVALID_UTF8.problem);
+  if (eventLineSchema.safeParse(parseJson(lastText)).success) {
     const { fault, problem } = verifyEventLine(previousLine, summary) ?? MISSING_MANIFEST;
     return rejectNextLine(fault, problem);
   }
-  const manifestOrFault = await verifyManifestLine(previousLine, summary, getTrustedKey);
+  const manifestOrFault = await verifyManifestLine(lastText, summary, getTrustedKey);
   if ("problem" in manifestOrFault) return { ok: false, ...manifestOrFault };
   const problem = describeDifferences(manifestOrFault, expectedExport);
   return problem === undefined ? { ok: true, manifest: manifestOrFault } : rejectNextLine("unexpected_export", problem);
 }
+
+const INVALID_UTF8: LineFault = { fault: "invalid_utf8", problem: "the line is not valid UTF-8" };
 
 const MISSING_MANIFEST: LineFault = {
   fault: "manifest_missing",
@@ -111,7 +117,9 @@ function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to 
  *
  * @returns the fault of the line; undefined if there is none
  */
-function verifyEventLine(text: string, summary: ChainSummary): LineFault | undefined {
+function verifyEventLine(line: Uint8Array, summary: ChainSummary): LineFault | undefined {
+  const text = decodeUtf8(line);
+  if (text === undefined) return INVALID_UTF8;
   const value = parseJson(text);
   const parseResult = eventLineSchema.safeParse(value);
   if (!parseResult.success) {

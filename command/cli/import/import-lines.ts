@@ -2,6 +2,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
+import { decodeUtf8 } from "../../../shared/runtime/decode-utf8.ts";
 import { InputError } from "../framework/failure.ts";
 
 /** A non-blank line, with the line number (from 1) and either the text or the reason why the line is unreadable. */
@@ -58,8 +59,6 @@ function appendBytes(line: LineBytes, chunk: Buffer): void {
   else line.chunks = [];
 }
 
-const utf8Decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
 /** Decodes a complete line. Returns undefined for a blank line. */
 function toLine(number: number, { chunks, length }: LineBytes): Line | undefined {
   if (length > MAX_LINE_BYTES) return { number, problem: "is longer than 1 MiB" };
@@ -68,16 +67,6 @@ function toLine(number: number, { chunks, length }: LineBytes): Line | undefined
   const content = number === 1 ? text.replace(/^\uFEFF/, "") : text;
   if (content.trim() === "") return undefined;
   return content.includes("\0") ? { number, problem: "contains a NUL character" } : { number, text: content };
-}
-
-/** Returns undefined for bytes that are not valid UTF-8. */
-function decodeUtf8(bytes: Buffer): string | undefined {
-  try {
-    return utf8Decoder.decode(bytes);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ERR_ENCODING_INVALID_ENCODED_DATA") return undefined;
-    throw error;
-  }
 }
 
 async function* readChunks({ name, open }: ImportInput): AsyncGenerator<Buffer> {

@@ -14,8 +14,8 @@ export interface Vector {
   keys: string;
   description: string;
   /** Code of the expected fault; null for a genuine export. */
-  fault: FaultCode | "invalid_utf8" | null;
-  /** Number of the line with the fault, counted from 1; null for a genuine export and for `invalid_utf8`. */
+  fault: FaultCode | null;
+  /** Number of the line with the fault, counted from 1; null for a genuine export. */
   line: number | null;
 }
 
@@ -168,9 +168,9 @@ function buildAlteredEventVectors(lines: string[]): Vector[] {
     ],
     [
       "invalid-utf8",
-      "the file is not valid UTF-8",
+      "a line is not valid UTF-8",
       "invalid_utf8",
-      null,
+      5,
       Buffer.from(lines.join("").replace("ö", "\u00ff"), "latin1"),
     ],
   ]);
@@ -271,6 +271,13 @@ function buildAlteredManifestVectors(lines: string[]): Vector[] {
         "signature_invalid",
         6,
         change(6, lastPart, `${lastPart}==`),
+      ],
+      [
+        "signature-space",
+        "the signature contains a space",
+        "signature_invalid",
+        6,
+        change(6, lastPart, ` ${lastPart}`),
       ],
       ["signature-removed", "the signature is empty", "signature_invalid", 6, change(6, signature, "")],
       [

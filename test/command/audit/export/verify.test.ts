@@ -145,6 +145,21 @@ describe("the verification of an export", () => {
     expect(err[0]).to.contain(`${missingFile} cannot be read`);
   });
 
+  it("the command `verify` refuses a line of more than 16 MiB as invalid input, with and without a line feed", async () => {
+    const name = path.join(world.folder, "long-line.ndjson");
+    const longestLine = Buffer.alloc(16 * 1024 * 1024, " ");
+    for (const [text, code] of [
+      ["\n", 2],
+      [" ", 2],
+      ["", 3],
+    ] as const) {
+      fs.writeFileSync(name, longestLine);
+      fs.appendFileSync(name, text);
+      const { code: actualCode, errorLines: err } = await world.run(["verify", name, "--key", world.keyFile], {});
+      expect([actualCode, /a line is too long/.test(err.join())], err.join()).to.deep.equal([code, code === 2]);
+    }
+  });
+
   it("the command `verify` treats a thumbprint as a thumbprint, even if a file has the same name", async () => {
     const thumbprint = await getThumbprint();
     const otherKeys = await createSigningKeys();

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { startGateway } from "../deploy/local/gateway/gateway-server.ts";
 import { type AuditWorld, requestAudit, startAuditWorld } from "./command/audit/world.ts";
 import { eventually } from "./support/eventually.ts";
-import { type MetricFamily, parseMetrics, readDocumentedMetrics } from "./support/metrics.ts";
+import { type MetricFamily, parseMetrics, readDocumentedMetrics, readSample } from "./support/metrics.ts";
 import { createPartnerWorld, type PartnerWorld, sendRequest } from "./support/partner.ts";
 import { type PartnerApi, startPartnerApi } from "./support/partner-api.ts";
 import { findPromtool, runPromtool } from "./support/promtool.ts";
@@ -206,19 +206,6 @@ describe("the metrics of all services", () => {
 
 const sortByName = <Row extends { name: string }>(rows: readonly Row[]) =>
   [...rows].sort((first, second) => first.name.localeCompare(second.name));
-
-/** Returns the value of the sample with exactly these labels. */
-function readSample(
-  families: Map<string, MetricFamily>,
-  sampleName: string,
-  labels: Record<string, string>,
-): number | undefined {
-  const samples = [...families.values()].flatMap((family) => family.samples);
-  const matches = samples.filter(({ name }) => name === sampleName);
-  return matches.find((sample) => JSON.stringify(sort(sample.labels)) === JSON.stringify(sort(labels)))?.value;
-}
-
-const sort = (labels: Record<string, string>) => Object.entries(labels).sort();
 
 function listLabelValues(families: Map<string, MetricFamily>, name: string, label: string): string[] {
   return [...new Set((families.get(name)?.samples ?? []).map(({ labels }) => labels[label] ?? ""))];

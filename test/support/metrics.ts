@@ -59,3 +59,16 @@ export async function readDocumentedMetrics(): Promise<DocumentedMetric[]> {
     labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label).sort(),
   }));
 }
+
+/** Returns the value of the sample with exactly these labels. */
+export function readSample(
+  families: Map<string, MetricFamily>,
+  sampleName: string,
+  labels: Record<string, string>,
+): number | undefined {
+  const samples = [...families.values()].flatMap((family) => family.samples);
+  const matches = samples.filter(({ name }) => name === sampleName);
+  return matches.find((sample) => JSON.stringify(sort(sample.labels)) === JSON.stringify(sort(labels)))?.value;
+}
+
+const sort = (labels: Record<string, string>) => Object.entries(labels).sort();

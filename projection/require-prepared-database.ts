@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
 import { formatCommandLine } from "../shared/runtime/command-line.ts";
 import { StartError } from "../shared/runtime/run-service.ts";
 import { MIGRATION_TABLE, readMigrationNames } from "./migrate.ts";
@@ -13,7 +14,7 @@ export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
   const { rows } = await pool.query<{ migrated: boolean; anchored: boolean }>(
     `SELECT to_regclass($1) IS NOT NULL AS migrated,
             EXISTS (SELECT FROM pg_attribute
-                     WHERE attrelid = to_regclass('read_model.checkpoint') AND attname = 'anchor_event_id') AS anchored`,
+                     WHERE attrelid = to_regclass('${READ_MODEL_SCHEMA}.checkpoint') AND attname = 'anchor_event_id') AS anchored`,
     [MIGRATION_TABLE],
   );
   if (rows[0]?.migrated && rows[0].anchored && (await hasAllMigrations(pool))) return;

@@ -1,8 +1,5 @@
 import type { ClientBase, Pool } from "pg";
 
-/** Schema that the query API reads. A rebuild fills another schema, and then gives that schema this name. */
-export const READ_MODEL_SCHEMA = "read_model";
-
 /** Name of the only checkpoint in each schema. All read models of the schema reflect the log up to this checkpoint. */
 export const CHECKPOINT_NAME = "read_models";
 

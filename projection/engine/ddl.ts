@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { BEFORE_FIRST_EVENT, CHECKPOINT_NAME, READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { BEFORE_FIRST_EVENT, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
 
 /** Returns the statements that create a schema of empty read models with indexes. */

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { READ_MODEL_SCHEMA } from "../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { buildAnchorDdl, buildReadModelDdl, buildSkippedEventsDdl } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 

@@ -1,8 +1,9 @@
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
+import { readCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
 import { leadWithRecovery, type RecoveryOptions } from "../parking/lead-with-recovery.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";

@@ -1,7 +1,8 @@
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { BEFORE_FIRST_EVENT, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { isMissingOnlyParkedEvents, readSkippedEvents } from "../parking/skipped-events.ts";

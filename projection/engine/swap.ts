@@ -1,7 +1,8 @@
 import pg from "pg";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { CHECKPOINT_NAME, READ_MODEL_SCHEMA, readPosition } from "../checkpoints/checkpoint.ts";
+import { CHECKPOINT_NAME, readPosition } from "../checkpoints/checkpoint.ts";
 import { getSwapLockName } from "./apply-batch.ts";
 
 /** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */

@@ -1,5 +1,6 @@
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
 import { readSkippedEvents } from "../parking/skipped-events.ts";
 import { OTHER_RELEASE } from "../roles/failure.ts";

@@ -1,7 +1,8 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { readLogEnd } from "../checkpoints/log-end.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";

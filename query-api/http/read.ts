@@ -2,6 +2,7 @@ import type pg from "pg";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 
@@ -70,7 +71,7 @@ export function createRowReader(pool: pg.Pool): ReadRow {
   };
 }
 
-const readinessStatement = { name: "readiness", text: "SELECT position FROM read_model.checkpoint" };
+const readinessStatement = { name: "readiness", text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint` };
 
 /**
  * Creates a readiness check. The service is ready if it can query the read models. The cause of a failure is logged,

@@ -1,3 +1,4 @@
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 /**
  * Returns an SQL condition that is true if the installation covers the branch and the branch header allows it.
  * $2: branches of the installation, null for all. $3: branch header, null if absent.
@@ -8,5 +9,5 @@ export function buildIsBranchVisibleSql(column: string): string {
 
 /** SQL that returns `branch_denied` if the branch header ($3) names a branch that the clinic ($1) does not have. */
 export const branchRefusalSql = `CASE WHEN $3::uuid IS NOT NULL AND NOT EXISTS (
-    SELECT FROM read_model.branch b WHERE b.clinic_id = $1::uuid AND b.branch_id = $3::uuid
+    SELECT FROM ${READ_MODEL_SCHEMA}.branch b WHERE b.clinic_id = $1::uuid AND b.branch_id = $3::uuid
   ) THEN 'branch_denied' END`;

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { scope } from "../../shared/domain/events/partner.ts";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, uuid } from "../http/fields.ts";
 import { branchRefusalSql, buildIsBranchVisibleSql } from "./branch-sql.ts";
 import { definePartnerRead } from "./read.ts";
@@ -22,9 +23,9 @@ export const getClinicContext = definePartnerRead({
       'branches', coalesce((
         SELECT json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
           'isMain', b.is_main) ORDER BY ${buildNameSortSql("b.name")}, b.branch_id)
-        FROM read_model.branch b WHERE b.clinic_id = c.clinic_id AND ${buildIsBranchVisibleSql("b.branch_id")}), '[]'),
+        FROM ${READ_MODEL_SCHEMA}.branch b WHERE b.clinic_id = c.clinic_id AND ${buildIsBranchVisibleSql("b.branch_id")}), '[]'),
       'installation', json_build_object('scopes', $4::jsonb, 'branchIds', $2::uuid[]))::text AS body
-    FROM read_model.clinic c WHERE c.clinic_id = $1::uuid`,
+    FROM ${READ_MODEL_SCHEMA}.clinic c WHERE c.clinic_id = $1::uuid`,
   getSqlParameters: ({ state: { clinicId, installation, branchId } }) => [
     clinicId,
     installation.branchIds,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { timeWindow } from "../http/fields.ts";
 import { createLimitParameter, windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
@@ -10,7 +11,7 @@ import { definePartnerRead } from "./read.ts";
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
  */
-const pageAndNextRowSql = `SELECT * FROM read_model.appointment a
+const pageAndNextRowSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.branch_id")}
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz
     AND ($7::timestamptz IS NULL OR (a.scheduled_at, a.appointment_id) > ($7::timestamptz, $8::uuid))

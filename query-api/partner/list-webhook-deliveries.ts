@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
 import { deliveredEventType } from "../../shared/domain/events/partner.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { createLimitParameter } from "../http/parameters.ts";
@@ -82,7 +83,7 @@ export const listWebhookDeliveries = definePartnerRead({
   refusals: { webhook_endpoint_not_found: 404 },
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
-    SELECT CASE WHEN NOT EXISTS (SELECT FROM read_model.webhook_endpoint e WHERE e.endpoint_id = $4::uuid
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e WHERE e.endpoint_id = $4::uuid
         AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3)
       THEN 'webhook_endpoint_not_found' END AS refusal,
     json_build_object(

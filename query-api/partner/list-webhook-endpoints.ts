@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { definePartnerRead } from "./read.ts";
 
 /**
@@ -19,7 +20,7 @@ export const listWebhookEndpoints = definePartnerRead({
       'disabledReason', e.disabled_reason, 'createdAt', rfc3339(e.created_at),
       'updatedAt', rfc3339(e.updated_at)) ORDER BY e.created_at DESC, e.endpoint_id), '[]'))::text AS body
     FROM (
-      SELECT * FROM read_model.webhook_endpoint
+      SELECT * FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
       WHERE clinic_id = $1::uuid AND application_id = $2::uuid AND environment = $3
       ORDER BY status = 'revoked', created_at DESC, endpoint_id
       LIMIT ${MAX_ENDPOINTS_IN_LIST}

@@ -1,4 +1,5 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { listRefusalConditions, type Requirement } from "./authorization.ts";
 
 /**
@@ -30,16 +31,16 @@ const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS bra
     m.branch_access, m.branch_ids, ${operationalRefusalReasonSql} AS not_operational_because
   FROM (
     SELECT member.*, s.branch_id AS selected_branch_id
-    FROM read_model.membership member
-    JOIN read_model.clinic USING (clinic_id)
-    LEFT JOIN read_model.selection s ON s.user_id = member.user_id AND s.clinic_id = member.clinic_id
+    FROM ${READ_MODEL_SCHEMA}.membership member
+    JOIN ${READ_MODEL_SCHEMA}.clinic USING (clinic_id)
+    LEFT JOIN ${READ_MODEL_SCHEMA}.selection s ON s.user_id = member.user_id AND s.clinic_id = member.clinic_id
     WHERE member.user_id = $1::uuid AND member.status = 'active'
     ORDER BY s.user_id IS NULL, member.created_at, member.membership_id
     LIMIT 1
   ) m
-  JOIN read_model.clinic c ON c.clinic_id = m.clinic_id
+  JOIN ${READ_MODEL_SCHEMA}.clinic c ON c.clinic_id = m.clinic_id
   LEFT JOIN LATERAL (
-    SELECT * FROM read_model.branch
+    SELECT * FROM ${READ_MODEL_SCHEMA}.branch
     WHERE branch.clinic_id = c.clinic_id AND ${buildIsInScopeSql("m", "branch.branch_id")}
     ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, ${buildNameSortSql("name")}, branch_id
     LIMIT 1
@@ -60,7 +61,7 @@ export function buildIsInScopeSql(rowName: string, branchColumn: string): string
  */
 export function buildBranchIdsSql(rowName: string): string {
   return `CASE WHEN ${rowName}.branch_access = 'all' THEN '[]' ELSE coalesce((
-    SELECT json_agg(b.branch_id ORDER BY ${buildNameSortSql("b.name")}, b.branch_id) FROM read_model.branch b
+    SELECT json_agg(b.branch_id ORDER BY ${buildNameSortSql("b.name")}, b.branch_id) FROM ${READ_MODEL_SCHEMA}.branch b
     WHERE b.clinic_id = ${rowName}.clinic_id AND ${buildIsInScopeSql(rowName, "b.branch_id")}), '[]') END`;
 }
 

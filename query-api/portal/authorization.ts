@@ -1,4 +1,5 @@
 import type { Permission } from "../../shared/domain/events/people.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 /** Requirements of a portal operation, in addition to a session and an active membership. */
 export interface Requirement {
@@ -56,7 +57,7 @@ export function listRefusalConditions(requirement: Requirement): [Refusal, strin
   if (requiresBranch) conditions.push(["branch_not_in_scope", "access.branch_id IS NULL"]);
   if (permission) conditions.push(["permission_required", `NOT access.permissions ? '${permission}'`]);
   if (entitlement) {
-    const activeEntitlementSql = `SELECT FROM read_model.entitlement e
+    const activeEntitlementSql = `SELECT FROM ${READ_MODEL_SCHEMA}.entitlement e
       WHERE e.clinic_id = access.clinic_id AND e.key = '${entitlement}' AND ${entitlementInEffectSql}`;
     conditions.push(["entitlement_required", `NOT EXISTS (${activeEntitlementSql})`]);
   }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, timeOfDay, timeWindow, uuid } from "../http/fields.ts";
 import { windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
@@ -52,13 +53,13 @@ const holdSchema = z.strictObject({
   status: z.string(),
 });
 
-const resourcesSql = `SELECT * FROM read_model.resource
+const resourcesSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
   ORDER BY ${buildNameSortSql("name")}, resource_id
   LIMIT ${MAX_RESOURCES}`;
 
 /** Selects rules that are valid on at least one day of the window, in the clinic's time zone. $3 and $4: window. */
-const rulesSql = `SELECT t.* FROM resources r JOIN read_model.availability_rule t USING (resource_id)
+const rulesSql = `SELECT t.* FROM resources r JOIN ${READ_MODEL_SCHEMA}.availability_rule t USING (resource_id)
   WHERE (t.valid_from IS NULL
       OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
     AND (t.valid_until IS NULL OR t.valid_until >= ($3::timestamptz AT TIME ZONE access.timezone)::date)
@@ -71,7 +72,7 @@ const rulesSql = `SELECT t.* FROM resources r JOIN read_model.availability_rule 
  * the index on the start time skips older assignments.
  */
 const assignmentsSql = `SELECT g.* FROM resources r CROSS JOIN LATERAL (
-    SELECT * FROM read_model.assignment
+    SELECT * FROM ${READ_MODEL_SCHEMA}.assignment
     WHERE assignment.resource_id = r.resource_id AND status = 'allocated'
       AND allocation_start > $3::timestamptz - make_interval(secs => r.longest_allocation_seconds)
       AND allocation_start < $4::timestamptz AND allocation_end > $3::timestamptz
@@ -81,7 +82,7 @@ const assignmentsSql = `SELECT g.* FROM resources r CROSS JOIN LATERAL (
   ORDER BY g.allocation_start, g.assignment_id
   LIMIT ${MAX_TIME_SPANS}`;
 
-const holdsSql = `SELECT * FROM read_model.hold
+const holdsSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.hold
   WHERE hold.clinic_id = access.clinic_id AND hold.branch_id = access.branch_id AND status = 'active'
     AND expires_at > $2::timestamptz AND starts_at < $4::timestamptz AND ends_at > $3::timestamptz
   ORDER BY starts_at, hold_id

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, instant, uuid } from "../http/fields.ts";
 import { entitlementInEffectSql } from "./authorization.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -53,5 +54,5 @@ export const getClinicContext = defineOperation({
     'entitlements', coalesce((
       SELECT json_object_agg(e.key, json_build_object('enabled', ${entitlementInEffectSql},
         'limit', e.amount, 'effectiveUntil', rfc3339(e.effective_until)) ORDER BY e.key COLLATE "C")
-      FROM read_model.entitlement e WHERE e.clinic_id = access.clinic_id), '{}'))`,
+      FROM ${READ_MODEL_SCHEMA}.entitlement e WHERE e.clinic_id = access.clinic_id), '{}'))`,
 });

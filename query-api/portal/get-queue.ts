@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { buildJsonArraySql } from "./json-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -36,7 +37,7 @@ const queuedAppointmentSchema = z.strictObject({
 
 const count = z.int().min(0);
 
-const activeTicketsSql = `SELECT * FROM read_model.queue_ticket t
+const activeTicketsSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.queue_ticket t
   WHERE t.clinic_id = access.clinic_id AND t.branch_id = access.branch_id
     AND t.status NOT IN ('completed', 'cancelled', 'no_show')`;
 
@@ -51,11 +52,11 @@ const buildStartOfDaySql = (days: number) =>
   `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')
     AT TIME ZONE access.timezone)`;
 
-const appointmentsWithoutTicketSql = `SELECT a.* FROM read_model.appointment a
+const appointmentsWithoutTicketSql = `SELECT a.* FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
     AND a.scheduled_at >= ${buildStartOfDaySql(0)} AND a.scheduled_at < ${buildStartOfDaySql(1)}
     AND a.status IN ('checked_in', 'waiting', 'in_consultation') AND a.animal_id IS NOT NULL
-    AND NOT EXISTS (SELECT FROM read_model.queue_ticket t
+    AND NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.queue_ticket t
       WHERE t.appointment_id = a.appointment_id AND t.clinic_id = a.clinic_id)
   ORDER BY a.scheduled_at, a.appointment_id
   LIMIT ${MAX_ENTRIES}`;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant, timeWindow, uuid } from "../http/fields.ts";
 import { createLimitParameter, statusParameter, windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
@@ -30,7 +31,7 @@ const appointmentSchema = z.strictObject({
 });
 
 /** Selects appointments of the authorized branch. $3 and $4: window. $5: status. $6: limit. */
-const appointmentsInWindowSql = `SELECT * FROM read_model.appointment a
+const appointmentsInWindowSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
     AND a.scheduled_at >= $3::timestamptz AND a.scheduled_at < $4::timestamptz
     AND ($5::text IS NULL OR a.status = $5)
@@ -41,8 +42,8 @@ const resourcesSql = `SELECT ${buildJsonArraySql(
   `coalesce(r.appointment_json, format('"id":"%s","type":null,"name":null', g.resource_id)) || ',' || g.appointment_json`,
   "g.allocation_start, g.assignment_id",
 )}
-  FROM read_model.assignment g
-  LEFT JOIN read_model.resource r ON r.resource_id = g.resource_id AND r.clinic_id = a.clinic_id
+  FROM ${READ_MODEL_SCHEMA}.assignment g
+  LEFT JOIN ${READ_MODEL_SCHEMA}.resource r ON r.resource_id = g.resource_id AND r.clinic_id = a.clinic_id
   WHERE g.appointment_id = a.appointment_id`;
 
 export const listAppointments = defineOperation({
@@ -71,8 +72,8 @@ export const listAppointments = defineOperation({
       || ',"customer":' || ${buildJsonObjectSql("u.appointment_json")}
       || ',"resources":' || (${resourcesSql}) AS members
     FROM (${appointmentsInWindowSql}) a
-    LEFT JOIN read_model.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
-    LEFT JOIN read_model.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id
+    LEFT JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
+    LEFT JOIN ${READ_MODEL_SCHEMA}.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id
   ) listed`,
   getValues({ from, to, status, limit }, now) {
     const window = toTimeWindow({ from, to }, now);

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { uuid } from "../http/fields.ts";
 import { buildIsInScopeSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -32,7 +33,7 @@ export const listAuthorizedBranches = defineOperation({
     'branches', coalesce(json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
       'isMain', b.is_main, 'isCurrent', b.branch_id = access.branch_id) ORDER BY ${buildNameSortSql("b.name")}, b.branch_id), '[]'))
   FROM (
-    SELECT * FROM read_model.branch
+    SELECT * FROM ${READ_MODEL_SCHEMA}.branch
     WHERE branch.clinic_id = access.clinic_id AND ${buildIsInScopeSql("access", "branch.branch_id")}
     ORDER BY ${buildNameSortSql("name")}, branch_id
     LIMIT ${MAX_BRANCHES}

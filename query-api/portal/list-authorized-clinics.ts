@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, instant, uuid } from "../http/fields.ts";
 import { buildBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -20,7 +21,7 @@ const clinicSchema = z.strictObject({
 });
 
 /** Selects the user's oldest active membership at each clinic. The access check uses the same membership. */
-const membershipsOfUserSql = `SELECT DISTINCT ON (clinic_id) * FROM read_model.membership
+const membershipsOfUserSql = `SELECT DISTINCT ON (clinic_id) * FROM ${READ_MODEL_SCHEMA}.membership
   WHERE user_id = $1::uuid AND status = 'active'
   ORDER BY clinic_id, created_at, membership_id`;
 
@@ -40,7 +41,7 @@ export const listAuthorizedClinics = defineOperation({
         'branchIds', ${buildBranchIdsSql("c")})) ORDER BY ${buildNameSortSql("c.name")}, c.clinic_id))
   FROM (
     SELECT clinic.*, m.role, m.branch_access, m.branch_ids
-    FROM (${membershipsOfUserSql}) m JOIN read_model.clinic USING (clinic_id)
+    FROM (${membershipsOfUserSql}) m JOIN ${READ_MODEL_SCHEMA}.clinic USING (clinic_id)
     ORDER BY ${buildNameSortSql("clinic.name")}, clinic.clinic_id
     LIMIT ${MAX_CLINICS}
   ) c`,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
 import { buildJsonArraySql } from "./json-sql.ts";
@@ -32,7 +33,7 @@ const customerSchema = z.strictObject({
 });
 
 const animalsSql = `SELECT ${buildJsonArraySql("n.portal_json", `${buildNameSortSql("n.name")}, n.animal_id`)}
-  FROM (SELECT * FROM read_model.animal
+  FROM (SELECT * FROM ${READ_MODEL_SCHEMA}.animal
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
     ORDER BY ${buildNameSortSql("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
 
@@ -59,7 +60,7 @@ export function listCustomerProjections(operatorName: string) {
       )},
       ',"page":', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)), '}')
     FROM (
-      SELECT * FROM read_model.customer WHERE customer.clinic_id = access.clinic_id
+      SELECT * FROM ${READ_MODEL_SCHEMA}.customer WHERE customer.clinic_id = access.clinic_id
       ORDER BY ${buildNameSortSql("full_name")}, customer_id
       LIMIT $3::integer OFFSET $4::integer
     ) u`,

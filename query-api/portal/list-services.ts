@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, createLiteralTrueParameter } from "../http/parameters.ts";
 import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
@@ -40,7 +41,7 @@ export const listServices = defineOperation({
       'createdAt', rfc3339(s.created_at)) ORDER BY ${buildNameSortSql("s.name")}, s.service_id), '[]'),
     'page', json_build_object('limit', $3::integer, 'returned', count(*)))
   FROM (
-    SELECT * FROM read_model.service
+    SELECT * FROM ${READ_MODEL_SCHEMA}.service
     WHERE service.clinic_id = access.clinic_id
       AND (service.active OR ($4::boolean AND access.permissions ? 'manage_tenant'))
     ORDER BY ${buildNameSortSql("name")}, service_id

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { buildBranchIdsSql } from "./access-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
@@ -34,7 +35,7 @@ const staffMemberSchema = z.strictObject({
  * the user of `s`. Prefers active, then invited, then revoked memberships. Among memberships with the same status,
  * prefers the newest.
  */
-const membershipOfStaffSql = `SELECT * FROM read_model.membership m
+const membershipOfStaffSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.membership m
   WHERE m.clinic_id = s.clinic_id
     AND (m.staff_id = s.staff_id OR (m.staff_id IS NULL AND m.user_id = s.user_id))
   ORDER BY m.status = 'active' DESC, m.status = 'invited' DESC, m.created_at DESC, m.membership_id
@@ -54,7 +55,7 @@ export const listStaff = defineOperation({
         'status', m.status, 'branchAccess', m.branch_access, 'branchIds', ${buildBranchIdsSql("m")},
         'acceptedAt', rfc3339(m.accepted_at)) END) ORDER BY ${buildNameSortSql("s.full_name")}, s.staff_id), '[]'))
   FROM (
-    SELECT * FROM read_model.staff WHERE staff.clinic_id = access.clinic_id
+    SELECT * FROM ${READ_MODEL_SCHEMA}.staff WHERE staff.clinic_id = access.clinic_id
     ORDER BY ${buildNameSortSql("full_name")}, staff_id
     LIMIT ${MAX_STAFF_MEMBERS}
   ) s

@@ -1,9 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { READ_MODEL_SCHEMA } from "./read-model-schema.ts";
 
 /** Statement that selects the log position of the read models. */
 export const positionStatement = {
   name: "position of the read models",
-  text: "SELECT position FROM read_model.checkpoint",
+  text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint`,
 };
 
 /** Interval between two reads of the read models' position. Milliseconds. */

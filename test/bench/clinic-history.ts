@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import type pg from "pg";
-import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import type { AnyReadModel, Row } from "../../projection/engine/read-model.ts";
 import { upsertRows } from "../../projection/engine/rows.ts";
 import { animals } from "../../projection/read-models/animals.ts";
@@ -11,6 +10,7 @@ import { holds } from "../../projection/read-models/holds.ts";
 import { queueTickets } from "../../projection/read-models/queue-tickets.ts";
 import { resources } from "../../projection/read-models/resources.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 const APPOINTMENTS_PER_DAY = 100;
 const FUTURE_DAY_COUNT = 35;

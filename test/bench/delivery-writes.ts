@@ -13,6 +13,7 @@ import { addDeliveries } from "../../projection/webhooks/matching/match.ts";
 import { writeOutcomes } from "../../projection/webhooks/outcomes/outcomes.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../projection/webhooks/sending/claim.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createWorld, type Endpoint, type World } from "../projection/webhooks/world.ts";
 import { eventually } from "../support/eventually.ts";
@@ -44,7 +45,7 @@ async function registerEndpoints(world: World): Promise<Endpoint[][]> {
     }),
   );
   await eventually("the endpoints", async () => {
-    const { rowCount } = await world.pool.query("SELECT FROM read_model.webhook_endpoint");
+    const { rowCount } = await world.pool.query(`SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint`);
     return rowCount === CLINIC_COUNT * endpointsPerEvent;
   });
   await world.stopRoles(projectors);

@@ -18,6 +18,7 @@ import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDatabase, getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import { type LoadResult, readCpuSeconds } from "./load.ts";
@@ -234,7 +235,7 @@ async function appendAndAwaitRow(number: number, lagsMs: number[]): Promise<void
   const appendedAt = performance.now();
   const query = {
     name: "see",
-    text: "SELECT FROM read_model.customer WHERE customer_id = $1",
+    text: `SELECT FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`,
     values: [customerId],
   };
   while ((await pool.query(query)).rowCount === 0) await delay(1);

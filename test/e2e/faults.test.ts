@@ -6,6 +6,7 @@ import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.t
 import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestStack } from "../support/stack.ts";
 import { type ApiResponse, createWorld, type World } from "./world.ts";
@@ -104,7 +105,9 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
    */
   async function expectEverythingArrived(): Promise<void> {
     await eventually("every appointment shows in the read model", async () => {
-      const rows = await query<{ appointment_id: string }>("SELECT appointment_id FROM read_model.appointment");
+      const rows = await query<{ appointment_id: string }>(
+        `SELECT appointment_id FROM ${READ_MODEL_SCHEMA}.appointment`,
+      );
       return [...createdIds].every((id) => rows.some((row) => row.appointment_id === id));
     });
     await eventually("every webhook arrived", () => [...createdIds].every((id) => deliveryIds.has(id)));

@@ -15,6 +15,7 @@ import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
 import { showStatus } from "../../projection/cli/status.ts";
 import { verifyReadModels } from "../../projection/cli/verify.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { runInProcess } from "../projection/in-process-cli.ts";
 import { runCli } from "../projection/service-process.ts";
@@ -134,9 +135,9 @@ const SERVICE_ENV = {
   /** Returns all data that the projection service writes, and the end of the log. */
   const readWrittenData = async () => {
     const { rows } = await pool.query(
-      `SELECT (SELECT to_jsonb(c) FROM read_model.checkpoint c) AS read_models,
+      `SELECT (SELECT to_jsonb(c) FROM ${READ_MODEL_SCHEMA}.checkpoint c) AS read_models,
               (SELECT to_jsonb(c) FROM webhooks.relay_checkpoint c) AS relay,
-              (SELECT count(*) FROM read_model.appointment) AS appointments,
+              (SELECT count(*) FROM ${READ_MODEL_SCHEMA}.appointment) AS appointments,
               (SELECT jsonb_agg(to_jsonb(d) ORDER BY d.delivery_id) FROM webhooks.delivery d) AS deliveries,
               (SELECT jsonb_agg(to_jsonb(p) ORDER BY p.delivery_id) FROM webhooks.pending_delivery p) AS pending,
               (SELECT count(*) FROM webhooks.attempt) AS attempts, (SELECT count(*) FROM webhooks.outbox) AS facts`,

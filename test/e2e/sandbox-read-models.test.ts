@@ -11,6 +11,7 @@ import { verify } from "../../projection/engine/verify.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext, sendRequest } from "../support/partner.ts";
@@ -86,7 +87,7 @@ describe("sandboxes in the read models", () => {
     const readAllTexts = () =>
       Promise.all(partners.map((partner, index) => readTexts(partner, clinicIds[index] as string)));
     await eventually("the last confirmations are read", async () => {
-      const sql = "SELECT FROM read_model.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'";
+      const sql = `SELECT FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = ANY ($1) AND status = 'confirmed'`;
       return (await pool.query(sql, [lastAppointmentIds])).rowCount === lastAppointmentIds.length;
     });
     const textsBefore = await readAllTexts();

@@ -3,7 +3,7 @@ import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { READ_MODEL_SCHEMA, readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint } from "../../projection/checkpoints/relay-checkpoint.ts";
 import { DIFFERENT_LOG, DifferentLogError } from "../../projection/checkpoints/same-log.ts";
 import { adoptCurrentLog } from "../../projection/cli/adopt-log.ts";
@@ -14,6 +14,7 @@ import { verifyReadModels } from "../../projection/cli/verify.ts";
 import { buildTablesDdl } from "../../projection/engine/ddl.ts";
 import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
 import { readModels } from "../../projection/read-models/all.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createTemporaryDir, findFreePort, LogProcess } from "../deploy/eventstore/log-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
@@ -102,7 +103,7 @@ describe("a projection whose database was built from another log", function () {
   };
   const readWrittenState = async () => {
     const { rows } = await world.pool.query(
-      `SELECT (SELECT to_jsonb(c) FROM read_model.checkpoint c) AS read_models,
+      `SELECT (SELECT to_jsonb(c) FROM ${READ_MODEL_SCHEMA}.checkpoint c) AS read_models,
               (SELECT to_jsonb(c) FROM webhooks.relay_checkpoint c) AS relay,
               (SELECT jsonb_agg(to_jsonb(d) ORDER BY delivery_id) FROM webhooks.delivery d) AS deliveries`,
     );
@@ -174,7 +175,7 @@ describe("a projection whose database was built from another log", function () {
     const next = await requestAppointment(otherEndpoint.clinicId);
     await awaitDelivery(next.eventId, otherEndpoint);
     expect(await hasRow(earlyAppointment.appointmentId)).to.equal(true);
-    const { rows } = await world.pool.query("SELECT endpoint_id FROM read_model.webhook_endpoint");
+    const { rows } = await world.pool.query(`SELECT endpoint_id FROM ${READ_MODEL_SCHEMA}.webhook_endpoint`);
     expect(rows).to.deep.equal([{ endpoint_id: otherEndpoint.endpointId }]);
     await awaitReadiness();
   });
@@ -233,8 +234,8 @@ describe("a projection whose database was built from another log", function () {
     );
     const position = appendResult.position!.commit;
     await world.pool.query(
-      `ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
-       UPDATE read_model.checkpoint SET position = ${position};
+      `ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
+       UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = ${position};
        UPDATE webhooks.relay_checkpoint SET position = ${position}, anchor_position = NULL, anchor_event_id = NULL`,
     );
     expect((await migrate()).code).to.equal(0);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { READ_MODEL_SCHEMA, readPosition } from "../../projection/checkpoints/checkpoint.ts";
+import { readPosition } from "../../projection/checkpoints/checkpoint.ts";
 import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
@@ -16,6 +16,7 @@ import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { createReadinessCheck } from "../../projection/status/readiness.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   createEngineWorld,

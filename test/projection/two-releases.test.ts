@@ -7,6 +7,7 @@ import { expect } from "chai";
 import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
 import { showStatus } from "../../projection/cli/status.ts";
 import { verifyReadModels } from "../../projection/cli/verify.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../support/eventually.ts";
 import { createEngineWorld, createRegisteredEvent, createRenamedEvent, type EngineWorld } from "./engine-world.ts";
 import { runInProcess } from "./in-process-cli.ts";
@@ -77,7 +78,7 @@ describe("two releases at once", function () {
       20_000,
     );
   const readRows = async () =>
-    (await world.pool.query("SELECT full_name, shouted FROM read_model.customer ORDER BY 1")).rows;
+    (await world.pool.query(`SELECT full_name, shouted FROM ${READ_MODEL_SCHEMA}.customer ORDER BY 1`)).rows;
 
   it("two releases never write to each other's read models", async () => {
     const [firstId, secondId] = [randomUUID(), randomUUID()];

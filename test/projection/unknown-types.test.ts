@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { findReplayableDeliveries } from "../../command/operations/recover-deliveries.ts";
-import { READ_MODEL_SCHEMA } from "../../projection/checkpoints/checkpoint.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import { readSkippedEvents } from "../../projection/parking/skipped-events.ts";
 import { readModels } from "../../projection/read-models/all.ts";
@@ -11,6 +10,7 @@ import { createMetrics } from "../../projection/status/metrics.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../support/eventually.ts";
 import { getTestServers } from "../support/stack.ts";
 import {

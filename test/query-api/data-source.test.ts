@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import net, { type AddressInfo, type Socket } from "node:net";
 import { expect } from "chai";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { openClinic } from "../support/clinics.ts";
 import { eventually } from "../support/eventually.ts";
 import { installationApproved, registerApplication } from "../support/partner-events.ts";
@@ -120,7 +121,7 @@ describe("query-api without Postgres", () => {
   it("reads return 503 within three seconds while a table is locked, and 200 afterwards", async () => {
     const client = await api.database.admin.connect();
     await client.query("BEGIN");
-    await client.query("LOCK TABLE read_model.clinic IN ACCESS EXCLUSIVE MODE");
+    await client.query(`LOCK TABLE ${READ_MODEL_SCHEMA}.clinic IN ACCESS EXCLUSIVE MODE`);
     await expectUnavailable();
     await client.query("ROLLBACK");
     client.release();
@@ -145,9 +146,9 @@ describe("query-api without Postgres", () => {
   });
 
   it("a response to an internal error contains no details of the error", async () => {
-    await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN slug TO other");
+    await api.database.admin.query(`ALTER TABLE ${READ_MODEL_SCHEMA}.clinic RENAME COLUMN slug TO other`);
     const { status, body } = await requestPortal();
-    await api.database.admin.query("ALTER TABLE read_model.clinic RENAME COLUMN other TO slug");
+    await api.database.admin.query(`ALTER TABLE ${READ_MODEL_SCHEMA}.clinic RENAME COLUMN other TO slug`);
     expect([status, body.error]).to.deep.equal([500, "internal_error"]);
     expect(body).to.have.keys("ok", "error", "correlationId");
   });

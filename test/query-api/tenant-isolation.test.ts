@@ -4,6 +4,7 @@ import pg from "pg";
 import { readModels } from "../../projection/read-models/all.ts";
 import { createPortalOperations } from "../../query-api/portal/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import {
   animalRegistered,
   appointmentRequested,
@@ -243,27 +244,29 @@ describe("tenant isolation", () => {
         "rate_limit.process",
       ]);
       const readableNames = rows.filter(({ reads }) => reads).map(({ name }) => name);
-      const otherTables = readableNames.filter((name) => !name.startsWith("read_model."));
+      const otherTables = readableNames.filter((name) => !name.startsWith(`${READ_MODEL_SCHEMA}.`));
       expect(otherTables).to.have.members([
         "rate_limit.counter",
         "rate_limit.process",
         "webhooks.delivery",
         "webhooks.attempt",
       ]);
-      const hiddenNames = readModels.filter((model) => model.isHidden).map((model) => `read_model.${model.table}`);
-      expect(hiddenNames).to.include("read_model.webhook_secret");
+      const hiddenNames = readModels
+        .filter((model) => model.isHidden)
+        .map((model) => `${READ_MODEL_SCHEMA}.${model.table}`);
+      expect(hiddenNames).to.include(`${READ_MODEL_SCHEMA}.webhook_secret`);
       expect(readableNames.filter((name) => hiddenNames.includes(name))).to.deep.equal([]);
     });
 
     for (const statement of [
-      "INSERT INTO read_model.selection VALUES (gen_random_uuid(), gen_random_uuid(), NULL, now())",
-      "UPDATE read_model.clinic SET name = 'x'",
-      "DELETE FROM read_model.appointment",
-      "TRUNCATE read_model.appointment",
-      "DROP TABLE read_model.appointment",
-      "CREATE TABLE read_model.mine (id integer)",
+      `INSERT INTO ${READ_MODEL_SCHEMA}.selection VALUES (gen_random_uuid(), gen_random_uuid(), NULL, now())`,
+      `UPDATE ${READ_MODEL_SCHEMA}.clinic SET name = 'x'`,
+      `DELETE FROM ${READ_MODEL_SCHEMA}.appointment`,
+      `TRUNCATE ${READ_MODEL_SCHEMA}.appointment`,
+      `DROP TABLE ${READ_MODEL_SCHEMA}.appointment`,
+      `CREATE TABLE ${READ_MODEL_SCHEMA}.mine (id integer)`,
       "CREATE TABLE public.mine (id integer)",
-      "SELECT * FROM read_model.webhook_secret",
+      `SELECT * FROM ${READ_MODEL_SCHEMA}.webhook_secret`,
       "SELECT body FROM webhooks.pending_delivery",
       "SELECT * FROM webhooks.outbox",
       "UPDATE webhooks.delivery SET status = 'pending'",

@@ -1,5 +1,4 @@
 import type pg from "pg";
-import { READ_MODEL_SCHEMA } from "../../../projection/checkpoints/checkpoint.ts";
 import { readLogEnd } from "../../../projection/checkpoints/log-end.ts";
 import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
 import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
@@ -9,6 +8,7 @@ import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger, type Logger } from "../../../shared/runtime/logger.ts";
 import type { Progress } from "../setup/progress.ts";
 import { SetupError } from "../setup/setup-error.ts";

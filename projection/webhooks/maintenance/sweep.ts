@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import { buildPendingEndpointsSql, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../scheduling/due.ts";
@@ -77,9 +78,9 @@ const CLOSE_UNSENDABLE_SQL = `
   access AS MATERIALIZED (
     SELECT e.endpoint_id, i.branch_ids,
            e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
-      FROM read_model.webhook_endpoint e
-      JOIN read_model.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
-      JOIN read_model.partner_application a ON a.application_id = e.application_id
+      FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
+      JOIN ${READ_MODEL_SCHEMA}.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
+      JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id
      WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
        AND ${READ_MODELS_CURRENT_SQL}
   ),
@@ -103,8 +104,8 @@ const SKIP_UNAPPROVED_SQL = `
   WITH chosen AS MATERIALIZED (${buildLanesSql(
     (laneCondition) => `
     SELECT d.delivery_id, 'skipped' AS status
-      FROM read_model.webhook_endpoint e
-      JOIN read_model.partner_application a ON a.application_id = e.application_id
+      FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
+      JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id
      CROSS JOIN LATERAL (
        SELECT delivery_id
          FROM webhooks.pending_delivery

@@ -1,6 +1,7 @@
 import { ConsumerEvents, type ConsumerMessages, JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { onAbort, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
@@ -9,7 +10,7 @@ import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import { type Span, startSpan } from "../../../shared/tracing/span.ts";
 import { checkTraceparent } from "../../../shared/tracing/traceparent.ts";
-import { READ_MODEL_SCHEMA, readPosition } from "../../checkpoints/checkpoint.ts";
+import { readPosition } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
 import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
 import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";

@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { EventMessage } from "../../relay/message.ts";
 import { addFacts, createSkippedFact, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
@@ -59,14 +60,14 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
                   CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status
              FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
                   WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id, ordinal)
-             JOIN read_model.webhook_endpoint e
+             JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e
                ON e.clinic_id = v.clinic_id AND e.environment = v.environment
               AND CASE WHEN v.only_endpoint_id IS NULL THEN e.events ? v.type ELSE e.endpoint_id = v.only_endpoint_id END
               AND e.registered_position < v.position AND e.status <> 'revoked'
-             JOIN read_model.installation i
+             JOIN ${READ_MODEL_SCHEMA}.installation i
                ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
               AND (i.branch_ids IS NULL OR v.branch_id IS NULL OR i.branch_ids ? v.branch_id::text)
-             JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked`,
+             JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id AND NOT a.revoked`,
     values: [
       events.map(({ body }) => body.clinicId),
       events.map(({ body }) => body.branchId),

@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
@@ -71,7 +72,7 @@ const START_ROUND_SQL = `
        SET status = CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END,
            next_attempt_at = CASE e.status WHEN 'active' THEN $6::timestamptz END,
            replay_position = $2, cause_id = $3, correlation_id = $4, updated_at = $6
-      FROM read_model.webhook_endpoint e
+      FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
      WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${IS_REPLAYABLE_SQL}
     RETURNING d.delivery_id, d.endpoint_id, d.branch_id, d.attempt_count, d.status
   ),

@@ -4,6 +4,7 @@ import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 import { addFacts, createExpiredFact } from "../outbox/facts.ts";
@@ -88,7 +89,7 @@ async function insertDelivery(
   const { source, body, attemptCount } = event;
   const { rows } = await pool.query<{ known: boolean }>({
     name: "restore delivery",
-    text: `WITH endpoint AS (SELECT endpoint_id, application_id FROM read_model.webhook_endpoint
+    text: `WITH endpoint AS (SELECT endpoint_id, application_id FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
                               WHERE endpoint_id = $2 AND clinic_id = $3 AND environment = $5),
            restored AS (
              INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,

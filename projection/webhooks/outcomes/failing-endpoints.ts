@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { FinishedAttempt } from "./finished-attempt.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1_000;
@@ -83,7 +84,7 @@ async function addFailures(
                        CASE WHEN period.is_over THEN 0 ELSE f.failures END + excluded.failures,
                        excluded.last_failed_at
                   FROM (SELECT f.last_failed_at < $4 OR EXISTS (
-                                 SELECT FROM read_model.webhook_endpoint e
+                                 SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
                                   WHERE e.endpoint_id = f.endpoint_id AND e.enabled_at > f.since)) AS period (is_over))
            RETURNING endpoint_id, since < $5 AND failures >= ${MIN_FAILURES} AS disable`,
     values: [

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 
 /** SQL condition for the pending deliveries in each lane. The partial index of each lane uses the same condition. */
@@ -24,10 +25,10 @@ export const IS_DUE_SQL = "next_attempt_at <= $1 AND (lease_expires_at IS NULL O
  */
 export const buildActiveEndpointSql = (endpointIdSql: string) => `
   SELECT e.endpoint_id, e.application_id, e.environment, e.url, i.branch_ids
-    FROM read_model.webhook_endpoint e
-    JOIN read_model.installation i
+    FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
+    JOIN ${READ_MODEL_SCHEMA}.installation i
       ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
-    JOIN read_model.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
+    JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
    WHERE e.endpoint_id = ${endpointIdSql} AND e.status = 'active'
      AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
      AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)
@@ -36,7 +37,7 @@ export const buildActiveEndpointSql = (endpointIdSql: string) => `
 /** SQL condition that is true if the read models include every event up to the relay's checkpoint. */
 export const READ_MODELS_CURRENT_SQL = `
   COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1)
-    <= (SELECT position FROM read_model.checkpoint WHERE name = 'read_models')`;
+    <= (SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint WHERE name = 'read_models')`;
 
 /**
  * Returns SQL that finds the endpoints with pending deliveries in a lane. The query reads one index entry for each

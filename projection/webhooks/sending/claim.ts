@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { buildActiveEndpointSql, IS_DUE_SQL, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../scheduling/due.ts";
@@ -104,7 +105,7 @@ const CLAIM_DUE_DELIVERIES_SQL = `
                       d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets
                  FROM leased
                  JOIN webhooks.delivery d USING (delivery_id)
-                 LEFT JOIN read_model.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
+                 LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
       ON d.endpoint_id = x.endpoint_id AND d.lane = x.lane`;
 
 /**

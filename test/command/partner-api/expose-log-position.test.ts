@@ -3,6 +3,7 @@ import type pg from "pg";
 import { pino } from "pino";
 import { createReadModelWaiter } from "../../../command/partner-api/expose-log-position.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { appointmentRequested, openClinic } from "../../support/clinics.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
 
@@ -28,7 +29,7 @@ describe("waiting for the read models before a response", () => {
     return { warnings, wait: createReadModelWaiter(pool, Object.assign(Object.create(logger), { warn })) };
   }
   const readPosition = async () =>
-    BigInt((await database.admin.query("SELECT position FROM read_model.checkpoint")).rows[0].position);
+    BigInt((await database.admin.query(`SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint`)).rows[0].position);
   const measureMs = async (waitPromise: Promise<void>) => {
     const startedAtMs = performance.now();
     await waitPromise;

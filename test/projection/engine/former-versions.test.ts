@@ -4,6 +4,7 @@ import { readModels } from "../../../projection/read-models/all.ts";
 import { ProjectionError } from "../../../projection/roles/failure.ts";
 import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { formerEvents } from "../../support/former-events.ts";
 import { createEngineWorld, type EngineWorld, logger } from "../engine-world.ts";
 
@@ -32,7 +33,9 @@ describe("a log with events of earlier schema versions", () => {
       expect(recordedEvent?.data).to.deep.equal(currentData);
     }
     await rebuildModels();
-    const { rows } = await world.pool.query("SELECT appointment_id, status FROM read_model.appointment ORDER BY 1");
+    const { rows } = await world.pool.query(
+      `SELECT appointment_id, status FROM ${READ_MODEL_SCHEMA}.appointment ORDER BY 1`,
+    );
     expect(rows).to.deep.equal([
       { appointment_id: "22222222-2222-4222-8222-222222222222", status: "requested" },
       { appointment_id: "77777777-7777-4777-8777-777777777777", status: "requested" },

@@ -7,7 +7,7 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { BEFORE_FIRST_EVENT, READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
+import { BEFORE_FIRST_EVENT, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
@@ -21,6 +21,7 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, EMPTY_STREAM, type EventLog, type RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, getTestServers, type TestDatabase } from "../../support/stack.ts";
@@ -173,7 +174,7 @@ describe("projectors", () => {
     await append(id, EMPTY_STREAM, createRegisteredEvent(id, "After Unknown"));
     startRole();
     await waitForName(id, "After Unknown");
-    const { rowCount } = await pool.query("SELECT FROM read_model.customer WHERE full_name = 'Stranger'");
+    const { rowCount } = await pool.query(`SELECT FROM ${READ_MODEL_SCHEMA}.customer WHERE full_name = 'Stranger'`);
     expect(rowCount).to.equal(0);
   });
 

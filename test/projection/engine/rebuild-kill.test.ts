@@ -4,11 +4,12 @@ import { once } from "node:events";
 import { expect } from "chai";
 import pg from "pg";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
-import { READ_MODEL_SCHEMA, readCheckpoint, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
+import { readCheckpoint, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { getSwapLockName } from "../../../projection/engine/apply-batch.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createEngineWorld,

@@ -14,6 +14,7 @@ import { customers } from "../../../projection/read-models/customers.ts";
 import { ProjectionError } from "../../../projection/roles/failure.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createEngineWorld,
@@ -85,7 +86,7 @@ describe("an event that does not fit its schema", function () {
         code: 0,
         stdout: `2 rows compared at position ${positionBefore}: 0 differ\n`,
       });
-      await world.pool.query("UPDATE read_model.customer SET full_name = 'Eve' WHERE customer_id = $1", [
+      await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET full_name = 'Eve' WHERE customer_id = $1`, [
         otherCustomerId,
       ]);
       expect((await world.runCommand("verify")).stdout).to.contain(`customer ${otherCustomerId}: full_name`);

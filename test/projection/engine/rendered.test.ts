@@ -4,6 +4,7 @@ import { computeFingerprint } from "../../../projection/engine/ddl.ts";
 import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { customerRegistered } from "../../support/clinics.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
 
@@ -18,7 +19,7 @@ describe("rendered columns", () => {
 
   async function readRenderedCustomer(customerId: string): Promise<unknown> {
     const { rows } = await database.admin.query(
-      "SELECT appointment_json FROM read_model.customer WHERE customer_id = $1",
+      `SELECT appointment_json FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`,
       [customerId],
     );
     return JSON.parse(`{${rows[0].appointment_json}}`);
@@ -38,7 +39,7 @@ describe("rendered columns", () => {
       const [clinicId, id] = [randomUUID(), randomUUID()];
       await database.given(customerRegistered(clinicId, id, { fullName: "Ada", city: text }));
       const { rows } = await database.admin.query(
-        "SELECT city, portal_json FROM read_model.customer WHERE customer_id = $1",
+        `SELECT city, portal_json FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`,
         [id],
       );
       expect(rows[0].city).to.equal(text);

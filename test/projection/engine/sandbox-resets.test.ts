@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
 import { createFixture } from "../../../shared/domain/partner/sandbox-fixture.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { appointmentRequested, customerRegistered } from "../../support/clinics.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "../../support/read-models.ts";
 
@@ -27,9 +28,10 @@ describe("sandbox resets in the read models", () => {
     const createRequestedEvent = (sandboxGeneration: number): GivenEvent =>
       appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", { sandboxGeneration });
     const readRows = async (table: string) => {
-      const { rows } = await database.admin.query(`SELECT * FROM read_model.${table} WHERE clinic_id = $1 ORDER BY 1`, [
-        clinicId,
-      ]);
+      const { rows } = await database.admin.query(
+        `SELECT * FROM ${READ_MODEL_SCHEMA}.${table} WHERE clinic_id = $1 ORDER BY 1`,
+        [clinicId],
+      );
       return rows;
     };
     return { clinicId, createResetEvent, createRequestedEvent, readRows };
@@ -70,7 +72,9 @@ describe("sandbox resets in the read models", () => {
     expect([await secondSandbox.readRows("appointment"), await secondSandbox.readRows("animal")]).to.deep.equal(
       rowsBefore,
     );
-    const { rows } = await database.admin.query("SELECT FROM read_model.appointment WHERE clinic_id = $1", [clinicId]);
+    const { rows } = await database.admin.query(`SELECT FROM ${READ_MODEL_SCHEMA}.appointment WHERE clinic_id = $1`, [
+      clinicId,
+    ]);
     expect(rows).to.have.length(1);
   });
 
@@ -84,12 +88,13 @@ describe("sandbox resets in the read models", () => {
     const allocationSpan = { allocationStart: "2026-03-12T10:00:00Z", allocationEnd: "2026-03-12T10:30:00Z" };
     const allocation = { appointmentId, assignmentId: randomUUID(), resourceId: randomUUID(), ...allocationSpan };
     await database.given(appointment, { type: "ResourceAllocated", data: allocation }, createResetEvent(2));
-    const { rows } = await database.admin.query("SELECT FROM read_model.assignment WHERE appointment_id = $1", [
-      appointmentId,
-    ]);
+    const { rows } = await database.admin.query(
+      `SELECT FROM ${READ_MODEL_SCHEMA}.assignment WHERE appointment_id = $1`,
+      [appointmentId],
+    );
     expect(rows).to.have.length(0);
     const rules = await database.admin.query(
-      "SELECT FROM read_model.availability_rule r JOIN read_model.resource USING (resource_id) WHERE clinic_id = $1",
+      `SELECT FROM ${READ_MODEL_SCHEMA}.availability_rule r JOIN ${READ_MODEL_SCHEMA}.resource USING (resource_id) WHERE clinic_id = $1`,
       [clinicId],
     );
     expect(rules.rows).to.have.length(10);

@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -37,7 +38,7 @@ describe("automatic disabling of an endpoint", () => {
   }
   const readEndpoint = async () => {
     const { rows } = await world.pool.query<{ status: string; disabled_reason: string | null }>(
-      "SELECT status, disabled_reason FROM read_model.webhook_endpoint WHERE endpoint_id = $1",
+      `SELECT status, disabled_reason FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`,
       [endpoint.endpointId],
     );
     return rows[0];

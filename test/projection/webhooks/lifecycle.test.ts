@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
@@ -63,7 +64,7 @@ describe("the lifecycle of a delivery", () => {
   const awaitEndpointStatus = (endpoint: Endpoint, status: string) =>
     eventually(`the endpoint ${status}`, async () => {
       const { rows } = await world.pool.query<{ status: string; disabled_reason: string | null }>(
-        "SELECT status, disabled_reason FROM read_model.webhook_endpoint WHERE endpoint_id = $1",
+        `SELECT status, disabled_reason FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`,
         [endpoint.endpointId],
       );
       return rows[0]?.status === status && rows[0];

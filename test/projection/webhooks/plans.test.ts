@@ -6,6 +6,7 @@ import { findDueEndpoints } from "../../../projection/webhooks/scheduling/due.ts
 import { type ClaimedDelivery, claimDueDeliveries } from "../../../projection/webhooks/sending/claim.ts";
 import type { Verdict } from "../../../projection/webhooks/sending/retry-policy.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -27,7 +28,7 @@ describe("the plans of the statements about pending deliveries", function () {
     endpoint = await world.registerEndpoint("http://127.0.0.1/");
     await eventually("the endpoint", async () => {
       const { endpointId } = endpoint;
-      const query = "SELECT FROM read_model.webhook_endpoint WHERE endpoint_id = $1";
+      const query = `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`;
       const { rowCount } = await world.pool.query(query, [endpointId]);
       return rowCount === 1;
     });

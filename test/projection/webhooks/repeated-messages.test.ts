@@ -1,11 +1,12 @@
 import { expect } from "chai";
 import { connect, JSONCodec, type NatsConnection } from "nats";
-import { READ_MODEL_SCHEMA, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
+import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
 import { type EventMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
 import { addDeliveries } from "../../../projection/webhooks/matching/match.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";

@@ -5,6 +5,7 @@ import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
 import { type RelayMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
 import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
@@ -66,7 +67,7 @@ describe("the appointment's revision in webhooks", () => {
     );
     expect(newestBody.data.appointment.status).to.equal("confirmed");
     const { rows } = await world.pool.query(
-      "SELECT revision, status FROM read_model.appointment WHERE appointment_id = $1",
+      `SELECT revision, status FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`,
       [appointmentId],
     );
     expect(rows).to.deep.equal([{ revision: 2, status: "confirmed" }]);

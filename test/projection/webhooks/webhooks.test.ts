@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { findFreePort } from "../../deploy/eventstore/log-process.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, getTestServers } from "../../support/stack.ts";
@@ -10,7 +11,7 @@ describe("the webhooks role", () => {
     const eventstoreUrl = `esdb://127.0.0.1:${await findFreePort()}?tls=false`;
     const { natsUrl } = await getTestServers();
     const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
-    await world.pool.query("UPDATE read_model.checkpoint SET position = 5");
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 5`);
     const webhooksRole = world.start.webhooks();
     const { state, detail, lastError } = await eventually("an error", () => {
       const status = webhooksRole.getStatus();

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -31,7 +32,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
 
   const readOrigins = async ({ applicationId }: Endpoint): Promise<string[] | undefined> => {
     const { rows } = await world.pool.query<{ webhook_origins: string[] }>(
-      "SELECT webhook_origins FROM read_model.partner_application WHERE application_id = $1",
+      `SELECT webhook_origins FROM ${READ_MODEL_SCHEMA}.partner_application WHERE application_id = $1`,
       [applicationId],
     );
     return rows[0]?.webhook_origins;

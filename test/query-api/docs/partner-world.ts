@@ -13,6 +13,7 @@ import {
   webhookDeliveryCategory,
   webhookEndpointPlacesCategory,
 } from "../../../shared/domain/events/partner.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import {
@@ -168,7 +169,7 @@ async function damageData(
   const admin = new pg.Client({ connectionString: database.urls.projection });
   await admin.connect();
   const { rowCount } = await admin.query(
-    `UPDATE read_model.installation SET scopes = '["everything"]' WHERE installation_id = $1`,
+    `UPDATE ${READ_MODEL_SCHEMA}.installation SET scopes = '["everything"]' WHERE installation_id = $1`,
     [deriveInstallationId(applicationId, clinicId)],
   );
   await admin.end();

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { buildPortalDocument } from "../../../query-api/docs/portal-document.ts";
 import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { openClinic } from "../../support/clinics.ts";
 import { type CheckedResponse, createResponseChecker } from "../../support/openapi.ts";
 import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
@@ -36,11 +37,11 @@ describe("responses of the portal API", () => {
     // The statement fails, because a column that it uses has been renamed.
     500: async (path) => {
       const { admin } = api.database;
-      await admin.query("ALTER TABLE read_model.membership RENAME COLUMN role TO other");
+      await admin.query(`ALTER TABLE ${READ_MODEL_SCHEMA}.membership RENAME COLUMN role TO other`);
       try {
         return await api.get(path, userId);
       } finally {
-        await admin.query("ALTER TABLE read_model.membership RENAME COLUMN other TO role");
+        await admin.query(`ALTER TABLE ${READ_MODEL_SCHEMA}.membership RENAME COLUMN other TO role`);
       }
     },
     503: async (path) =>

@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { installationApproved } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
@@ -63,7 +64,7 @@ describe("reads with a log position", () => {
     const { applicationId } = application;
     const id = deriveInstallationId(applicationId, clinic.clinicId);
     await api.given({ type: "InstallationRevoked", data: { installationId: id, reason: null } });
-    const { rows } = await api.database.admin.query("SELECT position FROM read_model.checkpoint");
+    const { rows } = await api.database.admin.query(`SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint`);
     const headers = { "X-SERVICE-Log-Position": String(BigInt(rows[0].position) + 1n) };
     const waitingReadPromise = caller.get("/clinic/context", { headers });
     await eventually("the request is counted as a refused request", async () => {

@@ -8,6 +8,7 @@ import { withClient } from "../../../deploy/local/servers/database-roles.ts";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { ensurePostgresUser } from "../../../deploy/local/setup/system-user.ts";
 import { closeConnection, connectWithoutTimeouts, createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { getTestServers, makeTestRoot, type TestDatabase } from "../../support/stack.ts";
@@ -78,7 +79,11 @@ const createTestPool = (url: string) =>
   /** Runs a named statement many times at once. @returns the messages of the errors */
   async function runNamedStatements(url: string): Promise<string[]> {
     const pool = createTestPool(url);
-    const statement = { name: "position", text: "SELECT position FROM read_model.checkpoint WHERE $1", values: [true] };
+    const statement = {
+      name: "position",
+      text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint WHERE $1`,
+      values: [true],
+    };
     const results = await Promise.allSettled(Array.from({ length: 100 }, () => pool.query(statement)));
     await pool.end();
     return results.flatMap((result) => (result.status === "rejected" ? [String(result.reason)] : []));

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { prepareReadModels } from "../../../../deploy/local/stack/read-models.ts";
 import { requirePreparedDatabase } from "../../../../projection/require-prepared-database.ts";
+import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
 import { getTestServers } from "../../../support/stack.ts";
 
@@ -39,9 +40,9 @@ describe("read models that an earlier release left in a local stack", () => {
   /** Gives the tables the form of an earlier release, without appointment revisions and without anchor columns. */
   const createFormerTables = () =>
     database.admin.query(`
-      ALTER TABLE read_model.appointment DROP COLUMN revision;
-      ALTER TABLE read_model.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
-      UPDATE read_model.checkpoint SET shape = 'of an earlier release'`);
+      ALTER TABLE ${READ_MODEL_SCHEMA}.appointment DROP COLUMN revision;
+      ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
+      UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET shape = 'of an earlier release'`);
 
   it("prepareReadModels rebuilds read models of an earlier release", async () => {
     await createFormerTables();
@@ -58,10 +59,10 @@ describe("read models that an earlier release left in a local stack", () => {
   it("prepareReadModels does not change read models of another log, and reports the mismatch", async () => {
     await createFormerTables();
     await database.admin.query(
-      "ALTER TABLE read_model.checkpoint ADD anchor_position bigint, ADD anchor_event_id uuid",
+      `ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint ADD anchor_position bigint, ADD anchor_event_id uuid`,
     );
     await database.admin.query(
-      "UPDATE read_model.checkpoint SET position = 1, anchor_position = 1, anchor_event_id = $1",
+      `UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 1, anchor_position = 1, anchor_event_id = $1`,
       [randomUUID()],
     );
     await prepare();

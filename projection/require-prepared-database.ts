@@ -11,13 +11,13 @@ import { MIGRATION_TABLE, readMigrationNames } from "./migrate.ts";
  * @throws {StartError} if the database is not prepared
  */
 export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
-  const { rows } = await pool.query<{ migrated: boolean; anchored: boolean }>(
+  const { rows } = await pool.query<{ migrated: boolean; complete: boolean }>(
     `SELECT to_regclass($1) IS NOT NULL AS migrated,
             EXISTS (SELECT FROM pg_attribute
-                     WHERE attrelid = to_regclass('${READ_MODEL_SCHEMA}.checkpoint') AND attname = 'anchor_event_id') AS anchored`,
+                     WHERE attrelid = to_regclass('${READ_MODEL_SCHEMA}.checkpoint') AND attname = 'filled') AS complete`,
     [MIGRATION_TABLE],
   );
-  if (rows[0]?.migrated && rows[0].anchored && (await hasAllMigrations(pool))) return;
+  if (rows[0]?.migrated && rows[0].complete && (await hasAllMigrations(pool))) return;
   throw new StartError(
     `The database is not prepared for this release. Run \`${formatCommandLine("projection migrate")}\` of this release.`,
   );

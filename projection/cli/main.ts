@@ -18,6 +18,7 @@ import { adoptCurrentLog } from "./adopt-log.ts";
 import type { CommandContext, Terminal } from "./command.ts";
 import { migrateDatabase } from "./migrate.ts";
 import { type ParkingOptions, park, resume } from "./parking.ts";
+import { pruneOtherReadModels } from "./prune.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 import { showStatus } from "./status.ts";
 import { verifyReadModels } from "./verify.ts";
@@ -81,6 +82,12 @@ program
   .command("verify")
   .description("Compare the read models with the event log, and list every row that differs.")
   .action(() => runWithServers(verifyReadModels));
+program
+  .command("prune")
+  .description(
+    "Drop the read models that other releases have built. Without them, a return to such a release needs to fill them again.",
+  )
+  .action(() => runWithServers(pruneOtherReadModels));
 addParkingCommand(
   "park",
   "Park the stream of the event that stopped the projectors or the relay: skip this event and all later events of the stream.",

@@ -17,10 +17,11 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
   const statements = [
     `CREATE SCHEMA ${schema}`,
     `GRANT USAGE ON SCHEMA ${schema} TO clinic_query, clinic_command`,
-    `CREATE TABLE ${schema}.checkpoint (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL)`,
-    buildAnchorDdl(schema),
-    `INSERT INTO ${schema}.checkpoint (name, position, shape)
-      VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${computeFingerprint(models)}')`,
+    `CREATE TABLE ${schema}.checkpoint
+      (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL, filled boolean NOT NULL)`,
+    buildAddedColumnsDdl(schema),
+    `INSERT INTO ${schema}.checkpoint (name, position, shape, filled)
+      VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${computeFingerprint(models)}', false)`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
     buildSkippedEventsDdl(schema),
   ];
@@ -32,12 +33,12 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
 }
 
 /**
- * Returns the statement that adds the anchor columns to a checkpoint table of an earlier release. The statement is
- * idempotent.
+ * Returns the statement that adds missing columns to a checkpoint table of an earlier release: the anchor, and the mark
+ * of filled read models. The statement is idempotent.
  */
-export function buildAnchorDdl(schema: string): string {
+export function buildAddedColumnsDdl(schema: string): string {
   return `ALTER TABLE ${schema}.checkpoint ADD COLUMN IF NOT EXISTS anchor_position bigint,
-    ADD COLUMN IF NOT EXISTS anchor_event_id uuid`;
+    ADD COLUMN IF NOT EXISTS anchor_event_id uuid, ADD COLUMN IF NOT EXISTS filled boolean NOT NULL DEFAULT true`;
 }
 
 /** Returns the statement that creates the table of skipped events. The statement is idempotent. */

@@ -1,10 +1,10 @@
 import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { buildAnchorDdl, buildReadModelDdl, buildSkippedEventsDdl } from "./ddl.ts";
+import { buildAddedColumnsDdl, buildReadModelDdl, buildSkippedEventsDdl } from "./ddl.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /**
- * Creates the read models if the database has none. If an earlier release created them, adds the missing anchor columns
+ * Creates the read models if the database has none. If an earlier release created them, adds the missing columns
  * and the table of skipped events. Leaves read models of another release unchanged: the projectors stand by until a
  * rebuild. If several processes start at the same time, a lock makes them run one after another.
  */
@@ -13,15 +13,15 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
   try {
     await connection.query("BEGIN");
     await connection.query("SELECT pg_advisory_xact_lock(hashtextextended('read model schema', 0))");
-    const { rows } = await connection.query<{ found: boolean; anchored: boolean }>(
+    const { rows } = await connection.query<{ found: boolean; complete: boolean }>(
       `SELECT c IS NOT NULL AS found,
-              EXISTS (SELECT FROM pg_attribute WHERE attrelid = c AND attname = 'anchor_event_id') AS anchored
+              EXISTS (SELECT FROM pg_attribute WHERE attrelid = c AND attname = 'filled') AS complete
          FROM to_regclass($1) AS c`,
       [`${READ_MODEL_SCHEMA}.checkpoint`],
     );
-    const { found, anchored } = rows[0] ?? {};
+    const { found, complete } = rows[0] ?? {};
     if (!found) await connection.query(buildReadModelDdl(models));
-    else if (!anchored) await connection.query(buildAnchorDdl(READ_MODEL_SCHEMA));
+    else if (!complete) await connection.query(buildAddedColumnsDdl(READ_MODEL_SCHEMA));
     await connection.query(buildSkippedEventsDdl(READ_MODEL_SCHEMA));
     await connection.query("COMMIT");
   } catch (error) {

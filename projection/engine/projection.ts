@@ -6,6 +6,7 @@ import { onAbort } from "../../shared/runtime/abort.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { BEFORE_FIRST_EVENT, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { markFilled } from "../checkpoints/filled.ts";
 import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { findStreamsToSkip, readSkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
@@ -173,7 +174,10 @@ async function writeFromBuffer(
     await writeItems(projectionRun, items);
     const lastItem = items.findLast((item) => "position" in item);
     if (lastItem) reportProgress({ lastReadPosition: lastItem.position });
-    if (items.some((item) => item.kind === "caughtUp")) reportProgress({ hasCaughtUp: true });
+    if (items.some((item) => item.kind === "caughtUp")) {
+      await markFilled(options.pool, options.schema);
+      reportProgress({ hasCaughtUp: true });
+    }
     reportProgress({ waitsFor: null });
     if (hasReachedEnd(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision))) return;
   }

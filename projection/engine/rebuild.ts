@@ -6,7 +6,7 @@ import { BEFORE_FIRST_EVENT, readCheckpoint } from "../checkpoints/checkpoint.ts
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { isMissingOnlyParkedEvents, readSkippedEvents } from "../parking/skipped-events.ts";
-import { buildAnchorDdl, buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
+import { buildAddedColumnsDdl, buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
@@ -80,7 +80,7 @@ async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun,
 
 async function canContinue(connection: pg.ClientBase, options: RebuildRun): Promise<boolean> {
   // An earlier release may have created the tables without anchor columns.
-  await connection.query(buildAnchorDdl(NEXT_SCHEMA));
+  await connection.query(buildAddedColumnsDdl(NEXT_SCHEMA));
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
   // Without an anchor, the code cannot tell from which log the tables were built.
   if (!checkpoint.anchor || checkpoint.fingerprint !== computeFingerprint(options.models)) return false;

@@ -6,10 +6,10 @@ import { CHECKPOINT_NAME, readPosition } from "../checkpoints/checkpoint.ts";
 import { getSwapLockName } from "./apply-batch.ts";
 
 /** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */
-export const NEXT_SCHEMA = "read_model_next";
+export const NEXT_SCHEMA = `${READ_MODEL_SCHEMA}_next`;
 
 /** Schema of the replaced read models until these read models are dropped. */
-export const FORMER_SCHEMA = "read_model_former";
+export const FORMER_SCHEMA = `${READ_MODEL_SCHEMA}_former`;
 
 /** Time limit for the new tables to catch up while the swap blocks writes to the live tables. Milliseconds. */
 const CATCH_UP_TIMEOUT_MS = 5_000;
@@ -62,15 +62,20 @@ export async function swapIn(
   return undefined;
 }
 
+/** Drops the former tables, if they exist. If the signal aborts first, the next rebuild drops the tables. */
+export function dropFormerSchema(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
+  return dropSchema(connection, FORMER_SCHEMA, signal);
+}
+
 /**
- * Drops the former tables, if they exist. Sessions with cached plans may lock the former tables in another order, which
+ * Drops a schema of read models, if it exists. Returns without dropping it if the signal aborts first. Sessions with cached plans may lock the tables in another order, which
  * can cause a deadlock. The lock timeout is shorter than the time after which Postgres reports a deadlock, so the drop
- * gives up first and retries. If the signal aborts first, the next rebuild drops the tables.
+ * gives up first and retries.
  */
-export async function dropFormerSchema(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
+export async function dropSchema(connection: pg.ClientBase, schema: string, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
   try {
-    const dropSql = `DROP SCHEMA IF EXISTS ${FORMER_SCHEMA} CASCADE`;
+    const dropSql = `DROP SCHEMA IF EXISTS ${schema} CASCADE`;
     while (!signal.aborted && !(await runIfLockable(connection, dropSql))) await pause(RETRY_INTERVAL_MS, signal);
   } finally {
     await connection.query("RESET lock_timeout");

@@ -25,7 +25,7 @@ export interface VerifyResult {
   skippedStreamCount: number;
 }
 
-const SCRATCH_SCHEMA = "read_model_verify";
+export const SCRATCH_SCHEMA = `${READ_MODEL_SCHEMA}_verify`;
 
 /** Higher than any revision in the event log. */
 const MAX_REVISION = 2n ** 63n;

@@ -1,8 +1,10 @@
 import type { EventLog } from "../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { createNotifier } from "../../shared/runtime/notifier.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
+import { isFilled } from "../checkpoints/filled.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
 import { deriveStreamNames } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
@@ -71,7 +73,7 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const connections = createConnections();
   let getStatus = (): RoleStatus => ({ state: "starting", detail: null });
   const onCheckFailed = (error: unknown) => {
-    logger.warn({ error }, "Webhooks wait until the service can check whether the event log matches the database.");
+    logger.warn({ error }, "Webhooks wait until the read models are filled and match the event log.");
     const waitingStatus: RoleStatus = { state: "starting", detail: "waits", lastError: toLastError(error) };
     getStatus = () => waitingStatus;
   };
@@ -101,8 +103,8 @@ export function startWebhooks(options: WebhooksOptions): Role {
 }
 
 /**
- * Checks repeatedly that the event log matches the database. Starts `run` after the first successful check, and aborts
- * `run` when the log no longer matches.
+ * Checks repeatedly that the event log matches the database. Starts `run` after the first successful check, if the read
+ * models are filled. Aborts `run` when the log no longer matches.
  *
  * @param options.onCheckFailed called with each error until a check succeeds. From then on, the parts of the role
  *   report unavailable servers
@@ -121,6 +123,7 @@ async function runUntilDifferentLog(
   while (!signal.aborted && !logDifference) {
     try {
       await waitUnlessAborted(requireSameLog(options), signal);
+      if (!runPromise) await waitUnlessAborted(requireFilled(options), signal);
       if (!signal.aborted) runPromise ??= run(termController.signal);
     } catch (error) {
       if (error instanceof DifferentLogError) logDifference = error;
@@ -133,6 +136,16 @@ async function runUntilDifferentLog(
   removeListener();
   await runPromise;
   return logDifference;
+}
+
+/**
+ * Checks that the read models are filled. Before, they contain states of the past, such as a revoked installation that
+ * was later approved again.
+ *
+ * @throws an error if they are not filled
+ */
+async function requireFilled({ pool }: WebhooksOptions): Promise<void> {
+  if (!(await isFilled(pool, READ_MODEL_SCHEMA))) throw new Error("The read models are not filled yet.");
 }
 
 /** Starts the parts of the role, which work until the signal aborts. */

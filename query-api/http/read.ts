@@ -71,17 +71,22 @@ export function createRowReader(pool: pg.Pool): ReadRow {
   };
 }
 
-const readinessStatement = { name: "readiness", text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint` };
+const readinessStatement = { name: "readiness", text: `SELECT filled FROM ${READ_MODEL_SCHEMA}.checkpoint` };
 
 /**
- * Creates a readiness check. The service is ready if it can query the read models. The cause of a failure is logged,
+ * Creates a readiness check. The service is ready if it can query the read models of its release, and they have reached
+ * the end of the log. The cause of a failure is logged,
  * but not returned.
  */
 export function createReadinessCheck(readRow: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {
-      await readRow(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
-      return { postgres: null };
+      const { filled } = await readRow<{ filled: boolean }>(
+        readinessStatement,
+        [],
+        performance.now() + READ_TIMEOUT_MS,
+      );
+      return filled ? { postgres: null } : { postgres: null, readModels: "not filled yet" };
     } catch (error) {
       logger.warn({ error }, "The service is not ready, because it cannot read the read models.");
       return { postgres: "unavailable" };

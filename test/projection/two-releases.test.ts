@@ -1,8 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
 import { showStatus } from "../../projection/cli/status.ts";
@@ -11,28 +7,23 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../support/eventually.ts";
 import { createEngineWorld, createRegisteredEvent, createRenamedEvent, type EngineWorld } from "./engine-world.ts";
 import { runInProcess } from "./in-process-cli.ts";
+import { createReleaseTree, type ReleaseTree } from "./release-tree.ts";
 import { runCli, type ServiceProcess, startService } from "./service-process.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const LEADER_METRIC = 'projection_leader{role="projectors"}';
 const OTHER_RELEASE = "the read models belong to another release";
 
 describe("two releases at once", function () {
   this.timeout(300_000);
   let world: EngineWorld;
-  /** Source tree of a newer release. */
-  let newerRoot: string;
+  let newerTree: ReleaseTree;
   const services: ServiceProcess[] = [];
 
   before(async () => {
     world = await createEngineWorld();
-    newerRoot = await mkdtemp(join(tmpdir(), "clinic-newer-"));
-    for (const name of ["projection", "shared", "package.json", "tsconfig.json"]) {
-      await cp(join(ROOT, name), join(newerRoot, name), { recursive: true });
-    }
-    await symlink(join(ROOT, "node_modules"), join(newerRoot, "node_modules"));
+    newerTree = await createReleaseTree();
     // The newer release adds a column to a read model: the customer's name in capitals.
-    await patchFile("projection/read-models/customers.ts", [
+    await newerTree.patch("projection/read-models/customers.ts", [
       ['    full_name: "text",', '    full_name: "text",\n    shouted: "text",'],
       [/\.\.\.toColumns\(data\),/g, "...toColumns(data), shouted: data.fullName.toUpperCase(),"],
     ]);
@@ -41,19 +32,8 @@ describe("two releases at once", function () {
   after(async () => {
     for (const service of services) await service.kill();
     await world.close();
-    await rm(newerRoot, { recursive: true, force: true });
+    await newerTree.remove();
   });
-
-  async function patchFile(path: string, replacements: [string | RegExp, string][]): Promise<void> {
-    const file = join(newerRoot, path);
-    let text = await readFile(file, "utf8");
-    for (const [pattern, replacement] of replacements) {
-      const textBefore = text;
-      text = text.replace(pattern, replacement);
-      expect(text, String(pattern)).not.to.equal(textBefore);
-    }
-    await writeFile(file, text);
-  }
 
   const startProcess = async (root?: string) => {
     const { eventstoreUrl, databaseUrl } = world;
@@ -66,7 +46,7 @@ describe("two releases at once", function () {
     services.push(service);
     return service;
   };
-  const runNewerCli = (...args: string[]) => runCli(world, args, newerRoot);
+  const runNewerCli = (...args: string[]) => runCli(world, args, newerTree.root);
   const isLeading = async (service: ServiceProcess) => (await service.readGauge(LEADER_METRIC)) === 1;
   const waitForStandby = (service: ServiceProcess) =>
     eventually(
@@ -86,7 +66,7 @@ describe("two releases at once", function () {
     await world.append(`customer-${firstId}`, createRegisteredEvent(firstId, "Ana"));
     await eventually("its row", async () => (await world.readName(firstId)) === "Ana");
     await eventually("the older one leads", () => isLeading(olderService));
-    const newerService = await startProcess(newerRoot);
+    const newerService = await startProcess(newerTree.root);
     await waitForStandby(newerService);
     await eventually("its log says so", () =>
       newerService.lines.some(({ msg }) => msg.startsWith("The read models belong to another release.")),
@@ -121,7 +101,7 @@ describe("two releases at once", function () {
     const refusal = await runInProcess(world, verifyReadModels).catch((error: Error) => error);
     expect((refusal as Error).message).to.contain(OTHER_RELEASE);
     expect(await readRows()).to.deep.equal(expectedRows);
-    const restartedService = await startProcess(newerRoot);
+    const restartedService = await startProcess(newerTree.root);
     await eventually("the newer one leads again", () => isLeading(restartedService), 20_000);
     await eventually("the live event", async () => (await readRows()).at(-1)?.shouted === "BOR R");
     expect((await runNewerCli("verify")).stdout).to.match(/: 0 differ$/m);

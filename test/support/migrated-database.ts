@@ -1,8 +1,10 @@
 import pg from "pg";
 import { pino } from "pino";
+import { markFilled } from "../../projection/checkpoints/filled.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createTestDatabase, type TestDatabase } from "./stack.ts";
 
 /** Names of the databases that tests get copies of. A copy costs less than the migrations. */
@@ -14,11 +16,15 @@ export async function createMigratedDatabase(): Promise<TestDatabase> {
   return createTestDatabase(await templatePromises.migrated);
 }
 
-/** Creates a database on the shared Postgres with all migrations applied and empty read models. */
+/**
+ * Creates a database on the shared Postgres with all migrations applied and empty read models. The read models count as
+ * filled, because many tests write their rows directly.
+ */
 export async function createDatabaseWithReadModels(): Promise<TestDatabase> {
   templatePromises.withReadModels ??= createTemplate(async (url) => {
     const pool = new pg.Pool({ connectionString: url, max: 1 });
     await ensureReadModels(pool, readModels);
+    await markFilled(pool, READ_MODEL_SCHEMA);
     await pool.end();
   });
   return createTestDatabase(await templatePromises.withReadModels);

@@ -3,6 +3,7 @@ import { readLogEnd } from "../../../projection/checkpoints/log-end.ts";
 import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
 import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
 import { computeFingerprint } from "../../../projection/engine/ddl.ts";
+import { listOtherReadModels, pruneReadModels } from "../../../projection/engine/prune.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
@@ -27,7 +28,7 @@ export interface ReadModelOptions {
 
 /**
  * Prepares the database for this release, and rebuilds read models that an earlier release created. In production,
- * operators run `clinic projection migrate` and `clinic projection rebuild` for this. If the database belongs to a
+ * operators follow the steps in docs/operating.md. If the database belongs to a
  * different log, the read models are not rebuilt, and the projection service reports the mismatch.
  *
  * @throws {SetupError} if the migrations fail
@@ -46,7 +47,7 @@ export async function prepareReadModels(options: ReadModelOptions): Promise<void
     await prepareDatabase(databaseUrl, pool, logger).catch((error) => {
       throw new SetupError(`The database cannot be migrated: ${error.message || error.code}`);
     });
-    if (!shouldRebuild || (await readStoredFingerprint(pool)) === computeFingerprint(readModels)) return;
+    if (!shouldRebuild || !(await isRebuildNeeded(pool))) return;
     await progress.runStep("read models of this release", () => rebuildReadModels(options, pool, logger));
   } finally {
     await pool.end();
@@ -65,12 +66,19 @@ async function rebuildReadModels(
       await readLogEnd(client),
     );
     await rebuild({ client, pool, models: readModels, logger, onProgress }, signal);
+    if (!signal.aborted) await pruneReadModels(pool, signal);
   } catch (error) {
     if (!(error instanceof DifferentLogError)) throw error;
     progress.log(error.message);
   } finally {
     await client.dispose();
   }
+}
+
+/** Returns true if the database contains read models of another release. */
+async function isRebuildNeeded(pool: pg.Pool): Promise<boolean> {
+  if ((await readStoredFingerprint(pool)) !== computeFingerprint(readModels)) return true;
+  return (await listOtherReadModels(pool)).length > 0;
 }
 
 async function readStoredFingerprint(pool: pg.Pool): Promise<string | undefined> {

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import {
   createEngineWorld,
   createRegisteredEvent,
@@ -12,7 +13,7 @@ import {
 } from "../engine-world.ts";
 
 const EVENT_COUNT = 4_500;
-const SCHEMA = "read_model_next";
+const SCHEMA = `${READ_MODEL_SCHEMA}_next`;
 
 describe("the batches of a projection run that fills unused tables", () => {
   let world: EngineWorld;

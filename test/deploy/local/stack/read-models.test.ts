@@ -33,15 +33,16 @@ describe("read models that an earlier release left in a local stack", () => {
   const readColumns = async () => {
     const { rows } = await database.admin.query<{ name: string }>(
       `SELECT column_name AS name FROM information_schema.columns
-        WHERE table_schema = 'read_model' AND table_name = 'appointment'`,
+        WHERE table_schema = '${READ_MODEL_SCHEMA}' AND table_name = 'appointment'`,
     );
     return rows.map(({ name }) => name);
   };
-  /** Gives the tables the form of an earlier release, without appointment revisions and without anchor columns. */
+  /** Gives the tables the form of an earlier release, without appointment revisions and without newer columns of the checkpoint. */
   const createFormerTables = () =>
     database.admin.query(`
       ALTER TABLE ${READ_MODEL_SCHEMA}.appointment DROP COLUMN revision;
-      ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
+      ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id,
+        DROP COLUMN filled;
       UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET shape = 'of an earlier release'`);
 
   it("prepareReadModels rebuilds read models of an earlier release", async () => {

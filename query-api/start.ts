@@ -8,6 +8,7 @@ import type { RunningService } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
 import { createQueryApp } from "./app.ts";
+import { requireFilledReadModels } from "./http/filled-read-models.ts";
 import { createRowReader } from "./http/read.ts";
 import { createMetrics } from "./metrics.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
@@ -78,7 +79,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const limiter = createRateLimiter(limiterPool, logger, rateLimitEvents);
   const app = createQueryApp({
     logger,
-    readRow: createRowReader(pool),
+    readRow: requireFilledReadModels(createRowReader(pool)),
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
     limiter,

@@ -1,6 +1,8 @@
 import type pg from "pg";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
+import { isFilled } from "../checkpoints/filled.ts";
 import { prepareDatabase } from "../prepare-database.ts";
 import type { Terminal } from "./command.ts";
 
@@ -19,5 +21,8 @@ export async function migrateDatabase(
   });
   for (const name of migrations) terminal.out(`Applied ${name}.`);
   terminal.out("The database is prepared for this release.");
+  if (!(await isFilled(pool, READ_MODEL_SCHEMA))) {
+    terminal.out("The read models are not filled yet. The projection service of this release fills them.");
+  }
   return 0;
 }

@@ -38,7 +38,7 @@ const STATE_TEXTS = {
 };
 
 function formatStatus(status: Status, now: number): string[] {
-  const { differentLog, isOwnRelease, followers, webhooks, readModels, parked } = status;
+  const { differentLog, isOwnRelease, isFilled, otherReadModels, followers, webhooks, readModels, parked } = status;
   const tableTexts = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
   return [
     ...(differentLog === null ? [] : [differentLog, ""]),
@@ -48,6 +48,10 @@ function formatStatus(status: Status, now: number): string[] {
     ...(isOwnRelease
       ? ["rows in the read models, as of the position of the projectors:", ...formatColumns(tableTexts, 4)]
       : ["The read models belong to another release. Run that release, or run `rebuild` with this release."]),
+    ...(isFilled ? [] : ["The read models are not filled yet. The projectors are filling them, or must be started."]),
+    ...(otherReadModels.length === 0
+      ? []
+      : [`read models of other releases: ${otherReadModels.join(", ")}; \`prune\` drops them`]),
     "",
     parked.length === 0 ? "parked streams: none" : `parked streams: ${parked.length}`,
     ...parked.flatMap(formatParkedStream),

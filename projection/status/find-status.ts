@@ -3,10 +3,12 @@ import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { isFilled } from "../checkpoints/filled.ts";
 import { readLogEnd } from "../checkpoints/log-end.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import { computeFingerprint } from "../engine/ddl.ts";
+import { listOtherReadModels } from "../engine/prune.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
 import { type ParkedStream, readParkedStreams } from "../parking/parked-streams.ts";
 import { readSkippedEvents } from "../parking/skipped-events.ts";
@@ -21,6 +23,10 @@ export interface Status {
   differentLog: string | null;
   /** True if this release built the read models. */
   isOwnRelease: boolean;
+  /** True if the read models have reached the end of the log since they were created. */
+  isFilled: boolean;
+  /** Schemas with read models of other releases. */
+  otherReadModels: string[];
   followers: FollowerStatus[];
   webhooks: RoleProcesses & DeliveryCounts;
   /** Empty if another release built the read models. */
@@ -93,7 +99,11 @@ export async function findStatus(
     readModels.push({ table, ...(await countRows(pool, table)) });
   }
   const parked = await listParkedStreams(client, pool, positionsByRole.projectors);
-  return { differentLog, isOwnRelease, followers, webhooks, readModels, parked };
+  const releases = {
+    isFilled: await isFilled(pool, READ_MODEL_SCHEMA),
+    otherReadModels: await listOtherReadModels(pool),
+  };
+  return { differentLog, isOwnRelease, ...releases, followers, webhooks, readModels, parked };
 }
 
 function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessStatus[], now: number): RoleProcesses {

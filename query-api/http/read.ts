@@ -5,6 +5,7 @@ import type { Readiness } from "../../shared/http/health.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
+import { NotFilledError } from "./filled-read-models.ts";
 
 /** A named statement. Postgres prepares it once per connection. */
 export interface Statement {
@@ -71,23 +72,20 @@ export function createRowReader(pool: pg.Pool): ReadRow {
   };
 }
 
-const readinessStatement = { name: "readiness", text: `SELECT filled FROM ${READ_MODEL_SCHEMA}.checkpoint` };
+const readinessStatement = { name: "readiness", text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint` };
 
 /**
  * Creates a readiness check. The service is ready if it can query the read models of its release, and they have reached
- * the end of the log. The cause of a failure is logged,
- * but not returned.
+ * the end of the log. The cause of a failure is logged, but not
+ * returned.
  */
 export function createReadinessCheck(readRow: ReadRow, logger: Logger): Readiness {
   return async () => {
     try {
-      const { filled } = await readRow<{ filled: boolean }>(
-        readinessStatement,
-        [],
-        performance.now() + READ_TIMEOUT_MS,
-      );
-      return filled ? { postgres: null } : { postgres: null, readModels: "not filled yet" };
+      await readRow(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
+      return { postgres: null };
     } catch (error) {
+      if ((error as Error).cause instanceof NotFilledError) return { postgres: null, readModels: "not filled yet" };
       logger.warn({ error }, "The service is not ready, because it cannot read the read models.");
       return { postgres: "unavailable" };
     }

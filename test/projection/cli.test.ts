@@ -104,9 +104,13 @@ describe("the projection command line", function () {
     );
     const firstResult = await runProjection("migrate", { ...overrides, EVENTSTORE_URL: undefined });
     expect([firstResult.code, firstResult.stderr]).to.deep.equal([0, ""]);
-    expect(firstResult.stdout).to.match(/^Applied 000001-[\s\S]*\nThe database is prepared for this release\.\n$/);
+    expect(firstResult.stdout).to.match(/^Applied 000001-[\s\S]*\nThe database is prepared for this release\.\n/);
     const secondResult = await runProjection("migrate", overrides);
-    expect([secondResult.code, secondResult.stdout]).to.deep.equal([0, "The database is prepared for this release.\n"]);
+    const unfilledLine = "The read models are not filled yet. The projection service of this release fills them.";
+    expect([secondResult.code, secondResult.stdout]).to.deep.equal([
+      0,
+      `The database is prepared for this release.\n${unfilledLine}\n`,
+    ]);
     await newDatabase.drop();
   });
 

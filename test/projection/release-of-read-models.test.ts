@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { createSessionCookie } from "../../deploy/local/demo-data/session.ts";
 import { pruneOtherReadModels } from "../../projection/cli/prune.ts";
+import { showStatus } from "../../projection/cli/status.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import { readModels } from "../../projection/read-models/all.ts";
@@ -61,9 +63,16 @@ describe("a release with its own read models", function () {
   };
   const waitForNames = (schema: string, column: string, names: string) =>
     eventually(`${schema} contains ${names}`, async () => (await readNames(schema, column)) === names);
-  const readReadiness = async () => {
-    const response = await fetch(`${queryApi?.url}/health/ready`);
-    return { status: response.status, ...((await response.json()) as { parts: Record<string, string | null> }) };
+  const getFromQueryApi = async (path: string, headers: Record<string, string> = {}) => {
+    const response = await fetch(`${queryApi?.url}${path}`, { headers });
+    return { status: response.status, ...((await response.json()) as object) };
+  };
+  const readReadiness = () => getFromQueryApi("/health/ready");
+  const listClinics = async () => {
+    const { PORTAL_JWT_SECRET: jwtSecret, PORTAL_JWT_ISSUER: jwtIssuer, PORTAL_COOKIE_NAME } = queryEnvironment;
+    const portal = { jwtSecret, jwtIssuer, cookieName: PORTAL_COOKIE_NAME };
+    const Cookie = await createSessionCookie({ id: randomUUID(), email: "owner@example.test" }, portal, Date.now());
+    return getFromQueryApi("/api/v1/clinics", { Cookie });
   };
   const prune = async () => {
     const result = await runInProcess(world, pruneOtherReadModels).catch((error: Error) => ({
@@ -83,15 +92,20 @@ describe("a release with its own read models", function () {
       status: 503,
       parts: { postgres: null, readModels: "not filled yet" },
     });
+    expect(await listClinics()).to.include({ status: 503, error: "data_source_unavailable" });
     expect(await prune()).to.contain("are not filled yet");
     projectors = startProjectors({ ...world, logger, models: readModels });
     await eventually("the query API of the new release is ready", async () => (await readReadiness()).status === 200);
+    // The user is no member of a clinic, so a read that succeeds finds nothing.
+    expect(await listClinics()).to.include({ status: 403 });
     expect(await readNames(READ_MODEL_SCHEMA, "full_name")).to.equal("Ana");
 
     await registerCustomer("Bor");
     await waitForNames(READ_MODEL_SCHEMA, "full_name", "Ana,Bor");
     await waitForNames(FORMER_RELEASE_SCHEMA, "shouted", "ANA,BOR");
     expect((await formerService.readHealth()).status).to.equal(200);
+    const { stdout } = await runInProcess(world, (context) => showStatus(context, { json: false }));
+    expect(stdout).to.contain(`read models of other releases: ${FORMER_RELEASE_SCHEMA}`);
     expect(await prune()).to.contain(`The read models ${FORMER_RELEASE_SCHEMA} are in use.`);
 
     // The former release continues where it stopped.

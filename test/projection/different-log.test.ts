@@ -234,7 +234,8 @@ describe("a projection whose database was built from another log", function () {
     );
     const position = appendResult.position!.commit;
     await world.pool.query(
-      `ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id;
+      `ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint
+         DROP COLUMN anchor_position, DROP COLUMN anchor_event_id, DROP COLUMN filled;
        UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = ${position};
        UPDATE webhooks.relay_checkpoint SET position = ${position}, anchor_position = NULL, anchor_event_id = NULL`,
     );

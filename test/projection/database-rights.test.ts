@@ -6,6 +6,7 @@ import { withClient } from "../../deploy/local/servers/database-roles.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { getTestServers } from "../support/stack.ts";
 
@@ -63,12 +64,12 @@ describe("the rights of the database roles", () => {
     const { rows } = await pool.query<{ right: string; table: string }>(RIGHTS_SQL);
     await pool.end();
     const isReadModel = ({ right, table }: { right: string; table: string }) =>
-      right.startsWith("clinic_query read_model.") && right.endsWith(" SELECT") && table !== "webhook_secret";
+      right.startsWith(`clinic_query ${READ_MODEL_SCHEMA}.`) && right.endsWith(" SELECT") && table !== "webhook_secret";
     const readModelCount = rows.filter(isReadModel).length;
     expect(readModelCount).to.equal(readModels.filter(({ isHidden }) => !isHidden).length + 1);
     const summarizedRights = [
       ...rows.filter((row) => !isReadModel(row)).map(({ right }) => right),
-      "clinic_query read_model.*, except webhook_secret and passed_over SELECT",
+      `clinic_query ${READ_MODEL_SCHEMA}.*, except webhook_secret and passed_over SELECT`,
     ];
     expect(summarizedRights).to.have.members(listDocumentedRights());
   });

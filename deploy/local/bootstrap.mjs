@@ -1,9 +1,10 @@
 // Runs a TypeScript program of the project: node deploy/local/bootstrap.mjs [--compiled] <entry> [arguments]
 //
-// Checks the version of Node, installs the packages if node_modules does not match package-lock.json, and runs the
-// program. With --compiled, compiles the project if a source file has changed, and runs the compiled program, which
-// starts faster. Without it, runs the program from source. Forwards signals to the program, and exits with its exit
-// code. This file is plain JavaScript without dependencies, because it runs before the packages are installed.
+// Checks the system and the version of Node, installs the packages if node_modules does not match package-lock.json,
+// and runs the program. With --compiled, compiles the project if a source file has changed, and runs the compiled
+// program, which starts faster. Without it, runs the program from source. Forwards signals to the program, and exits
+// with its exit code. This file is plain JavaScript without dependencies, because it runs before the packages are
+// installed.
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -18,6 +19,10 @@ const PROJECT_FOLDER = path.resolve(path.dirname(fileURLToPath(import.meta.url))
 
 /** Milliseconds in which a second signal is ignored. After Ctrl-C, both the terminal and npm send a signal. */
 const REPEATED_SIGNAL_WINDOW_MS = 300;
+
+function requireSystem() {
+  if (process.platform === "win32") exitWithError("This project does not run on Windows. Use Linux in WSL 2.");
+}
 
 function requireNode() {
   const [major, minor] = process.versions.node.split(".").map(Number);
@@ -88,6 +93,7 @@ function readProcessStatus(pid) {
 const isCompiled = process.argv[2] === "--compiled";
 const [entry, ...args] = process.argv.slice(isCompiled ? 3 : 2);
 if (!entry) exitWithError("Usage: node deploy/local/bootstrap.mjs [--compiled] <entry.ts> [arguments]");
+requireSystem();
 requireNode();
 try {
   await ensureInstalled(PROJECT_FOLDER);

@@ -5,7 +5,7 @@ import { createComponent } from "../supervisor/supervised-process.ts";
 import { type HealthTimings, readGreeting, watchJetStream } from "./nats-health.ts";
 
 const INSTALL_ADVICE =
-  "Install it (Debian: sudo apt-get install nats-server), or set NATS_URL to a NATS server with JetStream.";
+  "Install it (Debian: sudo apt-get install nats-server; macOS: brew install nats-server), or set NATS_URL to a NATS server with JetStream.";
 
 /**
  * Prepares a nats-server with JetStream on loopback, but does not start it. Installs nats-server if it is missing.

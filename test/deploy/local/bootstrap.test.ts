@@ -43,7 +43,8 @@ function makeClone(entryScript: string) {
   return {
     write,
     writeLockFile,
-    run: () => spawnSync(process.execPath, args, { ...options, encoding: "utf8" }),
+    run: (env: NodeJS.ProcessEnv = {}) =>
+      spawnSync(process.execPath, args, { ...options, env: { ...options.env, ...env }, encoding: "utf8" }),
     start: () => spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "ignore"] }),
     /** Returns the number of times that npm ran. */
     countInstalls: () => readNpmCalls().split("\n").length - 1,
@@ -52,6 +53,14 @@ function makeClone(entryScript: string) {
 }
 
 describe("bootstrap", () => {
+  it("on Windows, bootstrap names the supported system in one line and installs nothing", () => {
+    const clone = makeClone("");
+    const script = 'Object.defineProperty(process, "platform", { value: "win32" })';
+    const result = clone.run({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(script)}` });
+    expect([result.status, result.stderr]).to.eql([1, "This project does not run on Windows. Use Linux in WSL 2.\n"]);
+    expect(clone.countInstalls()).to.equal(0);
+  });
+
   it("bootstrap forwards arguments and the exit code, and installs packages only if the lock file has changed", () => {
     const clone = makeClone("console.log(process.argv.slice(2).join()); process.exit(7)");
     const firstRun = clone.run();

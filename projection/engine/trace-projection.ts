@@ -6,7 +6,7 @@ const MAX_AGE_MS = 60 * 60_000;
 
 /**
  * Applies events with one span for each traced event. All spans of a batch have the same duration, because a batch is
- * one transaction. Old events are not traced, so that a rebuild creates no spans.
+ * one transaction. Old events are not traced, so that new read models do not create a span for each event of the log.
  */
 export async function traceProjection(events: readonly RecordedEvent[], apply: () => Promise<void>): Promise<void> {
   if (!isTracing()) return apply();

@@ -75,12 +75,13 @@ function describeDelivery(
   };
 }
 
-/** Describes the delivery headers. Each value is sent under the brand's header name and under the standard name. */
+/** Describes the delivery headers. Each value of the signature is sent under the brand's name and the standard name. */
 function describeDeliveryHeaders(brand: string): Parameter[] {
   const idText = "Id of the delivery.";
   const timestampText = "Time at which this attempt was signed, as Unix time in seconds.";
   const signatureText =
     "The prefix `v1,` and the signature in base64. After a secret rotation, the header can contain several signatures, separated by spaces.";
+  const traceText = "W3C trace context of this attempt, if the operator traces requests. It is not signed.";
   return [
     describeHeaderParameter(`X-${brand}-Signature`, signatureText),
     describeHeaderParameter(`X-${brand}-Timestamp`, timestampText, { type: "integer" }),
@@ -88,5 +89,6 @@ function describeDeliveryHeaders(brand: string): Parameter[] {
     describeHeaderParameter("webhook-signature", signatureText),
     describeHeaderParameter("webhook-timestamp", timestampText, { type: "integer" }),
     describeHeaderParameter("webhook-id", idText),
+    describeHeaderParameter("traceparent", traceText, { type: "string" }, false),
   ];
 }

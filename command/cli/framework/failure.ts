@@ -1,5 +1,6 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import { isAccessDenied } from "../../../shared/eventstore/reach.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import type { OptionProblem } from "./command.ts";
@@ -45,6 +46,11 @@ export function describeFailure(error: unknown): Failure {
       line: "the event log is unavailable; check EVENTSTORE_URL and try again",
     };
   if (error instanceof ServerUnavailableError) return { exitCode: EXIT_CODE.logUnavailable, line: error.message };
+  if (isAccessDenied(error))
+    return {
+      exitCode: EXIT_CODE.badInput,
+      line: "the event log denies access; check the user in EVENTSTORE_URL and the rights of this user",
+    };
   const line = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return { exitCode: EXIT_CODE.failed, line: line.replaceAll("\n", " ") };
 }

@@ -6,6 +6,7 @@ import { hashClientSecret } from "../../../command/operations/application-operat
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { startRefusingLog } from "../../support/refusing-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
@@ -119,6 +120,18 @@ describe("the operator's command line", () => {
     const line = "clinic: refused: there is no such clinic (clinic_not_found)";
     expect(result).to.deep.equal({ code: 3, outputLines: [], errorLines: [line] });
   });
+
+  for (const grpcStatus of [7, 16] as const) {
+    it(`the command line exits with 2 if the event log denies access with gRPC status ${grpcStatus}`, async () => {
+      const log = await startRefusingLog(grpcStatus);
+      const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], {
+        env: { EVENTSTORE_URL: log.url },
+      });
+      log.stop();
+      const line = "clinic: the event log denies access; check the user in EVENTSTORE_URL and the rights of this user";
+      expect(result).to.deep.equal({ code: 2, outputLines: [], errorLines: [line] });
+    });
+  }
 
   it("the command line exits with 4 if the event log is unavailable", async () => {
     const unreachableEnv = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };

@@ -3,7 +3,7 @@ import type Koa from "koa";
 import type { Registry } from "prom-client";
 import { cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
 import type { SecretBox } from "../shared/auth/secret-box.ts";
-import type { Environment } from "../shared/domain/events/fields.ts";
+import { type Environment, environment as environments } from "../shared/domain/events/fields.ts";
 import type { EventLog } from "../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
@@ -29,8 +29,11 @@ import { loadClinic } from "./partner-api/request-context.ts";
 import { resetOwnSandbox } from "./partner-api/reset-own-sandbox.ts";
 import { revokeWebhookEndpoint } from "./partner-api/revoke-webhook-endpoint.ts";
 import { rotateWebhookSecret } from "./partner-api/rotate-webhook-secret.ts";
+import { getServerMetadataPath, publishServerMetadata } from "./partner-api/server-metadata.ts";
 import { testWebhookEndpoint } from "./partner-api/test-webhook-endpoint.ts";
-import { publishKeys, type TokenSigner } from "./partner-api/token-signer.ts";
+import { applyFormStatuses } from "./partner-api/token-errors.ts";
+import { parseTokenBody } from "./partner-api/token-request.ts";
+import { KEYS_PATH, publishKeys, type TokenSigner } from "./partner-api/token-signer.ts";
 
 export interface CommandAppOptions {
   logger: Logger;
@@ -64,18 +67,27 @@ export interface CommandAppOptions {
 const DEFAULT_RESPONSE_TIMEOUT_MS = 25_000;
 
 /**
- * Creates the Koa application that serves all write operations of the partner API and the public keys for access
- * tokens.
+ * Creates the Koa application that serves all write operations of the partner API, the public keys for access tokens
+ * and the metadata of the authorization servers.
  */
 export function createCommandApp(options: CommandAppOptions): Koa<RequestState> {
-  const { limiter, tokenSigner } = options;
-  const keyRouter = createRouter<RequestState>().get("jwks", "/.well-known/jwks.json", publishKeys(tokenSigner.jwks));
+  const { limiter } = options;
   const app = createApp(options);
-  app.use(keyRouter.routes());
+  app.use(createWellKnownRouter(options).routes());
   app.use(limitResponseTime(options.responseTimeoutMs ?? DEFAULT_RESPONSE_TIMEOUT_MS, "event_log_unavailable"));
   app.use(countRefusals(limiter));
   app.use(createWriteRouter(options).routes());
   return app;
+}
+
+/** Creates the router for the public documents about tokens. */
+function createWellKnownRouter({ tokenSigner, tokenIssuer }: CommandAppOptions) {
+  const router = createRouter<RequestState>().get("jwks", KEYS_PATH, publishKeys(tokenSigner.jwks));
+  for (const environment of environments.options) {
+    const publish = publishServerMetadata(tokenIssuer, environment);
+    router.get("authorization-server", getServerMetadataPath(environment), publish);
+  }
+  return router;
 }
 
 /** Creates the router for all operations of the partner API. */
@@ -115,7 +127,8 @@ function createWriteRouter(options: CommandAppOptions) {
     exchangeToken: (environment) => [
       limitAddress(limiter),
       exposeLogPosition(brand, waitForReadModels),
-      parseJsonBody(),
+      applyFormStatuses(),
+      parseTokenBody(),
       exchangeToken(options, environment),
     ],
     createPartnerAppointment: defineOperation(

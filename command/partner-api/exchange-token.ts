@@ -2,18 +2,18 @@ import { randomUUID, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
 import { z } from "zod";
 import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
-import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scope } from "../../shared/domain/events/partner.ts";
 import { type Application, applicationAggregate, type Credential } from "../../shared/domain/partner/application.ts";
-import { ApiError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { toCallerAddress } from "../../shared/http/caller-address.ts";
-import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
+import { createTokenError } from "./token-errors.ts";
+import { readTokenRequest, type TokenRequest } from "./token-request.ts";
 import type { TokenSigner } from "./token-signer.ts";
 
 /** Maximum number of token exchanges per minute for one client id and address. */
@@ -25,16 +25,13 @@ const MAX_EXCHANGES_PER_MINUTE = 30;
  */
 const DUMMY_CREDENTIAL: Credential = { id: "", secretHash: "0".repeat(64) };
 
-/**
- * POST /oauth/token: exchanges client credentials for an access token that is valid for 900 s. Returns 401 if the body
- * is valid JSON but not a valid token request.
- */
+/** POST /oauth/token: exchanges client credentials for an access token that is valid for 900 s. */
 export function exchangeToken(
   { decide, tokenSigner, limiter }: { decide: Decide; tokenSigner: TokenSigner; limiter: RateLimiter },
   environment: Environment,
 ): Koa.Middleware<RequestState & LogPositionState> {
   return async (ctx) => {
-    const request = readTokenRequest(ctx.request.body);
+    const request = readTokenRequest(ctx, environment);
     const key = `token ${environment} ${request.clientId ?? "unknown"} ${toCallerAddress(ctx.ip)}`;
     await enforceRateLimit(limiter, ctx, key, MAX_EXCHANGES_PER_MINUTE);
     const { application, credential, statePosition } = await decide((load) => authenticate(load, request, environment));
@@ -74,37 +71,6 @@ async function authenticate(
   if (!credential || !application || !isRightEnvironment || application.revoked)
     throw createTokenError("invalid_client");
   return { application, credential, statePosition: loadedApplication?.position };
-}
-
-/** A valid token request, before authentication. */
-export interface TokenRequest {
-  /** Undefined if the client id is not a UUID, because no application can have such an id. */
-  clientId: string | undefined;
-  clientSecret: string;
-  environment: Environment;
-  /** Undefined to request all granted scopes. */
-  scope: string | undefined;
-}
-
-/** Creates an error of the token operation: always 401, with an error code of RFC 6749, section 5.2. */
-export function createTokenError(
-  code: "invalid_request" | "invalid_client" | "unsupported_grant_type" | "invalid_scope",
-): ApiError {
-  return new ApiError(401, code);
-}
-
-/** @throws {ApiError} 401 `invalid_request` or `unsupported_grant_type` */
-export function readTokenRequest(body: unknown): TokenRequest {
-  const { success, data } = tokenRequest.safeParse(body);
-  if (!success) throw createTokenError("invalid_request");
-  if (data.grant_type !== "client_credentials") throw createTokenError("unsupported_grant_type");
-  return {
-    clientId: uuid.safeParse(data.client_id).data,
-    clientSecret: data.client_secret,
-    environment: data.environment,
-    // A parameter without a value counts as omitted (RFC 6749, section 3.2).
-    scope: data.scope?.trim() ? data.scope : undefined,
-  };
 }
 
 /**

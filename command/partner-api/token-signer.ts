@@ -48,13 +48,16 @@ export async function createTokenSigner(
   };
 }
 
-/** Time for which verifiers may cache the public keys. Seconds. */
-const JWKS_MAX_AGE_SECONDS = 300;
+/** Path of the public keys. */
+export const KEYS_PATH = "/.well-known/jwks.json";
 
-/** GET /.well-known/jwks.json: returns the public keys that verify access tokens. */
+/** Cache-Control header of public documents about tokens. Clients may cache them for five minutes. */
+export const PUBLIC_CACHE_CONTROL = "public, max-age=300";
+
+/** Returns the public keys that verify access tokens. */
 export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
   return (ctx) => {
-    ctx.set("Cache-Control", `public, max-age=${JWKS_MAX_AGE_SECONDS}`);
+    ctx.set("Cache-Control", PUBLIC_CACHE_CONTROL);
     ctx.body = jwks;
   };
 }

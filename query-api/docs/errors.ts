@@ -33,22 +33,27 @@ Each operation lists its error codes. In addition, every operation can return th
 - 410 \`operation_retired\`: The operation is no longer available.
 - 431 \`headers_too_large\`: The headers are larger than 32 KiB.`;
 
+/** HTTP status of each error code, or several if the status depends on the request. */
+export type ErrorStatuses<Code extends string> = Readonly<Partial<Record<Code, number | readonly number[]>>>;
+
 /**
  * Builds the error responses of an operation, one per HTTP status. Each response describes all error codes with that
  * status.
  *
- * @param statuses HTTP status of each error code
+ * @param statuses HTTP statuses of each error code
  * @param meanings description of each error code, for callers
  * @param getHeaders returns the headers of a response with the given status
  */
 export function describeErrors<Code extends string>(
-  statuses: Readonly<Partial<Record<Code, number>>>,
+  statuses: ErrorStatuses<Code>,
   meanings: Readonly<Record<Code, string>>,
   getHeaders: (status: number) => Response["headers"],
 ): Record<string, Response> {
   const codesByStatus = new Map<number, Code[]>();
-  for (const [code, status] of Object.entries(statuses) as [Code, number][]) {
-    codesByStatus.set(status, [...(codesByStatus.get(status) ?? []), code]);
+  for (const [code, codeStatuses] of Object.entries(statuses) as [Code, number | readonly number[]][]) {
+    for (const status of [codeStatuses].flat()) {
+      codesByStatus.set(status, [...(codesByStatus.get(status) ?? []), code]);
+    }
   }
   const responses = [...codesByStatus].map(([status, codes]) => {
     const description = codes.map((code) => `- \`${code}\`: ${meanings[code]}`).join("\n");

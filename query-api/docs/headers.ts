@@ -31,6 +31,14 @@ export const challengeHeader = {
   ),
 };
 
+/** Challenge of the token operation, which a response has only if the client used HTTP Basic authentication. */
+export const basicChallengeHeader = {
+  "WWW-Authenticate": {
+    ...describeHeader("Authentication scheme `Basic`, if the request had an Authorization header.", { type: "string" }),
+    required: false,
+  },
+};
+
 type HeaderName = keyof typeof commonHeaders | keyof typeof rateLimitHeaders | keyof typeof challengeHeader;
 
 /** Returns references to the named headers in the document's components. */

@@ -44,6 +44,11 @@ export function toRequestName(operationId: string): string {
   return `${capitalize(operationId)}Request`;
 }
 
+/** Returns the name of the schema of an operation's form. */
+export function toFormName(operationId: string): string {
+  return `${capitalize(operationId)}Form`;
+}
+
 function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -28,7 +28,10 @@ export interface Operation {
   tags: string[];
   summary: string;
   description: string;
-  /** Alternative security schemes with the required scopes. If the list is empty, no authentication is required. */
+  /**
+   * Alternative security schemes with the required scopes. If the list or one of its members is empty, no
+   * authentication is required.
+   */
   security: Record<string, string[]>[];
   /** Servers that offer the operation. Undefined if all servers of the document offer the operation. */
   servers?: Server[];
@@ -45,7 +48,10 @@ export interface Parameter {
   schema: JsonSchema;
 }
 
-export type Content = Record<"application/json", { schema: JsonSchema }>;
+export interface Content {
+  "application/json": { schema: JsonSchema };
+  "application/x-www-form-urlencoded"?: { schema: JsonSchema };
+}
 
 export interface Header {
   description: string;

@@ -12,7 +12,7 @@ import { deliveryRecord } from "../partner/list-webhook-deliveries.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import { errorBody, errorsIntroduction } from "./errors.ts";
 import { challengeHeader, commonHeaders, rateLimitHeaders } from "./headers.ts";
-import { toComponents, toRequestName, toResponseName } from "./json-schema.ts";
+import { toComponents, toFormName, toRequestName, toResponseName } from "./json-schema.ts";
 import type { OpenApiDocument, PathItem } from "./openapi.ts";
 import { describeRead, describeWrite } from "./partner-operation.ts";
 import { partnerTags } from "./partner-sections.ts";
@@ -84,6 +84,7 @@ export function buildPartnerDocument(
 function buildSchemas(reads: readonly PartnerRead[]) {
   const writes = Object.entries(partnerWrites) as [PartnerWriteId, PartnerWrite][];
   const requestSchemas = writes.flatMap(([id, { request }]) => (request ? [[toRequestName(id), request]] : []));
+  const formSchemas = writes.flatMap(([id, { form }]) => (form ? [[toFormName(id), form.schema]] : []));
   const responseSchemas = {
     ...Object.fromEntries(reads.map(({ operationId, response }) => [toResponseName(operationId), response])),
     ...Object.fromEntries(writes.map(([id, { successResponse: success }]) => [toResponseName(id), success.body])),
@@ -97,7 +98,7 @@ function buildSchemas(reads: readonly PartnerRead[]) {
     Error: errorBody,
   };
   return {
-    ...toComponents(Object.fromEntries(requestSchemas), "input"),
+    ...toComponents(Object.fromEntries([...requestSchemas, ...formSchemas]), "input"),
     ...toComponents({ ...responseSchemas, ...sharedSchemas, ...webhookBodies }, "output"),
   };
 }

@@ -8,10 +8,10 @@ import {
 import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
-import { describeErrors } from "./errors.ts";
-import { describeOptionalRateLimitHeaders, rateLimitRefs, toHeaderRefs } from "./headers.ts";
-import { toContent, toJsonSchema, toRequestName, toResponseName } from "./json-schema.ts";
-import type { Header, Operation, Parameter, Response } from "./openapi.ts";
+import { describeErrors, type ErrorStatuses } from "./errors.ts";
+import { basicChallengeHeader, describeOptionalRateLimitHeaders, rateLimitRefs, toHeaderRefs } from "./headers.ts";
+import { toContent, toFormName, toJsonSchema, toRequestName, toResponseName, toSchemaRef } from "./json-schema.ts";
+import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
 import { describeHeaderParameter, describeQueryParameters } from "./parameters.ts";
 import { listReadErrors, listWriteErrors } from "./partner-errors.ts";
 import { findSectionName } from "./partner-sections.ts";
@@ -55,7 +55,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
   return {
     ...describeOperation(operationId, partnerWrite.description),
     parameters,
-    ...(partnerWrite.request && { requestBody: { required: true, content: toContent(toRequestName(operationId)) } }),
+    ...(partnerWrite.request && { requestBody: { required: true, content: describeBody(operationId, partnerWrite) } }),
     responses: {
       [status]: {
         description,
@@ -69,6 +69,14 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
       },
       ...describePartnerErrors(listWriteErrors(operation, partnerWrite), operation),
     },
+  };
+}
+
+function describeBody(operationId: PartnerWriteId, { form }: PartnerWrite): Content {
+  const formSchema = { $ref: toSchemaRef(toFormName(operationId)) };
+  return {
+    ...toContent(toRequestName(operationId)),
+    ...(form && { "application/x-www-form-urlencoded": { schema: formSchema } }),
   };
 }
 
@@ -132,13 +140,18 @@ function describeRequestHeaders({ requestHeaders = {} }: PartnerWrite): Paramete
 }
 
 function describePartnerErrors(
-  statuses: Readonly<Partial<Record<PartnerErrorCode, number>>>,
+  statuses: ErrorStatuses<PartnerErrorCode>,
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return describeErrors(statuses, partnerErrors, (status) => {
     const rateHeaders = status < 500 ? rateLimitRefs : describeOptionalRateLimitHeaders();
-    const challengeHeaders = status === 401 && scope ? toHeaderRefs("WWW-Authenticate") : {};
+    const challengeHeaders = scope ? toHeaderRefs("WWW-Authenticate") : basicChallengeHeader;
     const retryAfterHeaders = status === 429 || status === 503 ? toHeaderRefs("Retry-After") : {};
-    return { ...toHeaderRefs("X-Correlation-ID"), ...rateHeaders, ...challengeHeaders, ...retryAfterHeaders };
+    return {
+      ...toHeaderRefs("X-Correlation-ID"),
+      ...rateHeaders,
+      ...(status === 401 && challengeHeaders),
+      ...retryAfterHeaders,
+    };
   });
 }

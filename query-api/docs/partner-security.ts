@@ -30,13 +30,26 @@ export function describeServers(
   }));
 }
 
-/** Describes one security scheme per environment, because credentials and tokens are valid in one environment only. */
+/** Name of the security scheme of the token operation. */
+const BASIC_SCHEME_NAME = "applicationCredentials";
+
+const basicScheme = {
+  type: "http",
+  scheme: "basic",
+  description:
+    "Client id and client secret of the application. Only token requests with a form can use this scheme. Alternatively, send the credentials in the body.",
+};
+
+/**
+ * Describes the security schemes: one for access tokens per environment, because tokens are valid in one environment
+ * only, and one for token requests.
+ */
 export function describeSecuritySchemes(origin: string): OpenApiDocument["components"]["securitySchemes"] {
   const schemes = environments.options.map((environment) => [
     toSchemeName(environment),
     {
       type: "oauth2",
-      description: `Bearer token for the ${environment} environment, valid for 900 seconds. Send the token request as JSON.`,
+      description: `Bearer token for the ${environment} environment, valid for 900 seconds.`,
       flows: {
         clientCredentials: {
           tokenUrl: `${buildAudience(origin, environment)}${partnerOperations.exchangeToken.path}`,
@@ -45,15 +58,19 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
       },
     },
   ]);
-  return Object.fromEntries(schemes);
+  return { ...Object.fromEntries(schemes), [BASIC_SCHEME_NAME]: basicScheme };
 }
 
-/** Lists the security schemes of an operation, one per environment, with the operation's scope. */
+/**
+ * Lists the security schemes of an operation, one per environment, with the operation's scope. The token operation has
+ * no scope, and its credentials can be in the body or in the Authorization header.
+ */
 export function describeSecurity(
   scope: Scope | null,
   includedEnvironments: readonly Environment[],
 ): Operation["security"] {
-  return scope ? includedEnvironments.map((environment) => ({ [toSchemeName(environment)]: [scope] })) : [];
+  if (scope === null) return [{}, { [BASIC_SCHEME_NAME]: [] }];
+  return includedEnvironments.map((environment) => ({ [toSchemeName(environment)]: [scope] }));
 }
 
 function toSchemeName(environment: Environment): string {

@@ -2,9 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
 import bodyParser from "koa-bodyparser";
 import { ApiError } from "./api-error.ts";
-
-/** Maximum size of a request body. */
-const MAX_BODY_SIZE = "64kb";
+import { createBodyTooLargeError, isPlainUtf8Declared, MAX_BODY_SIZE } from "./body-format.ts";
 
 /**
  * Parses a JSON request body into `ctx.request.body`, without validating its shape.
@@ -22,35 +20,18 @@ export function parseJsonBody(): Koa.Middleware {
     jsonLimit: MAX_BODY_SIZE,
     onerror(error) {
       const { status } = error as { status?: number };
-      if (status === 413) throw new ApiError(413, "body_too_large", { headers: { Connection: "close" } });
+      if (status === 413) throw createBodyTooLargeError();
       throw new ApiError(400, "invalid_json", { cause: error });
     },
   });
   return async (ctx, next) => {
-    const encoding = ctx.get("Content-Encoding") || "identity";
-    const isJson = ctx.is("json", "+json") && isUtf8Declared(ctx.get("Content-Type"));
-    if (!isJson || encoding.toLowerCase() !== "identity") {
-      throw new ApiError(415, "unsupported_media_type");
-    }
+    if (!ctx.is("json", "+json") || !isPlainUtf8Declared(ctx)) throw new ApiError(415, "unsupported_media_type");
     const isUtf8 = watchUtf8(ctx.req);
     await parse(ctx, async () => {
       if (ctx.request.rawBody === "" || !isUtf8()) throw new ApiError(400, "invalid_json");
       await next();
     });
   };
-}
-
-/**
- * Matches a parameter of a content type and captures its name and optional value. A quoted value may contain
- * semicolons.
- */
-const CONTENT_TYPE_PARAMETER_PATTERN = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
-
-/** Returns true if all charset parameters of a content type are UTF-8. Malformed parameters are ignored. */
-function isUtf8Declared(contentType: string): boolean {
-  const parameters = [...contentType.matchAll(CONTENT_TYPE_PARAMETER_PATTERN)];
-  const charsetParameters = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
-  return charsetParameters.every(([, , charset = ""]) => /^(utf-?8|"utf-?8")$/i.test(charset));
 }
 
 /**

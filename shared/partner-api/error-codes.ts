@@ -2,10 +2,11 @@
 export const partnerErrors = {
   invalid_json: "The body is not valid JSON in UTF-8.",
   body_too_large: "The body is larger than 64 KiB.",
-  unsupported_media_type: "The content type is not JSON in UTF-8, or the body is compressed.",
+  unsupported_media_type: "The operation does not support the content type or charset, or the body is compressed.",
   validation_failed: "The request is not valid. `details` lists all problems.",
-  invalid_request: "A parameter is missing or has the wrong type.",
-  invalid_client: "The credentials are wrong or revoked, or belong to the other environment.",
+  invalid_request:
+    "A parameter is missing, repeated or has the wrong type, or the request sends credentials in several ways.",
+  invalid_client: "The credentials are missing, wrong or revoked, or belong to the other environment.",
   unsupported_grant_type: "The grant type is not `client_credentials`.",
   invalid_scope: "The application has none of the requested scopes.",
   missing_token: "The request has no Bearer token.",

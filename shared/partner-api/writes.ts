@@ -4,7 +4,13 @@ import { partnerAppointment } from "./appointment-record.ts";
 import type { PartnerRefusals } from "./error-codes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
 import { MAX_RESETS_PER_HOUR } from "./rate-limits.ts";
-import { appointmentRequest, idempotencyKey, tokenRequest, webhookEndpointRequest } from "./request-bodies.ts";
+import {
+  appointmentRequest,
+  idempotencyKey,
+  tokenForm,
+  tokenRequest,
+  webhookEndpointRequest,
+} from "./request-bodies.ts";
 import { sandboxRecord } from "./sandbox-record.ts";
 import { webhookEndpointRecord } from "./webhook-endpoint-record.ts";
 
@@ -22,6 +28,8 @@ export interface PartnerWrite {
   description: string;
   /** Schema of the JSON body; undefined if the operation reads no body. */
   request?: z.ZodType;
+  /** Form that the operation accepts instead of JSON, and the errors of requests with a form. */
+  form?: { schema: z.ZodType; refusals: PartnerRefusals };
   /** Request headers that only this operation reads. */
   requestHeaders?: Headers;
   successResponse: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers?: Headers };
@@ -56,8 +64,12 @@ const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
 export const partnerWrites = {
   exchangeToken: {
     description:
-      "Exchanges an application's credentials for an access token that is valid for 900 seconds. Send the body as JSON, not as a form.",
+      "Exchanges an application's credentials for an access token that is valid for 900 seconds. Send JSON, or a form as in RFC 6749. With a form, you can send the credentials in the form or with HTTP Basic authentication. If the parameters or credentials are invalid, a JSON request returns 401. A form request returns the status that RFC 6749 defines: 401 for `invalid_client`, otherwise 400.",
     request: tokenRequest,
+    form: {
+      schema: tokenForm,
+      refusals: { invalid_request: 400, invalid_client: 401, unsupported_grant_type: 400, invalid_scope: 400 },
+    },
     successResponse: {
       status: 200,
       description: "The access token.",

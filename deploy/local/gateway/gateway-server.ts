@@ -167,7 +167,8 @@ export type Upstream = "command" | "queryApi" | "audit";
 export function findUpstream(method: string, target: string): Upstream | undefined {
   if (!target.startsWith("/")) return undefined;
   const path = target.split("?", 1)[0] ?? "";
-  if (path === "/.well-known/jwks.json") return "command";
+  if (path === "/.well-known/jwks.json" || path.startsWith("/.well-known/oauth-authorization-server/"))
+    return "command";
   if (path.startsWith("/api/v1/")) return "queryApi";
   if (path === "/audit" || path.startsWith("/audit/")) return "audit";
   return method === "GET" || method === "HEAD" ? "queryApi" : "command";

@@ -161,10 +161,8 @@ describe("exchangeToken", () => {
     expect(response.body.error).to.equal("body_too_large");
   });
 
-  it("exchangeToken returns 415 for a form body", async () => {
-    const response = await post("grant_type=client_credentials", {
-      "Content-Type": "application/x-www-form-urlencoded",
-    });
+  it("exchangeToken returns 415 for a body that is neither JSON nor a form", async () => {
+    const response = await post("grant_type=client_credentials", { "Content-Type": "text/plain" });
     expect(response.status).to.equal(415);
     expect(response.body.error).to.equal("unsupported_media_type");
   });

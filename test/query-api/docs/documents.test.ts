@@ -121,6 +121,21 @@ describe("the OpenAPI documents", () => {
     for (const code of Object.keys(attemptErrors)) expect(deliverySchemaText).to.contain(`- \`${code}\`: `);
   });
 
+  it("the partner document describes token requests as JSON and as a form, which may have Basic credentials", async () => {
+    const { paths, components } = await readDocument("partner");
+    const { requestBody, security } = paths["/oauth/token"]?.post ?? {};
+    const requiredMembers = Object.entries(requestBody?.content ?? {}).map(([type, { schema }]) => {
+      const { required } = components.schemas[String(schema.$ref).split("/").at(-1) ?? ""] ?? {};
+      return [type, required];
+    });
+    expect(requiredMembers).to.deep.equal([
+      ["application/json", ["client_id", "client_secret", "grant_type", "environment"]],
+      ["application/x-www-form-urlencoded", ["grant_type"]],
+    ]);
+    expect(security).to.deep.equal([{}, { applicationCredentials: [] }]);
+    expect(components.securitySchemes.applicationCredentials).to.include({ type: "http", scheme: "basic" });
+  });
+
   it("the linter of the OpenAPI documents reports an undefined tag", async () => {
     expect(await lint({ ...(await readDocument("portal")), tags: [] })).to.include(
       "operation-tag-defined paths./api/v1/queue.get.tags.0",

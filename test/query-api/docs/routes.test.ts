@@ -68,7 +68,7 @@ describe("the documents and the routes", () => {
     }
   });
 
-  it("the only undocumented routes return the OpenAPI documents, the documentation page and the token keys", () => {
+  it("the only undocumented routes return the OpenAPI documents, the documentation page, the token keys and the metadata", () => {
     const undocumentedRoutes = [...listRoutes(queryApp), ...listRoutes(commandApp)].filter(
       (route) =>
         !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) &&
@@ -78,6 +78,8 @@ describe("the documents and the routes", () => {
       "GET /api/v1/openapi.json",
       "GET /partner/v1/openapi.json",
       "GET /.well-known/jwks.json",
+      "GET /.well-known/oauth-authorization-server/sandbox/v1",
+      "GET /.well-known/oauth-authorization-server/production/v1",
     ]);
   });
 

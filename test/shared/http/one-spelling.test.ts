@@ -13,6 +13,7 @@ import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { sendOneRequest, toRequest } from "../../support/raw-http.ts";
 
 const AUDIT_PATHS = ["me", "events", "state", "diff", "replay", "deliveries", "export", "jwks.json"];
+const WELL_KNOWN = ["GET /.well-known/jwks.json", "GET /.well-known/oauth-authorization-server/sandbox/v1"];
 const MONITORING = ["GET /health/live", "GET /health/ready", "GET /metrics"];
 
 /** Returns other spellings of a path that a lenient server accepts. */
@@ -76,7 +77,7 @@ describe("paths of all services", () => {
         ...readAuditSite().map(({ path }) => `GET ${path}`),
       ],
     ],
-    ["command", () => partnerApi.command.url, () => ["GET /.well-known/jwks.json", ...listPartnerRequestLines(false)]],
+    ["command", () => partnerApi.command.url, () => [...WELL_KNOWN, ...listPartnerRequestLines(false)]],
     [
       "query-api",
       () => partnerApi.queryUrl,

@@ -101,6 +101,9 @@ describe("gateway", () => {
     ["GET", "/x/../.well-known/jwks.json", "queryApi"],
     ["GET", "/.well-known%2Fjwks.json", "queryApi"],
     ["GET", "/.well-known/jwks.json/", "queryApi"],
+    ["GET", "/.well-known/oauth-authorization-server/sandbox/v1", "command"],
+    ["GET", "/.well-known/oauth-authorization-server", "queryApi"],
+    ["GET", "/.well-known/oauth-authorization-servers/sandbox/v1", "queryApi"],
     ["GET", "/%2e%2e//command/../..%5c", "queryApi"],
     ["POST", "/..//api/v1/clinics", "command"],
   ]) {

@@ -1,0 +1,40 @@
+import type Koa from "koa";
+import { buildAudience } from "../../shared/auth/access-token.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
+import { scopes } from "../../shared/domain/events/partner.ts";
+import type { RequestState } from "../../shared/http/app.ts";
+import { partnerOperations } from "../../shared/partner-api/operations.ts";
+import { KEYS_PATH, PUBLIC_CACHE_CONTROL } from "./token-signer.ts";
+
+/**
+ * Returns the path of an environment's metadata. RFC 8414 inserts the well-known path between the origin and the path
+ * of the issuer.
+ */
+export function getServerMetadataPath(environment: Environment): string {
+  return buildAudience("/.well-known/oauth-authorization-server", environment);
+}
+
+/**
+ * Returns the metadata of an environment's authorization server (RFC 8414). Each environment has its own token
+ * operation, so each has its own issuer: the base URL of the environment.
+ *
+ * @param origin public origin of the partner API
+ */
+export function publishServerMetadata(origin: string, environment: Environment): Koa.Middleware<RequestState> {
+  const issuer = buildAudience(origin, environment);
+  const metadata = {
+    issuer,
+    token_endpoint: `${issuer}${partnerOperations.exchangeToken.path}`,
+    token_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post"],
+    grant_types_supported: ["client_credentials"],
+    // The member is required, but there is no authorization endpoint.
+    response_types_supported: [],
+    scopes_supported: scopes,
+    jwks_uri: `${origin}${KEYS_PATH}`,
+    service_documentation: `${origin}/docs`,
+  };
+  return (ctx) => {
+    ctx.set("Cache-Control", PUBLIC_CACHE_CONTROL);
+    ctx.body = metadata;
+  };
+}

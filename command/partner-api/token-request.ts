@@ -1,0 +1,109 @@
+import type Koa from "koa";
+import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
+import type { ApiError } from "../../shared/http/api-error.ts";
+import { type FormFields, hasFormBody, parseFormBody } from "../../shared/http/form-body.ts";
+import { parseJsonBody } from "../../shared/http/json-body.ts";
+import { tokenForm, tokenRequest } from "../../shared/partner-api/request-bodies.ts";
+import { type ClientCredentials, parseBasicCredentials } from "./basic-credentials.ts";
+import { createTokenError } from "./token-errors.ts";
+
+/** A valid token request, before authentication. */
+export interface TokenRequest {
+  /** Undefined if the client id is not a UUID, because no application can have such an id. */
+  clientId: string | undefined;
+  clientSecret: string;
+  environment: Environment;
+  /** Undefined to request all granted scopes. */
+  scope: string | undefined;
+}
+
+/** Parses the body of a token request: a form as in RFC 6749, or JSON. */
+export function parseTokenBody(): Koa.Middleware {
+  const [parseForm, parseJson] = [parseFormBody(), parseJsonBody()];
+  return (ctx, next) => (hasFormBody(ctx) ? parseForm : parseJson)(ctx, next);
+}
+
+/**
+ * Reads a token request whose body {@link parseTokenBody} has parsed.
+ *
+ * @param environment environment of the base path
+ * @throws {ApiError} `invalid_request`, `invalid_client` or `unsupported_grant_type`
+ */
+export function readTokenRequest(ctx: Koa.Context, environment: Environment): TokenRequest {
+  const { body } = ctx.request;
+  if (!hasFormBody(ctx)) return readJson(body);
+  return readForm(body as FormFields, ctx.req.headersDistinct.authorization ?? [], environment);
+}
+
+/** Reads a JSON request. The Authorization header is ignored. */
+function readJson(body: unknown): TokenRequest {
+  const { success, data } = tokenRequest.safeParse(body);
+  if (!success) throw createTokenError("invalid_request");
+  if (data.grant_type !== "client_credentials") throw createTokenError("unsupported_grant_type");
+  return {
+    ...toTokenCredentials({ clientId: data.client_id, clientSecret: data.client_secret }),
+    environment: data.environment,
+    scope: toRequestedScope(data.scope),
+  };
+}
+
+/** Reads a form. The credentials are either in the form or in the Authorization header. */
+function readForm(fields: FormFields, authHeaders: readonly string[], environment: Environment): TokenRequest {
+  const form = readParameters(fields);
+  if (form.grant_type === undefined) throw createParameterError("grant_type", "is required");
+  if (form.grant_type !== "client_credentials") throw createTokenError("unsupported_grant_type");
+  if ((form.environment ?? environment) !== environment)
+    throw createParameterError("environment", `must be ${environment}, as in the URL`);
+  const credentials = readClientCredentials(form, authHeaders);
+  return { ...toTokenCredentials(credentials), environment, scope: toRequestedScope(form.scope) };
+}
+
+type FormParameters = Partial<Record<keyof typeof tokenForm.shape, string>>;
+
+/** Reads the known parameters. Ignores unknown parameters, as RFC 6749, section 3.2 requires. */
+function readParameters(fields: FormFields): FormParameters {
+  const parameters: FormParameters = {};
+  for (const name of tokenForm.keyof().options) {
+    const [value, ...otherValues] = fields.filter((field) => field[0] === name).map((field) => field[1]);
+    if (otherValues.length > 0) throw createParameterError(name, "must not be repeated");
+    if (value) parameters[name] = value; // a parameter without a value counts as omitted (RFC 6749, section 3.2)
+  }
+  return parameters;
+}
+
+/**
+ * Reads the credentials of a form request.
+ *
+ * @throws {ApiError} `invalid_request` if the request authenticates the client in several ways; `invalid_client` if the
+ *   request has no credentials, or if its Authorization header is malformed or has another scheme than Basic
+ */
+function readClientCredentials(form: FormParameters, authHeaders: readonly string[]): ClientCredentials {
+  const { client_id: clientId, client_secret: clientSecret } = form;
+  const [authHeader, ...otherAuthHeaders] = authHeaders;
+  if (otherAuthHeaders.length > 0) throw createParameterError("Authorization", "must not be repeated");
+  if (authHeader === undefined) {
+    if (clientSecret === undefined) throw createTokenError("invalid_client");
+    if (clientId === undefined) throw createParameterError("client_id", "is required");
+    return { clientId, clientSecret };
+  }
+  if (clientSecret !== undefined)
+    throw createParameterError("client_secret", "must be absent if the request has an Authorization header");
+  const credentials = parseBasicCredentials(authHeader);
+  if (!credentials) throw createTokenError("invalid_client");
+  if (clientId !== undefined && clientId !== credentials.clientId)
+    throw createParameterError("client_id", "must match the Authorization header");
+  return credentials;
+}
+
+function createParameterError(path: string, message: string): ApiError {
+  return createTokenError("invalid_request", [{ path, message }]);
+}
+
+function toTokenCredentials({ clientId, clientSecret }: ClientCredentials) {
+  return { clientId: uuid.safeParse(clientId).data, clientSecret };
+}
+
+/** Returns undefined for an empty scope, which counts as omitted (RFC 6749, section 3.2). */
+function toRequestedScope(scope: string | undefined): string | undefined {
+  return scope?.trim() ? scope : undefined;
+}

@@ -139,9 +139,9 @@ describe("query-api without Postgres", () => {
 
   it("reads return 503 until the read models exist, and 200 afterwards", async () => {
     const { admin } = api.database;
-    await admin.query("ALTER SCHEMA read_model RENAME TO elsewhere");
+    await admin.query(`ALTER SCHEMA ${READ_MODEL_SCHEMA} RENAME TO elsewhere`);
     await expectUnavailable();
-    await admin.query("ALTER SCHEMA elsewhere RENAME TO read_model");
+    await admin.query(`ALTER SCHEMA elsewhere RENAME TO ${READ_MODEL_SCHEMA}`);
     await expectSuccess();
   });
 

@@ -1,13 +1,15 @@
 import path from "node:path";
 import { expect } from "chai";
-import pg from "pg";
+import type pg from "pg";
 import { seedDemoData } from "../../../../deploy/local/demo-data/demo-data.ts";
 import { adoptCurrentLog } from "../../../../projection/cli/adopt-log.ts";
 import { rebuildReadModels } from "../../../../projection/cli/rebuild.ts";
 import { verifyReadModels } from "../../../../projection/cli/verify.ts";
 import { compareTables, type Difference } from "../../../../projection/engine/compare-tables.ts";
 import { readModels } from "../../../../projection/read-models/all.ts";
+import { createPool } from "../../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
+import { logger } from "../../../projection/engine-world.ts";
 import { runInProcess } from "../../../projection/in-process-cli.ts";
 import { createDatabaseWithReadModels } from "../../../support/migrated-database.ts";
 import { getTestServers, makeTestRoot, type TestDatabase } from "../../../support/stack.ts";
@@ -27,7 +29,8 @@ describe("read models of a copied event log", function () {
     source = await startTestLog();
     target = await startTestLog();
     database = await createDatabaseWithReadModels();
-    pool = new pg.Pool({ connectionString: database.urls.projection, max: 4 });
+    const url = database.urls.projection;
+    pool = createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 60_000, logger });
   });
 
   after(async () => {

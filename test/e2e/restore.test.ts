@@ -1,6 +1,6 @@
 /**
- * The restore drill: restores backups of the log, of Postgres and of the keys in each combination that
- * docs/operations/backup.md describes. All backups are made while the servers run.
+ * The restore drill of docs/operations/backup.md: restores an older Postgres, a lost Postgres, an older log, and all
+ * servers. All backups are made while the servers run.
  */
 import { randomUUID } from "node:crypto";
 import { copyFile, readFile, realpath } from "node:fs/promises";

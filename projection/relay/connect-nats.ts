@@ -44,15 +44,18 @@ const CLOSED_CODES: readonly string[] = [
  *
  * @param name name of the connection at the server
  * @param timeoutMs time limit for each address of a server, in milliseconds
+ * @param signal if it aborts, no further server is tried
  * @throws {NatsUnavailableError}
  */
 export async function connectNats(
   settings: NatsSettings,
   name: string,
   timeoutMs = DEFAULT_CONNECT_TIMEOUT_MS,
+  signal?: AbortSignal,
 ): Promise<NatsConnection> {
   const problems: string[] = [];
   for (const server of shuffle(parseNatsUrl(settings.url) ?? [])) {
+    if (signal?.aborted) break;
     try {
       return await connect({
         servers: server.host,

@@ -25,7 +25,7 @@ export async function withNats(
   options: NatsSessionOptions,
   run: (connection: NatsConnection, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
-  const connection = await connectNats(options.nats, options.name);
+  const connection = await connectNats(options.nats, options.name, undefined, options.signal);
   const sessionController = new AbortController();
   let closeTimer: NodeJS.Timeout | undefined;
   const endSession = () => {

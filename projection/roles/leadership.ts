@@ -77,16 +77,17 @@ export async function withLeadership(
 
 /** @returns undefined if the database is unavailable */
 async function connect(options: LeadershipOptions): Promise<DatabaseClient | undefined> {
-  const connection = createClient(options.databaseUrl, {
-    application_name: `leader ${options.name}`,
-    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
-    keepAlive: true,
-  });
-  connection.on("error", (error) =>
-    options.logger.debug({ error, name: options.name }, "The connection of the leader failed."),
-  );
+  let connection: DatabaseClient | undefined;
   try {
+    connection = createClient(options.databaseUrl, {
+      application_name: `leader ${options.name}`,
+      connectionTimeoutMillis: QUERY_TIMEOUT_MS,
+      query_timeout: QUERY_TIMEOUT_MS,
+      keepAlive: true,
+    });
+    connection.on("error", (error) =>
+      options.logger.debug({ error, name: options.name }, "The connection of the leader failed."),
+    );
     await connection.connect();
     // With TCP keepalives, Postgres notices within seconds if the leader's machine is down, and then frees the leader's
     // lock.
@@ -96,7 +97,7 @@ async function connect(options: LeadershipOptions): Promise<DatabaseClient | und
     return connection;
   } catch (error) {
     options.logger.warn({ error, name: options.name }, "Cannot connect to the database to become leader.");
-    await closeConnection(connection, options.logger);
+    if (connection) await closeConnection(connection, options.logger);
     return undefined;
   }
 }

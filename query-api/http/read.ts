@@ -47,10 +47,10 @@ export interface QueryState extends RequestState {
 export const READ_TIMEOUT_MS = 2_600;
 
 /**
- * SQLSTATE codes for a missing table or schema. Postgres returns these codes until the projection service has created
- * the read models.
+ * SQLSTATE codes for a missing table, schema or column. Postgres returns these codes until the database is prepared for
+ * this release.
  */
-const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
+const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000", "42703"]);
 
 export function createRowReader(pool: pg.Pool): ReadRow {
   return async <Row extends object>(

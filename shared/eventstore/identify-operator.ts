@@ -25,13 +25,15 @@ export function identifyOperator(url: string, name = findUserName()): { actor: A
 
 /**
  * Returns the user with whom the EventStoreDB client logs in: the user of the connection string, or else the common name
- * of the user certificate. Returns undefined if there is neither.
+ * of the user certificate. Returns undefined if there is neither, or without TLS, as the client then does not log in.
  */
 function findLogUser(url: string): string | undefined {
+  const query = [...new URLSearchParams(url.split("?")[1])];
+  const options = new Map(query.map(([name, value]) => [name.toLowerCase(), value]));
+  if (options.get("tls")?.toLowerCase() === "false") return undefined;
   const [, encodedUser] = /^[^/]+:\/\/([^:@/?]+):[^@/?]+@/.exec(url) ?? [];
   if (encodedUser !== undefined) return decodeURIComponent(encodedUser);
-  const options = new URLSearchParams(url.split("?")[1]);
-  const certificateFile = [...options].find(([name]) => name.toLowerCase() === "usercertfile")?.[1];
+  const certificateFile = options.get("usercertfile");
   if (certificateFile === undefined || !fs.existsSync(certificateFile)) return undefined;
   const { subject } = new X509Certificate(fs.readFileSync(certificateFile)).toLegacyObject();
   return [subject.CN].flat()[0];

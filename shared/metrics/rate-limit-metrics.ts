@@ -2,7 +2,7 @@ import { Counter, type Registry } from "prom-client";
 import type { RateLimitEvents } from "../rate-limit/limiter.ts";
 
 /** Limits that {@link registerRateLimitMetrics} reports even before the first refusal: the first words of their keys. */
-const LIMITS = ["installation", "address", "refused", "reset"];
+const LIMITS = ["installation", "address", "refused", "reset", "token"];
 
 /** Registers the metrics of a rate limiter, and returns the functions that update them. */
 export function registerRateLimitMetrics(registry: Registry): RateLimitEvents {

@@ -31,7 +31,7 @@ const CONNECTION_STRING_FORMAT = /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^@/?#]*)(\
 /** A host name, a percent-encoded socket folder, or an address, with an optional port. */
 const HOST_FORMAT = /^([\w.%-]+|\[[\da-f:.]+\])(:\d{1,5})?$/i;
 
-/** Options with an effect. Other options are refused, because they would be ignored without a message. */
+/** Supported options. Other options are refused: pg ignores some of them, and some would override the service's own. */
 const OPTIONS = new Set([
   ...["host", "port", "user", "password", "target_session_attrs"],
   ...["ssl", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslnegotiation"],
@@ -101,7 +101,8 @@ function formatUrl({ scheme, credentials, path }: ConnectionString, host: string
 function parseOptions(query: string | undefined): Record<string, string> {
   const options = Object.fromEntries(new URLSearchParams(query));
   for (const name of Object.keys(options)) {
-    if (!OPTIONS.has(name)) throw new ConnectionStringError(`must not contain the option ${name}, which has no effect`);
+    if (!OPTIONS.has(name))
+      throw new ConnectionStringError(`must not contain the option ${name}, which is not supported`);
   }
   const { sslmode } = options;
   if (sslmode === undefined) return options;

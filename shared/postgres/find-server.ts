@@ -56,6 +56,7 @@ function findFirstServer(options: FindServerOptions): Promise<ServerAddress> {
   return new Promise((resolve, reject) => {
     const failures: { server: ServerAddress; error: Error }[] = [];
     const waitingServers = [...servers];
+    const askedServers = new Set<ServerAddress>();
     let nextServerTimer: NodeJS.Timeout | undefined;
     const stop = () => {
       waitingServers.length = 0;
@@ -64,19 +65,22 @@ function findFirstServer(options: FindServerOptions): Promise<ServerAddress> {
     };
     const fail = () => {
       stop();
-      reject(new NoSuitableServerError(failures));
+      const silentServers = Array.from(askedServers, (server) => ({ server, error: new Error("timeout expired") }));
+      reject(new NoSuitableServerError([...failures, ...silentServers]));
     };
     const askNextServer = () => {
       clearTimeout(nextServerTimer);
       const server = waitingServers.shift();
       if (!server) return;
       nextServerTimer = setTimeout(askNextServer, NEXT_SERVER_DELAY_MS);
+      askedServers.add(server);
       askServer(server, options).then(
         () => {
           stop();
           resolve(server);
         },
         (error: Error) => {
+          askedServers.delete(server);
           failures.push({ server, error });
           if (failures.length === servers.length) fail();
           else askNextServer();

@@ -45,7 +45,11 @@ const EVENTSTORE_OPTIONS =
   /^(tls|tlscafile|usercertfile|userkeyfile|nodepreference|maxdiscoverattempts|discoveryinterval|gossiptimeout|defaultdeadline|keepaliveinterval|keepalivetimeout|connectionname|throwonappendfailure)$/;
 const eventStoreUrlSchema = z
   .string()
-  .regex(EVENTSTORE_URL_FORMAT, "must be like esdb://host:2113?tls=false, esdb://a,b,c or esdb+discover://host")
+  .regex(EVENTSTORE_URL_FORMAT, {
+    error: "must be like esdb://host:2113?tls=false, esdb://a,b,c or esdb+discover://host",
+    // In a malformed text, a part of the password can look like an option.
+    abort: true,
+  })
   .superRefine((text, context) => {
     for (const name of new URLSearchParams(text.split("?")[1]).keys()) {
       if (EVENTSTORE_OPTIONS.test(name.toLowerCase())) continue;

@@ -36,11 +36,13 @@ export async function runService(
   };
   process.on("uncaughtException", fail);
   process.on("unhandledRejection", fail);
-  const service = await start(process.env).catch(fail);
-  if (!service) return;
+  let service: RunningService | undefined;
   const drainController = new AbortController();
   let isStopping = false;
   const stop = async () => {
+    // Before the start is complete, there is nothing to finish. Without a handler, a container's first process would
+    // ignore the signal.
+    if (!service) process.exit(0);
     if (isStopping) return;
     isStopping = true;
     await service.drain?.(drainController.signal);
@@ -53,6 +55,7 @@ export async function runService(
     drainController.abort();
     stop().catch(fail);
   });
+  service = (await start(process.env).catch(fail)) ?? undefined;
 }
 
 function toOneLine(error: unknown): string {

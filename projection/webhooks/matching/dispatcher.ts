@@ -107,6 +107,8 @@ export async function runDispatcher(
       idleSince = Number.POSITIVE_INFINITY;
       if (groupSignal.aborted) message.nak();
       else await buffer.push(message);
+      // A closed buffer drops messages. Returning a message twice has no effect.
+      if (groupSignal.aborted) message.nak();
       idleSince = performance.now();
     }
     if (!groupSignal.aborted) throw new Error("The JetStream consumer was removed.");

@@ -7,11 +7,12 @@ describe("the identity of an operator", () => {
   const certificate = encodeURIComponent(getTlsPath("database-client.cert.pem"));
   const cases: [string, string, string | undefined, object][] = [
     ["the given name without a user", "esdb://a:2113,b:2113?tls=false", "Ada", { id: "Ada" }],
+    ["the user of the connection string", "esdb://ada:secret@a:2113,b:2113", "Ada", { id: "ada", note: "Ada" }],
     [
-      "the user of the connection string",
-      "esdb://ada:secret@a:2113,b:2113?tls=false",
+      "the given name without TLS, as the client does not log in",
+      "esdb://ada:secret@a?TLS=False",
       "Ada",
-      { id: "ada", note: "Ada" },
+      { id: "Ada" },
     ],
     ["a decoded user", "kurrentdb+discover://ada%20b:p%3Aw@a", "Ada", { id: "ada b", note: "Ada" }],
     ["no note that repeats the user", "esdb://ada:secret@a:2113", "ada", { id: "ada" }],

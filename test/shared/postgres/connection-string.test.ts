@@ -54,7 +54,7 @@ describe("connection strings of Postgres", () => {
     ["postgres://u:1?hunter2=x@a,b/clinic", /percent-encoded/],
     ["postgres://u:hunter2@a,b/clinic?target_session_attrs=write", /target_session_attrs: any, read-write/],
     ["postgres://u:hunter2@a,b/clinic?sslmode=prefer", /sslmode: disable/],
-    ["postgres://u:hunter2@a,b/clinic?connect_timeout=3", /the option connect_timeout, which has no effect/],
+    ["postgres://u:hunter2@a,b/clinic?connect_timeout=3", /the option connect_timeout, which is not supported/],
     ["postgres://u:hunter2@a,b/clinic?host=c", /before the path/],
     ["postgres:///clinic?host=a,b", /before the path/],
   ] as const) {

@@ -6,6 +6,8 @@ import { requireServerKind } from "./server-kind.ts";
 
 /** Servers of a connection string. */
 export interface DatabaseServers {
+  /** Value of DATABASE_URL. */
+  url: string;
   servers: readonly ServerAddress[];
   serverKind: ServerKind;
   /** User, password, database and TLS settings, which are the same for all servers. */
@@ -27,7 +29,12 @@ export function resolveServers(url: string): DatabaseServers {
   const servers = clients.map(({ host, port }) => ({ host, port }));
   const [{ user, password, database, ssl }] = clients as [pg.Client];
   const sslnegotiation = connectionString.options.get("sslnegotiation") === "direct" ? "direct" : "postgres";
-  return { servers, serverKind: connectionString.serverKind, login: { user, password, database, ssl, sslnegotiation } };
+  return {
+    url,
+    servers,
+    serverKind: connectionString.serverKind,
+    login: { user, password, database, ssl, sslnegotiation },
+  };
 }
 
 /** Lets pg parse the URL of one server and read its files. */
@@ -39,6 +46,15 @@ function createUnconnectedClient(serverUrl: string): pg.Client {
     const reason =
       path === undefined ? `is invalid (${message})` : `names the file ${path}, which cannot be read (${code})`;
     throw new ConfigError(`settings: DATABASE_URL ${reason}`);
+  }
+}
+
+/** Returns the former login if a certificate file cannot be read, for example while it is being replaced. */
+function rereadLogin({ url, login }: DatabaseServers): pg.ClientConfig {
+  try {
+    return resolveServers(url).login;
+  } catch {
+    return login;
   }
 }
 
@@ -59,9 +75,11 @@ export function createClient(url: string, config: pg.ClientConfig): DatabaseClie
 export class DatabaseClient extends pg.Client {
   readonly #config: pg.ClientConfig & DatabaseServers;
 
+  /** @param config settings; certificates are read again, because they may have been renewed since */
   constructor(config: pg.ClientConfig & DatabaseServers) {
-    super({ ...config, ...config.login, ...config.servers[0] });
-    this.#config = config;
+    const login = rereadLogin(config);
+    super({ ...config, ...login, ...config.servers[0] });
+    this.#config = { ...config, login };
   }
 
   /**

@@ -71,8 +71,8 @@ export function createPool(options: PoolOptions): pg.Pool {
 }
 
 /**
- * Opens a connection with the settings of a pool from {@link createPool}, but without statement timeouts in the server or the client. The
- * caller must close the connection with {@link closeConnection}.
+ * Opens a connection with the settings of a pool from {@link createPool}, but without statement timeouts in the server or
+ * the client. The caller must close the connection with {@link closeConnection}.
  */
 export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> {
   const poolConfig = pool.options as pg.PoolOptions & DatabaseServers;

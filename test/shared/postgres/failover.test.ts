@@ -1,5 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { copyFile } from "node:fs/promises";
+import path from "node:path";
 import { expect } from "chai";
 import type pg from "pg";
 import { pino } from "pino";
@@ -13,7 +15,7 @@ import { eventually } from "../../support/eventually.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { getTlsPath, type PostgresPair, startPostgresPair } from "../../support/postgres-pair.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { getTestServers } from "../../support/stack.ts";
+import { getTestServers, makeTestRoot } from "../../support/stack.ts";
 import { startUnresponsiveServer } from "../../support/unresponsive-server.ts";
 
 const logger = pino({ enabled: false });
@@ -120,6 +122,20 @@ describe("Postgres with TLS and a standby", function () {
       ConfigError,
       "settings: DATABASE_URL names the file /missing/ca.pem, which cannot be read (ENOENT)",
     );
+  });
+
+  it("a pool uses a renewed certificate file for its next connection", async () => {
+    const caFile = path.join(makeTestRoot(), "ca.pem");
+    await copyFile(getTlsPath("hooks.partner.example.cert.pem"), caFile);
+    const pool = createTestPool(buildUrl({ sslrootcert: caFile }));
+    try {
+      const refusal = await pool.query("SELECT 1").catch((error: Error) => error);
+      expect(refusal).to.be.instanceOf(Error);
+      await copyFile(getTlsPath("test-ca.cert.pem"), caFile);
+      expect((await pool.query("SELECT 1")).rowCount).to.equal(1);
+    } finally {
+      await pool.end();
+    }
   });
 
   it("a user who needs a client certificate can log in only with sslcert and sslkey", async () => {

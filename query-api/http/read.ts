@@ -47,10 +47,10 @@ export interface QueryState extends RequestState {
 export const READ_TIMEOUT_MS = 2_600;
 
 /**
- * SQLSTATE codes for a missing table, schema or column. Postgres returns these codes until the database is prepared for
- * this release.
+ * SQLSTATE codes for a missing table or schema. Postgres returns these codes until the database is prepared for this
+ * release.
  */
-const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000", "42703"]);
+const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
 export function createRowReader(pool: pg.Pool): ReadRow {
   return async <Row extends object>(
@@ -76,8 +76,7 @@ const readinessStatement = { name: "readiness", text: `SELECT position FROM ${RE
 
 /**
  * Creates a readiness check. The service is ready if it can query the read models of its release, and they have reached
- * the end of the log. The cause of a failure is logged, but not
- * returned.
+ * the end of the log. The cause of a failure is logged, but not returned.
  */
 export function createReadinessCheck(readRow: ReadRow, logger: Logger): Readiness {
   return async () => {

@@ -209,7 +209,8 @@ describe("Postgres with TLS and a standby", function () {
         projectionEnv: { ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true" },
       });
       partner = await api.createPartner();
-      sandbox = (await partner.request("GET", "/sandbox")).body.sandbox;
+      // Reads return 503 until the projectors have filled the read models.
+      sandbox = await eventually("a read", async () => (await partner.request("GET", "/sandbox")).body.sandbox);
       const endpoint = { url: receiver.url, events: ["appointment.created"] };
       const headers = { "X-SERVICE-Clinic-ID": sandbox.clinicId };
       const { status, text } = await partner.request("POST", "/webhook-endpoints", { headers, body: endpoint });

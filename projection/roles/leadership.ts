@@ -35,9 +35,9 @@ const QUERY_TIMEOUT_MS = 3_000;
 /**
  * Runs work in only one process at a time. This process is the leader. The leader holds an advisory lock, which
  * Postgres frees when the leader's connection ends. Other processes stand by and take over when the lock is free. A
- * leader that stops notifies them, so that they take over at once instead of at their next check. If a
- * leader loses its connection, the leader's signal aborts and the process stands by. The lock only avoids duplicate
- * work. Two processes cannot both write, because each write checks the checkpoint.
+ * leader that stops notifies them, so that they take over at once instead of at their next check. If a leader loses its
+ * connection, the leader's signal aborts and the process stands by. The lock only avoids duplicate work. Two processes
+ * cannot both write, because each write checks the checkpoint.
  *
  * @param run work of the leader, which must end when the given signal aborts. Errors before the abort are rethrown
  */

@@ -10,9 +10,9 @@ const FALLBACK_BROWSERS = ["chromium-browser", "google-chrome", "google-chrome-s
  * @throws {SetupError} one line that says how to install Chromium
  */
 export async function findChromium(log: (line: string) => void): Promise<string> {
-  const path = findOnPath("chromium") ? undefined : FALLBACK_BROWSERS.map(findOnPath).find(Boolean);
+  const fallbackPath = findOnPath("chromium") ? undefined : FALLBACK_BROWSERS.map(findOnPath).find(Boolean);
   return (
-    path ?? findProgram({ name: "chromium", installAdvice: "install it (Debian: sudo apt-get install chromium)" }, log)
+    fallbackPath ?? findProgram({ name: "chromium", installAdvice: "install it (Debian: sudo apt-get install chromium)" }, log)
   );
 }
 

@@ -12,7 +12,8 @@ const FALLBACK_BROWSERS = ["chromium-browser", "google-chrome", "google-chrome-s
 export async function findChromium(log: (line: string) => void): Promise<string> {
   const fallbackPath = findOnPath("chromium") ? undefined : FALLBACK_BROWSERS.map(findOnPath).find(Boolean);
   return (
-    fallbackPath ?? findProgram({ name: "chromium", installAdvice: "install it (Debian: sudo apt-get install chromium)" }, log)
+    fallbackPath ??
+    findProgram({ name: "chromium", installAdvice: "install it (Debian: sudo apt-get install chromium)" }, log)
   );
 }
 

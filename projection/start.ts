@@ -7,6 +7,9 @@ import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
 import { measureEventLog } from "../shared/metrics/event-log-metrics.ts";
 import { createPool } from "../shared/postgres/pool.ts";
+import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
+import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
+import { formatCommandLine } from "../shared/runtime/command-line.ts";
 import { type Config, readConfig } from "../shared/runtime/config.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
@@ -63,7 +66,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const config = readConfig(SETTINGS, env);
   const nats = toNatsSettings(config);
   const logger = createLogger("projection", config.LOG_LEVEL);
-  const { pool, client, closeConnections } = await connect(config, logger);
+  const { pool, client, failure, closeConnections } = await connect(config, logger);
   const stopTracing = await startTracing(config, "projection", logger);
   const metrics = createMetrics([pool]);
   const roles = startRoles(config, { client, pool, nats }, metrics, logger);
@@ -94,6 +97,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   logger.info({ url: server.url, roles: roles.map((role) => role.name) }, "The projection service is running.");
   return {
     url: server.url,
+    failure,
     async stop() {
       await Promise.all([stopRoles(), server.close()]);
       await closeAll();
@@ -137,10 +141,15 @@ function startRoles(
   return config.ROLES.map((name) => starters[name]());
 }
 
-/** Connects to the log and the database. */
+/**
+ * Connects to the log and the database, and locks the read models.
+ *
+ * @returns the connections, and a promise that resolves if the read models were dropped
+ */
 async function connect(config: ServiceConfig, logger: Logger) {
+  const { DATABASE_URL: databaseUrl } = config;
   const pool = createPool({
-    url: config.DATABASE_URL,
+    url: databaseUrl,
     applicationName: "projection",
     size: config.DATABASE_POOL_SIZE,
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
@@ -150,7 +159,9 @@ async function connect(config: ServiceConfig, logger: Logger) {
     logger,
   });
   const client = connectEventStore(config.EVENTSTORE_URL, "projection");
-  const closeConnections = () => settlesWithin(Promise.all([pool.end(), client.dispose()]), CLOSE_TIMEOUT_MS);
+  let readModelLock: ReadModelLock | undefined;
+  const closeConnections = () =>
+    settlesWithin(Promise.all([pool.end(), client.dispose(), readModelLock?.release()]), CLOSE_TIMEOUT_MS);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     await checkDatabase(pool);
@@ -158,7 +169,16 @@ async function connect(config: ServiceConfig, logger: Logger) {
     await closeConnections();
     throw error;
   }
-  return { pool, client, closeConnections };
+  const lockOptions = { databaseUrl, schema: READ_MODEL_SCHEMA, service: "projection", logger };
+  readModelLock = holdReadModelLock({ ...lockOptions, detail: config.ROLES.join() });
+  const failure = readModelLock.missing.then(createDroppedError);
+  return { pool, client, failure, closeConnections };
+}
+
+function createDroppedError(): StartError {
+  return new StartError(
+    `The read models ${READ_MODEL_SCHEMA} do not exist, because the prune of another release dropped them. Stop this release, or run its \`${formatCommandLine("projection migrate")}\`.`,
+  );
 }
 
 /** @throws {StartError} if the database is unavailable or not prepared for this release */

@@ -1,6 +1,8 @@
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
 import { serve } from "../shared/http/listen.ts";
 import { createPool } from "../shared/postgres/pool.ts";
+import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
+import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
@@ -91,10 +93,14 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     isProxyTrusted: config.TRUST_PROXY,
     registry,
   });
+  let readModelLock: ReadModelLock | undefined;
   const service = await serve(app, config, () => {
     limiter.close();
-    return settlesWithin(Promise.all([pool.end(), limiterPool.end(), stopTracing()]), POOL_CLOSE_TIMEOUT_MS);
+    const closePromises = [pool.end(), limiterPool.end(), readModelLock?.release(), stopTracing()];
+    return settlesWithin(Promise.all(closePromises), POOL_CLOSE_TIMEOUT_MS);
   });
+  const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "query-api", logger };
+  readModelLock = holdReadModelLock(lockOptions);
   logger.info({ url: service.url }, "query-api is listening");
   return service;
 }

@@ -1,9 +1,17 @@
 import { pruneReadModels } from "../engine/prune.ts";
 import type { CommandContext } from "./command.ts";
 
-/** Drops the read models of other releases, and prints their schemas. @returns the exit code */
-export async function pruneOtherReadModels({ pool, terminal, signal }: CommandContext): Promise<number> {
-  const schemas = await pruneReadModels(pool, signal);
+/**
+ * Drops the read models of other releases, and prints their schemas.
+ *
+ * @param unusedMs see {@link pruneReadModels}
+ * @returns the exit code
+ */
+export async function pruneOtherReadModels(
+  { pool, terminal, signal }: CommandContext,
+  unusedMs?: number,
+): Promise<number> {
+  const schemas = await pruneReadModels(pool, signal, unusedMs);
   if (signal.aborted) {
     terminal.out("Interrupted. Run the command again to continue.");
     return 1;

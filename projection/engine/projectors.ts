@@ -47,7 +47,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
     status = { ...pickLastingFields(status), state: "standby", detail: standbyReason, isLeader: false };
   };
   const leadership: RecoveryOptions["leadership"] = {
-    ...{ name: getProjectorsLockName(READ_MODEL_SCHEMA), onStandby },
+    ...{ name: `projectors ${READ_MODEL_SCHEMA}`, onStandby },
     async findObstacle(connection) {
       const { fingerprint } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
       return fingerprint === computeFingerprint(options.models) ? null : OTHER_RELEASE;
@@ -68,11 +68,6 @@ export function startProjectors(options: ProjectorsOptions): Role {
       await leadPromise;
     },
   };
-}
-
-/** Returns the name of the lock that the leading projectors of a schema hold. */
-export function getProjectorsLockName(schema: string): string {
-  return `projectors ${schema}`;
 }
 
 const STANDBY_MESSAGE = `The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its \`${formatCommandLine("projection rebuild")}\`.`;

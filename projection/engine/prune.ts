@@ -1,14 +1,24 @@
 import type pg from "pg";
+import { getReadModelLockName } from "../../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { isFilled } from "../checkpoints/filled.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
-import { getProjectorsLockName } from "./projectors.ts";
 import { dropSchema, FORMER_SCHEMA, NEXT_SCHEMA } from "./swap.ts";
 import { SCRATCH_SCHEMA } from "./verify.ts";
 
 /** Schemas of this release. */
 const OWN_SCHEMAS = [READ_MODEL_SCHEMA, NEXT_SCHEMA, FORMER_SCHEMA, SCRATCH_SCHEMA];
+
+/**
+ * Time for which no process may use the read models before they are dropped. In this time, a process that has lost its
+ * connection connects again, for example after a failover of Postgres. Milliseconds.
+ */
+const UNUSED_MS = 5_000;
+
+/** Milliseconds. */
+const CHECK_INTERVAL_MS = 200;
 
 /** Lists the schemas with read models that other releases have built. */
 export async function listOtherReadModels(db: pg.Pool | pg.ClientBase): Promise<string[]> {
@@ -25,27 +35,68 @@ export async function listOtherReadModels(db: pg.Pool | pg.ClientBase): Promise<
 /**
  * Drops the read models that other releases have built.
  *
+ * @param unusedMs time for which no process may use the read models before they are dropped, in milliseconds
  * @returns the names of the dropped schemas
- * @throws {StartError} if projectors of another release still run, or if the read models of this release are not filled
+ * @throws {StartError} if a process of another release still runs, or if the read models of this release are not filled
  */
-export async function pruneReadModels(pool: pg.Pool, signal: AbortSignal): Promise<string[]> {
+export async function pruneReadModels(pool: pg.Pool, signal: AbortSignal, unusedMs = UNUSED_MS): Promise<string[]> {
   if (!(await isFilled(pool, READ_MODEL_SCHEMA))) {
     throw new StartError("The read models of this release are not filled yet, so the other read models are kept.");
   }
   return withMaintenanceLock(pool, async (connection) => {
     const schemas = await listOtherReadModels(connection);
-    for (const schema of schemas) await lockProjectors(connection, schema);
+    await lockUnused(connection, schemas, unusedMs, signal);
     for (const schema of schemas) await dropSchema(connection, schema, signal);
     return signal.aborted ? [] : schemas;
   });
 }
 
-/** Prevents that projectors use a schema. The lock is freed with the maintenance lock. */
-async function lockProjectors(connection: pg.ClientBase, schema: string): Promise<void> {
+/**
+ * Locks schemas that no process uses. The locks are freed with the maintenance lock.
+ *
+ * @throws {StartError} if a process holds the lock of a schema, or waits for the lock
+ */
+async function lockUnused(
+  connection: pg.ClientBase,
+  schemas: readonly string[],
+  unusedMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  if (schemas.length === 0) return;
+  const endsAt = performance.now() + unusedMs;
+  for (;;) {
+    let isLocked = true;
+    for (const schema of schemas) isLocked &&= await tryLock(connection, getReadModelLockName(schema));
+    await requireNoUsers(connection, schemas);
+    if (signal.aborted || (isLocked && performance.now() >= endsAt)) return;
+    await pause(CHECK_INTERVAL_MS, signal);
+  }
+}
+
+/** @throws {StartError} that names the processes of the schemas */
+async function requireNoUsers(connection: pg.ClientBase, schemas: readonly string[]): Promise<void> {
+  const { rows } = await connection.query<{ process: string; schema: string }>(
+    `SELECT DISTINCT application_name AS process, schema
+       FROM unnest($1::text[], $2::text[]) AS used (schema, lock_name)
+       JOIN pg_locks ON locktype = 'advisory' AND objsubid = 1
+        AND ((classid::bigint << 32) | objid::bigint) = hashtextextended(lock_name, 0)
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+       JOIN pg_stat_activity USING (pid)
+      WHERE pid <> pg_backend_pid()
+      ORDER BY schema, process`,
+    [schemas, schemas.map(getReadModelLockName)],
+  );
+  if (rows.length === 0) return;
+  const users = rows.map(({ process, schema }) => `${process} (${schema})`);
+  throw new StartError(
+    `Processes of other releases still use their read models: ${users.join(", ")}. Stop these processes first.`,
+  );
+}
+
+async function tryLock(connection: pg.ClientBase, name: string): Promise<boolean> {
   const { rows } = await connection.query<{ held: boolean }>(
     "SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held",
-    [getProjectorsLockName(schema)],
+    [name],
   );
-  if (rows[0]?.held) return;
-  throw new StartError(`The read models ${schema} are in use. Stop the projectors of their release first.`);
+  return rows[0]?.held === true;
 }

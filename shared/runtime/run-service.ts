@@ -11,9 +11,11 @@ export interface RunningService {
   drain?(signal: AbortSignal): Promise<void>;
   /** Refuses new work, finishes the work in progress, and closes the connections. */
   stop(): Promise<void>;
+  /** Resolves with the reason if the service can no longer work. */
+  failure?: Promise<StartError>;
 }
 
-/** Thrown if a service cannot start. The message gives the reason in one line. */
+/** Thrown if a service cannot start or can no longer work. The message gives the reason in one line. */
 export class StartError extends Error {
   override readonly name = "StartError";
 }
@@ -23,8 +25,8 @@ const STOP_TIMEOUT_MS = 8_000;
 
 /**
  * Runs a service in this process. Starts the service with the process's environment. On SIGTERM, drains and then stops
- * the service. SIGINT stops the service without a drain, or ends the drain. A failed start or an uncaught error ends the
- * process with a one-line message.
+ * the service. SIGINT stops the service without a drain, or ends the drain. If the service can no longer work, stops it.
+ * This, a failed start and an uncaught error end the process with a one-line message.
  */
 export async function runService(
   name: string,
@@ -39,15 +41,16 @@ export async function runService(
   let service: RunningService | undefined;
   const drainController = new AbortController();
   let isStopping = false;
-  const stop = async () => {
+  const stop = async (failure?: StartError) => {
     // Before the start is complete, there is nothing to finish. Without a handler, a container's first process would
     // ignore the signal.
     if (!service) process.exit(0);
     if (isStopping) return;
     isStopping = true;
-    await service.drain?.(drainController.signal);
+    if (!failure) await service.drain?.(drainController.signal);
     setTimeout(() => fail(new Error(`did not stop within ${STOP_TIMEOUT_MS} ms`)), STOP_TIMEOUT_MS).unref();
     await service.stop();
+    if (failure) fail(failure);
     process.exit(0);
   };
   process.on("SIGTERM", () => void stop().catch(fail));
@@ -56,6 +59,7 @@ export async function runService(
     stop().catch(fail);
   });
   service = (await start(process.env).catch(fail)) ?? undefined;
+  service?.failure?.then(stop).catch(fail);
 }
 
 function toOneLine(error: unknown): string {

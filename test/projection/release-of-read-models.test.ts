@@ -20,6 +20,9 @@ import { runCli, type ServiceProcess, startService } from "./service-process.ts"
 /** Schema of the former release. */
 const FORMER_RELEASE_SCHEMA = "read_model_of_former_release";
 
+/** Time for which the former read models must be unused before they are dropped. Milliseconds. */
+const UNUSED_MS = 100;
+
 describe("a release with its own read models", function () {
   this.timeout(300_000);
   let world: EngineWorld;
@@ -75,9 +78,9 @@ describe("a release with its own read models", function () {
     return getFromQueryApi("/api/v1/clinics", { Cookie });
   };
   const prune = async () => {
-    const result = await runInProcess(world, pruneOtherReadModels).catch((error: Error) => ({
-      refusal: error.message,
-    }));
+    const result = await runInProcess(world, (context) => pruneOtherReadModels(context, UNUSED_MS)).catch(
+      (error: Error) => ({ refusal: error.message }),
+    );
     return "refusal" in result ? result.refusal : result.stdout;
   };
 
@@ -106,7 +109,7 @@ describe("a release with its own read models", function () {
     expect((await formerService.readHealth()).status).to.equal(200);
     const { stdout } = await runInProcess(world, (context) => showStatus(context, { json: false }));
     expect(stdout).to.contain(`read models of other releases: ${FORMER_RELEASE_SCHEMA}`);
-    expect(await prune()).to.contain(`The read models ${FORMER_RELEASE_SCHEMA} are in use.`);
+    expect(await prune()).to.contain(`:${formerService.child.pid} projectors (${FORMER_RELEASE_SCHEMA}).`);
 
     // The former release continues where it stopped.
     await formerService.kill();

@@ -274,6 +274,14 @@ describe("Postgres with TLS and a standby", function () {
         const readiness = await Promise.all([api.queryUrl, api.projectionUrl].map(isReady));
         return readiness.every(Boolean);
       });
+      await eventually("both services lock the read models on the new primary", () =>
+        withClient(pair.urls.projection, async (client) => {
+          const { rowCount } = await client.query(
+            "SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted",
+          );
+          return rowCount === 2;
+        }),
+      );
     });
   });
 });

@@ -34,7 +34,41 @@ await runService("demo", async () => {
   };
 });`;
 
+const STARTING_SCRIPT = `
+import { runService } from "./shared/runtime/run-service.ts";
+await runService("demo", () => {
+  setInterval(() => undefined, 1000);
+  console.log("starting");
+  return new Promise(() => undefined);
+});`;
+
+const FAILING_SCRIPT = `
+import { runService, StartError } from "./shared/runtime/run-service.ts";
+await runService("demo", async () => ({
+  url: "",
+  drain: async () => console.log("drains"),
+  stop: async () => console.log("stops"),
+  failure: Promise.resolve(new StartError("the read models were dropped")),
+}));`;
+
 describe("a service that is stopped", () => {
+  it("SIGTERM ends a service that is still starting", async () => {
+    const args = ["--import", "tsx", "--input-type=module", "--eval", STARTING_SCRIPT];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+    child.stdout.once("data", () => child.kill("SIGTERM"));
+    expect(await once(child, "exit")).to.deep.equal([0, null]);
+  });
+
+  it("a service that can no longer work stops without a drain, and exits with 1 and the reason", () => {
+    const args = ["--import", "tsx", "--input-type=module", "--eval", FAILING_SCRIPT];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+    expect({ status, stdout, stderr }).to.deep.equal({
+      status: 1,
+      stdout: "stops\n",
+      stderr: "demo: the read models were dropped\n",
+    });
+  });
+
   it("SIGTERM drains the service before it stops, and SIGINT ends the drain", async () => {
     const args = ["--import", "tsx", "--input-type=module", "--eval", DRAINING_SCRIPT];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });

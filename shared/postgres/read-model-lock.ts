@@ -1,0 +1,134 @@
+import { hostname } from "node:os";
+import pg from "pg";
+import { onAbort } from "../runtime/abort.ts";
+import { pause } from "../runtime/backoff.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { createClient, type DatabaseClient } from "./client.ts";
+
+export interface ReadModelLockOptions {
+  /** Value of DATABASE_URL. */
+  databaseUrl: string;
+  /** Schema of the read models that the process uses. */
+  schema: string;
+  /** Service of the process, for the operator whose `prune` is refused. */
+  service: string;
+  /** Further description of the process, such as its roles. */
+  detail?: string;
+  logger: Logger;
+}
+
+/** A lock on the read models that a process uses. */
+export interface ReadModelLock {
+  /** Resolves if the read models do not exist while the lock is held, for example because they were dropped before. */
+  missing: Promise<void>;
+  release(): Promise<void>;
+}
+
+/** Interval at which the lock's connection is checked or opened again. Milliseconds. */
+const CHECK_INTERVAL_MS = 1_000;
+
+/** Time limit for connecting, and for each statement. Milliseconds. */
+const QUERY_TIMEOUT_MS = 3_000;
+
+/** Time limit for one try to take the lock. Milliseconds. */
+const LOCK_TIMEOUT_MS = 1_000;
+
+/** SQLSTATE: a lock was not available in time. */
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/** Returns the name of the lock that each process holds while it uses the read models of a schema. */
+export function getReadModelLockName(schema: string): string {
+  return `read models ${schema}`;
+}
+
+/**
+ * Holds a shared lock on the read models of a schema until the lock is released. `prune` takes the lock exclusively, so it
+ * drops no read models that a process uses. The lock has its own connection. If the connection is lost, for example in a
+ * failover, the lock is taken again on a new connection. A process that waits for the lock is visible to `prune`.
+ */
+export function holdReadModelLock(options: ReadModelLockOptions): ReadModelLock {
+  const controller = new AbortController();
+  let holdPromise: Promise<void> | undefined;
+  const missing = new Promise<void>((resolve) => {
+    holdPromise = holdUntilAborted(options, controller.signal, resolve);
+  });
+  return {
+    missing,
+    async release() {
+      controller.abort();
+      await holdPromise;
+    },
+  };
+}
+
+/** @param onMissing called if the read models do not exist */
+async function holdUntilAborted(
+  options: ReadModelLockOptions,
+  signal: AbortSignal,
+  onMissing: () => void,
+): Promise<void> {
+  const { logger, schema } = options;
+  while (!signal.aborted) {
+    try {
+      await holdOnConnection(options, signal, onMissing);
+    } catch (error) {
+      if (!signal.aborted)
+        logger.warn({ error, schema }, "The lock on the read models is not held. It will be retried.");
+    }
+    await pause(CHECK_INTERVAL_MS, signal);
+  }
+}
+
+/** Holds the lock on one connection, until the signal aborts. @throws if the connection is lost or unsuitable */
+async function holdOnConnection(
+  options: ReadModelLockOptions,
+  signal: AbortSignal,
+  onMissing: () => void,
+): Promise<void> {
+  const { databaseUrl, logger, schema, service, detail = "" } = options;
+  const connection = createClient(databaseUrl, {
+    // Postgres shows the first 63 bytes.
+    application_name: `${service} ${hostname()}:${process.pid} ${detail}`.trim(),
+    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
+    keepAlive: true,
+  });
+  connection.on("error", (error) => logger.debug({ error, schema }, "The connection of the lock failed."));
+  const close = () => connection.end().catch(() => undefined);
+  const removeListener = onAbort(signal, close);
+  try {
+    await connection.connect();
+    // With TCP keepalives, Postgres frees the lock within seconds if the machine of this process is down.
+    await connection.query(
+      `SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;
+       SET lock_timeout = ${LOCK_TIMEOUT_MS}`,
+    );
+    while (!signal.aborted && !(await tryLock(connection, schema)));
+    while (!signal.aborted) {
+      await connection.requireServerKind();
+      if (!(await hasReadModels(connection, schema))) onMissing();
+      await pause(CHECK_INTERVAL_MS, signal);
+    }
+  } finally {
+    removeListener();
+    await close();
+  }
+}
+
+/** Waits for the lock. `prune` notices a process that waits, but not one that only tries. @returns false after a while */
+async function tryLock(connection: DatabaseClient, schema: string): Promise<boolean> {
+  try {
+    await connection.query("SELECT pg_advisory_lock_shared(hashtextextended($1, 0))", [getReadModelLockName(schema)]);
+    return true;
+  } catch (error) {
+    if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;
+    throw error;
+  }
+}
+
+async function hasReadModels(connection: DatabaseClient, schema: string): Promise<boolean> {
+  const { rows } = await connection.query<{ exists: boolean }>("SELECT to_regclass($1) IS NOT NULL AS exists", [
+    `${schema}.checkpoint`,
+  ]);
+  return rows[0]?.exists === true;
+}

@@ -1,0 +1,114 @@
+import { randomBytes } from "node:crypto";
+import { expect } from "chai";
+import type pg from "pg";
+import { pruneReadModels } from "../../../projection/engine/prune.ts";
+import { startProjection } from "../../../projection/start.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { holdReadModelLock, type ReadModelLock } from "../../../shared/postgres/read-model-lock.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { StartError } from "../../../shared/runtime/run-service.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
+import { queryEnvironment } from "../../support/query-environment.ts";
+import { getTestServers, type TestDatabase } from "../../support/stack.ts";
+import { logger } from "../engine-world.ts";
+
+const OTHER_SCHEMA = "read_model_of_other_release";
+
+/** Longer than a process needs to take its lock again, also on a busy machine. Milliseconds. */
+const UNUSED_MS = 60_000;
+
+describe("prune", function () {
+  this.timeout(60_000);
+  let database: TestDatabase;
+  let pool: pg.Pool;
+  const locks: ReadModelLock[] = [];
+
+  before(async () => {
+    database = await createDatabaseWithReadModels();
+    const { projection: url } = database.urls;
+    pool = createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 10_000, logger });
+  });
+
+  beforeEach(() => pool.query(`CREATE SCHEMA ${OTHER_SCHEMA} CREATE TABLE checkpoint (position bigint)`));
+
+  afterEach(async () => {
+    for (const lock of locks.splice(0)) await lock.release();
+    await pool.query(`DROP SCHEMA IF EXISTS ${OTHER_SCHEMA} CASCADE`);
+  });
+
+  after(async () => {
+    await pool.end();
+    await database.drop();
+  });
+
+  /** Reads the process ids of the sessions that hold a lock on read models. */
+  const listHolders = async () => {
+    const { rows } = await pool.query<{ pid: number; name: string }>(
+      `SELECT pid, application_name AS name FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND datname = current_database() ORDER BY name`,
+    );
+    return rows;
+  };
+  const holdLock = async (service: string, detail?: string) => {
+    const { projection: databaseUrl } = database.urls;
+    const lock = holdReadModelLock({ databaseUrl, schema: OTHER_SCHEMA, service, ...(detail && { detail }), logger });
+    locks.push(lock);
+    await eventually("it holds the lock", async () =>
+      (await listHolders()).some(({ name }) => name.startsWith(service)),
+    );
+    return lock;
+  };
+  const prune = async (unusedMs: number) => {
+    const pruned = await pruneReadModels(pool, new AbortController().signal, unusedMs).catch((error: Error) => error);
+    if (!(pruned instanceof Error)) return pruned.join();
+    expect(pruned).to.be.instanceOf(StartError);
+    return pruned.message;
+  };
+
+  it("prune names all processes that use the read models, whatever their roles are, and drops nothing", async () => {
+    await holdLock("query-api");
+    await holdLock("projection", "relay,webhooks");
+    expect(await prune(0)).to.match(
+      /^Processes of other releases still use their read models: projection \S+:\d+ relay,webhooks \(read_model_of_other_release\), query-api \S+:\d+ \(read_model_of_other_release\)\. Stop these processes first\.$/,
+    );
+    for (const lock of locks.splice(0)) await lock.release();
+    expect(await prune(0)).to.equal(OTHER_SCHEMA);
+  });
+
+  it("prune does not overlook a process that has just lost its connection", async () => {
+    await holdLock("projection");
+    const [holder] = await listHolders();
+    await pool.query("SELECT pg_terminate_backend($1)", [holder?.pid]);
+    await eventually("the connection is lost", async () => (await listHolders())[0]?.pid !== holder?.pid);
+    expect(await prune(UNUSED_MS)).to.match(/still use their read models: projection \S+ \(/);
+    await eventually("the process holds the lock again", async () => (await listHolders()).length === 1);
+  });
+
+  it("a process reports that its read models were dropped", async () => {
+    await pool.query(`DROP SCHEMA ${OTHER_SCHEMA} CASCADE`);
+    await (await holdLock("projection")).missing;
+  });
+
+  it("projection and query-api lock the read models, and projection fails if they are dropped", async () => {
+    const { eventstoreUrl, natsUrl } = await getTestServers();
+    const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
+    const projection = await startProjection({
+      ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: database.urls.projection, NATS_URL: natsUrl },
+      ...{ PORT: "0", LOG_LEVEL: "fatal", ROLES: "webhooks", WEBHOOK_SECRET_KEYS: JSON.stringify(keys) },
+    });
+    const queryApi = await startQueryApi({ ...queryEnvironment, DATABASE_URL: database.urls.query });
+    try {
+      await eventually("both hold the lock", async () => {
+        const names = (await listHolders()).map(({ name }) => name.replace(/ \S+:\d+/, ""));
+        return names.join() === "projection webhooks,query-api";
+      });
+      await pool.query(`DROP SCHEMA ${READ_MODEL_SCHEMA} CASCADE`);
+      expect((await projection.failure)?.message).to.contain(`The read models ${READ_MODEL_SCHEMA} do not exist`);
+    } finally {
+      await Promise.all([projection.stop(), queryApi.stop()]);
+    }
+    expect(await listHolders()).to.deep.equal([]);
+  });
+});

@@ -7,11 +7,14 @@ import {
   decideCompleteTicket,
   decideIssueTicket,
   decideMarkTicketNoShow,
+  type QueueTicket,
+  type QueueTicketIssue,
   queueTicketAggregate,
 } from "../../shared/domain/clinic/queue-ticket.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import { defineClinicOperation, loadClinicObject } from "./operation.ts";
+import { loadAggregate } from "../handling/handle.ts";
+import { defineClinicOperation, loadClinicObject, type Operation } from "./operation.ts";
 
 /** Places a hold. A resource that the hold names must be active and belong to the branch of the hold. */
 export const placeHold = defineClinicOperation(
@@ -27,8 +30,24 @@ export const placeHold = defineClinicOperation(
 );
 export const releaseHold = defineClinicOperation(holdAggregate, "holdId", decideReleaseHold);
 
-/** Issues a ticket. An appointment and an animal that the ticket names must belong to the ticket's clinic. */
-export const issueTicket = defineClinicOperation(
+/**
+ * Issues a ticket. An appointment and an animal that the ticket names must belong to the ticket's clinic. The ticket's
+ * customer is the animal's owner, or else the appointment's customer.
+ */
+export const issueTicket: Operation<Omit<QueueTicketIssue, "customerId">, QueueTicket> = async (
+  log,
+  command,
+  context,
+) => {
+  const { animalId, appointmentId } = command;
+  const animal = animalId === null ? undefined : (await loadAggregate(log, animalAggregate, animalId)).state;
+  const appointment =
+    appointmentId === null ? undefined : (await loadAggregate(log, appointmentAggregate, appointmentId)).state;
+  const customerId = animal?.customerId ?? appointment?.customerId ?? null;
+  return issueTicketOfCustomer(log, { ...command, customerId }, context);
+};
+
+const issueTicketOfCustomer = defineClinicOperation(
   queueTicketAggregate,
   "ticketId",
   decideIssueTicket,

@@ -129,6 +129,7 @@ describe("tenant isolation", () => {
           appointmentId: getId("appointment"),
           visitId: getId("visit"),
           animalId: getId("animal"),
+          customerId: null,
           ticketNumber: "1",
           queueDate: "2026-03-10",
           arrivalType: "appointment",

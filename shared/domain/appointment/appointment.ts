@@ -102,6 +102,8 @@ export function foldAppointment(events: readonly TimedAppointmentEvent[]): Appoi
 export const appointmentAggregate: Aggregate<typeof appointmentCategory, Appointment> = {
   category: appointmentCategory,
   evolve: evolveAppointment,
+  personOf: ({ id, customerId }) =>
+    customerId === null ? { type: "appointment", id } : { type: "customer", id: customerId },
 };
 
 type AppointmentDecision = Decision<Appointment, AppointmentEvent>;

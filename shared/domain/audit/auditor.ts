@@ -25,6 +25,7 @@ export const auditorAggregate: Aggregate<typeof auditorCategory, Auditor> = {
     }
     return state && { ...state, revoked: true };
   },
+  personOf: ({ id }) => ({ type: "auditor", id }),
 };
 
 type AuditorDecision = Decision<Auditor, AuditorEvent>;

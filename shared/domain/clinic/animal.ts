@@ -31,6 +31,7 @@ export const animalAggregate: Aggregate<typeof animalCategory, Animal> = {
         return { ...state, weightKg: event.data.weightKg };
     }
   },
+  personOf: ({ customerId }) => ({ type: "customer", id: customerId }),
 };
 
 type AnimalDecision = Decision<Animal, AnimalEvent>;

@@ -25,6 +25,7 @@ export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
     const { customerId: _, ...details } = event.data;
     return state && { ...state, details };
   },
+  personOf: ({ id }) => ({ type: "customer", id }),
 };
 
 type CustomerDecision = Decision<Customer, CustomerEvent>;

@@ -38,6 +38,7 @@ export const membershipAggregate: Aggregate<typeof membershipCategory, Membershi
         return { ...state, status: "revoked" };
     }
   },
+  personOf: ({ userId }) => ({ type: "portalUser", id: userId }),
 };
 
 type MembershipDecision = Decision<Membership, MembershipEvent>;

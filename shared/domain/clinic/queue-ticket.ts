@@ -31,6 +31,8 @@ export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTi
     const { ticketId: id, clinicId } = event.data;
     return { id, clinicId, status: "waiting", issue: event.data };
   },
+  personOf: ({ id, issue: { customerId } }) =>
+    customerId === null ? { type: "queueTicket", id } : { type: "customer", id: customerId },
 };
 
 type QueueTicketDecision = Decision<QueueTicket, QueueTicketEvent>;
@@ -41,7 +43,9 @@ type QueueTicketRef = { clinicId: string; ticketId: string };
 export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): QueueTicketDecision {
   return (state) => {
     requireBranch(clinic, data.branchId);
-    return registerIdempotently(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
+    // Tickets of former releases name no customer.
+    const earlierIssue = state && { ...state.issue, customerId: data.customerId };
+    return registerIdempotently(earlierIssue, { type: "QueueTicketIssued", data }, "queue_ticket");
   };
 }
 

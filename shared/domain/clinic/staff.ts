@@ -22,6 +22,7 @@ export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
     }
     return state && { ...state, active: event.type === "StaffMemberReactivated" };
   },
+  personOf: ({ id }) => ({ type: "staff", id }),
 };
 
 type StaffMemberDecision = Decision<StaffMember, StaffEvent>;

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { derivedPersonal, notPersonal, personal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
 import { boundedText, calendarDate, instant, label, notes, uuid } from "./fields.ts";
 
@@ -12,8 +13,8 @@ const appointmentDetails = {
   customerId: uuid.nullable(),
   scheduledAt: instant,
   durationMinutes,
-  reason: label.nullable(),
-  notes: notes.nullable(),
+  reason: personal("notes", label.nullable(), null),
+  notes: personal("notes", notes.nullable(), null),
 };
 
 /** Events of an appointment and its allocated resources. Stream id: id of the appointment. */
@@ -23,7 +24,7 @@ export const appointmentCategory = defineCategory("appointment", {
     /** Id of the partner application that requested the appointment; null if the clinic's front desk requested it. */
     applicationId: uuid.nullable(),
     /** SHA-256 (hex) of the request. Distinguishes a retry from a different request with the same idempotency key. */
-    requestHash: z.string().nullable(),
+    requestHash: derivedPersonal("notes", z.string().nullable(), null),
     /**
      * Sandbox generation in which the application requested the appointment; 0 outside of sandboxes and in fixtures.
      */
@@ -47,14 +48,14 @@ export const appointmentCategory = defineCategory("appointment", {
      * SHA-256 (hex) of the imported data. Distinguishes a repeated import from a different appointment with the same
      * id.
      */
-    requestHash: z.string(),
+    requestHash: derivedPersonal("notes", z.string(), ""),
   }),
   AppointmentConfirmed: z.object({ appointmentId }),
   AppointmentCheckedIn: z.object({ appointmentId }),
   AppointmentPutInWaiting: z.object({ appointmentId }),
   ConsultationStarted: z.object({ appointmentId }),
   AppointmentCompleted: z.object({ appointmentId }),
-  AppointmentCancelled: z.object({ appointmentId, reason: label.nullable() }),
+  AppointmentCancelled: z.object({ appointmentId, reason: personal("notes", label.nullable(), null) }),
   AppointmentMarkedNoShow: z.object({ appointmentId }),
   AppointmentRescheduled: z.object({ appointmentId, scheduledAt: instant, durationMinutes }),
   ResourceAllocated: z.object({
@@ -92,12 +93,14 @@ export const queueTicketCategory = defineCategory("queueTicket", {
     appointmentId: uuid.nullable(),
     visitId: uuid.nullable(),
     animalId: uuid.nullable(),
-    ticketNumber: boundedText(20),
+    /** Owner of the animal, or customer of the appointment; null if there is none, or in tickets of former releases. */
+    customerId: uuid.nullable().default(null),
+    ticketNumber: notPersonal(boundedText(20), "number that the front desk calls"),
     queueDate: calendarDate,
-    arrivalType: boundedText(40),
-    priority: boundedText(40),
+    arrivalType: notPersonal(boundedText(40), "code of the front desk"),
+    priority: notPersonal(boundedText(40), "code of the front desk"),
     estimatedWaitMinutes: z.int().min(0).max(100_000).nullable(),
-    notes: notes.nullable(),
+    notes: personal("notes", notes.nullable(), null),
   }),
   QueueTicketCalled: z.object({ ticketId: uuid }),
   QueueTicketCompleted: z.object({ ticketId: uuid }),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ERASED_TEXT, notPersonal, personal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
 import { freeForm, instant, label, uuid } from "./fields.ts";
 
@@ -10,14 +11,14 @@ import { freeForm, instant, label, uuid } from "./fields.ts";
 export const auditorCategory = defineCategory("auditor", {
   AuditorRegistered: z.object({
     auditorId: uuid,
-    name: label,
-    secretHash: z.string().length(64),
+    name: personal("contact", label, ERASED_TEXT),
+    secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
     /** Clinics whose records the auditor may read; null for all clinics. */
     clinicIds: z.array(uuid).min(1).max(1_000).nullable(),
     /** Time at which the credential expires; null if it does not expire. */
     expiresAt: instant.nullable(),
   }),
-  AuditorRevoked: z.object({ auditorId: uuid, reason: label.nullable() }),
+  AuditorRevoked: z.object({ auditorId: uuid, reason: personal("notes", label.nullable(), null) }),
 });
 export type AuditorEvent = EventOf<typeof auditorCategory>;
 
@@ -36,7 +37,7 @@ export const auditAccessCategory = defineCategory("auditAccess", {
     auditorId: uuid.nullable(),
     action: auditAction,
     /** Query parameters as received. */
-    asked: freeForm,
+    asked: notPersonal(freeForm, "ids and times of a query"),
   }),
 });
 export type AuditAccessEvent = EventOf<typeof auditAccessCategory>;

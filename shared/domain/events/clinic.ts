@@ -1,8 +1,11 @@
 import { z } from "zod";
+import { notPersonal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
 import { boundedText, calendarDate, environment, freeForm, instant, label, timeOfDay, uuid } from "./fields.ts";
 
 const clinicId = uuid;
+const currencyCode = z.string().regex(/^[A-Z]{3}$/, "must be an ISO 4217 code of three capital letters");
+const timezone = notPersonal(boundedText(60), "name of a time zone");
 
 /**
  * Events of a clinic (tenant): identity, status, branches, subscription and entitlements. Stream id: id of the
@@ -16,29 +19,29 @@ export const clinicCategory = defineCategory("clinic", {
       .string()
       .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, "must be lower-case letters and digits, in words joined by hyphens")
       .max(60),
-    name: label,
-    timezone: boundedText(60),
-    currency: z.string().regex(/^[A-Z]{3}$/, "must be an ISO 4217 code of three capital letters"),
-    locale: boundedText(35),
-    city: label.nullable(),
+    name: notPersonal(label, "name of a clinic"),
+    timezone,
+    currency: currencyCode,
+    locale: notPersonal(boundedText(35), "code of a language"),
+    city: notPersonal(label.nullable(), "address of a clinic"),
     isDemo: z.boolean(),
     demoExpiresAt: instant.nullable(),
     /** Id of the application that owns the clinic as its sandbox; absent if the clinic is not a sandbox. */
     sandboxOf: uuid.optional(),
   }),
-  ClinicSuspended: z.object({ clinicId, reason: label }),
+  ClinicSuspended: z.object({ clinicId, reason: notPersonal(label, "reason about a clinic") }),
   ClinicReinstated: z.object({ clinicId }),
-  ClinicClosed: z.object({ clinicId, reason: label }),
+  ClinicClosed: z.object({ clinicId, reason: notPersonal(label, "reason about a clinic") }),
   BranchOpened: z.object({
     clinicId,
     branchId: uuid,
-    name: label,
-    city: label.nullable(),
+    name: notPersonal(label, "name of a branch"),
+    city: notPersonal(label.nullable(), "address of a branch"),
     isMain: z.boolean(),
   }),
   SubscriptionChanged: z.object({
     clinicId,
-    plan: boundedText(60),
+    plan: notPersonal(boundedText(60), "name of a subscription plan"),
     status: z.enum(["trialing", "active", "past_due", "cancelled", "expired"]),
     currentPeriodEnd: instant.nullable(),
   }),
@@ -62,10 +65,10 @@ export const serviceCategory = defineCategory("service", {
   ServiceOffered: z.object({
     serviceId: uuid,
     clinicId,
-    name: label,
-    category: label.nullable(),
+    name: notPersonal(label, "name of a service"),
+    category: notPersonal(label.nullable(), "group of services"),
     price: z.number().nonnegative(),
-    currency: z.string().regex(/^[A-Z]{3}$/, "must be an ISO 4217 code of three capital letters"),
+    currency: currencyCode,
     taxable: z.boolean(),
   }),
   ServiceRepriced: z.object({ serviceId: uuid, price: z.number().nonnegative() }),
@@ -83,11 +86,11 @@ export const resourceCategory = defineCategory("resource", {
     resourceId: uuid,
     clinicId,
     branchId: uuid,
-    resourceType: boundedText(60),
-    name: label,
+    resourceType: notPersonal(boundedText(60), "type of a resource"),
+    name: notPersonal(label, "name of a room, device or calendar"),
     capacity: z.number().nonnegative(),
-    timezone: boundedText(60),
-    metadata: freeForm,
+    timezone,
+    metadata: notPersonal(freeForm, "technical attributes of a resource"),
   }),
   ResourceRetired: z.object({ resourceId: uuid }),
   AvailabilityRuleSet: z.object({
@@ -98,8 +101,8 @@ export const resourceCategory = defineCategory("resource", {
     endsAt: timeOfDay,
     validFrom: calendarDate.nullable(),
     validUntil: calendarDate.nullable(),
-    ruleType: boundedText(60),
-    recurrence: freeForm.nullable(),
+    ruleType: notPersonal(boundedText(60), "type of an availability rule"),
+    recurrence: notPersonal(freeForm.nullable(), "recurrence of opening hours"),
   }),
   AvailabilityRuleRemoved: z.object({ resourceId: uuid, ruleId: uuid }),
 });

@@ -1,8 +1,9 @@
 import { z } from "zod";
+import { notPersonal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
 import { boundedText, label } from "./fields.ts";
 
-const stream = boundedText(300);
+const stream = notPersonal(boundedText(300), "name of a stream, with an id");
 
 /**
  * Operators' decisions about streams that the projectors or the relay cannot process. Consumers skip a parked stream
@@ -20,13 +21,13 @@ export const parkingCategory = defineCategory("parking", {
      * JSON number.
      */
     position: z.string().regex(/^\d{1,20}$/, "must be a log position"),
-    eventType: boundedText(200),
+    eventType: notPersonal(boundedText(200), "name of an event type"),
     passedOverBy: z.enum(["all", "relay"]),
     /** Reason why the event cannot be processed. */
-    cause: boundedText(2_000),
+    cause: notPersonal(boundedText(2_000), "error message without values of the event"),
     /** Operator's reason for parking the stream. */
-    reason: label,
+    reason: notPersonal(label, "reason about an error"),
   }),
-  StreamResumed: z.object({ stream, reason: label }),
+  StreamResumed: z.object({ stream, reason: notPersonal(label, "reason about an error") }),
 });
 export type ParkingEvent = EventOf<typeof parkingCategory>;

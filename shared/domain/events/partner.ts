@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { notPersonal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
 import { environment, instant, label, uuid } from "./fields.ts";
 
@@ -21,6 +22,8 @@ export type Scope = z.infer<typeof scope>;
 /** Rate limit of an installation, in requests per minute. */
 export const rateLimit = z.int().min(1).max(100_000);
 
+const origin = notPersonal(z.string().max(300), "origin of a server");
+
 /**
  * Events of a partner application in one environment, with its credentials. The application id is the OAuth client id.
  * Only an unsalted SHA-256 (hex) of each secret is stored. That is sufficient, because a secret has 256 random bits.
@@ -30,14 +33,21 @@ export const partnerApplicationCategory = defineCategory("partnerApplication", {
   ApplicationRegistered: z.object({
     applicationId: uuid,
     environment,
-    name: label,
+    name: notPersonal(label, "name of an application"),
     scopes: z.array(scope).min(1),
   }),
-  CredentialIssued: z.object({ applicationId: uuid, credentialId: uuid, secretHash: z.string().length(64) }),
+  CredentialIssued: z.object({
+    applicationId: uuid,
+    credentialId: uuid,
+    secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
+  }),
   CredentialRevoked: z.object({ applicationId: uuid, credentialId: uuid }),
-  WebhookOriginApproved: z.object({ applicationId: uuid, origin: z.string().max(300) }),
-  WebhookOriginWithdrawn: z.object({ applicationId: uuid, origin: z.string().max(300) }),
-  ApplicationRevoked: z.object({ applicationId: uuid, reason: label.nullable() }),
+  WebhookOriginApproved: z.object({ applicationId: uuid, origin }),
+  WebhookOriginWithdrawn: z.object({ applicationId: uuid, origin }),
+  ApplicationRevoked: z.object({
+    applicationId: uuid,
+    reason: notPersonal(label.nullable(), "reason about an application"),
+  }),
 });
 export type PartnerApplicationEvent = EventOf<typeof partnerApplicationCategory>;
 
@@ -71,7 +81,10 @@ export const installationCategory = defineCategory("installation", {
   }),
   InstallationNarrowed: z.object({ installationId: uuid, ...grant }),
   InstallationRateLimitAgreed: z.object({ installationId: uuid, rateLimitPerMinute: rateLimit }),
-  InstallationRevoked: z.object({ installationId: uuid, reason: label.nullable() }),
+  InstallationRevoked: z.object({
+    installationId: uuid,
+    reason: notPersonal(label.nullable(), "reason about an application"),
+  }),
 });
 export type InstallationEvent = EventOf<typeof installationCategory>;
 
@@ -82,6 +95,7 @@ export type WebhookEventType = z.infer<typeof webhookEventType>;
 export const deliveredEventType = z.enum([...webhookEventType.options, "endpoint.test"]);
 
 const endpointId = uuid;
+const encryptedSecret = notPersonal(z.string(), "encrypted secret of an application");
 
 /**
  * Events of a webhook endpoint, which receives a clinic's events for an application. Signing secrets are encrypted as
@@ -93,15 +107,15 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     applicationId: uuid,
     clinicId: uuid,
     environment,
-    url: z.url(),
+    url: notPersonal(z.url(), "URL of a server"),
     events: z.array(webhookEventType).min(1),
     secretId: uuid,
-    encryptedSecret: z.string(),
+    encryptedSecret,
   }),
   WebhookSecretRotated: z.object({
     endpointId,
     secretId: uuid,
-    encryptedSecret: z.string(),
+    encryptedSecret,
     /**
      * Time until which deliveries are also signed with the previous secret. A leaked secret expires at the time of the
      * rotation.
@@ -134,7 +148,10 @@ export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesCat
 const deliveryId = uuid;
 
 /** Stream and revision of the delivered event. A replay uses this reference to recreate a deleted delivery. */
-const source = z.object({ stream: z.string(), revision: z.int().min(0) });
+const source = z.object({
+  stream: notPersonal(z.string(), "name of a stream, with an id"),
+  revision: z.int().min(0),
+});
 export type DeliverySource = z.infer<typeof source>;
 
 /**

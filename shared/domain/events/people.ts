@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ERASED_TEXT, personal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
 import { boundedText, calendarDate, instant, label, uuid } from "./fields.ts";
 
@@ -29,7 +30,7 @@ export const membershipCategory = defineCategory("membership", {
   }),
   MembershipAccepted: z.object({ membershipId: uuid }),
   MembershipPermissionsChanged: z.object({ membershipId: uuid, ...membershipRights }),
-  MembershipRevoked: z.object({ membershipId: uuid, reason: label.nullable() }),
+  MembershipRevoked: z.object({ membershipId: uuid, reason: personal("notes", label.nullable(), null) }),
 });
 export type MembershipEvent = EventOf<typeof membershipCategory>;
 
@@ -42,8 +43,8 @@ export const staffCategory = defineCategory("staff", {
     staffId: uuid,
     clinicId: uuid,
     userId: uuid.nullable(),
-    fullName: label.nullable(),
-    email: z.email().nullable(),
+    fullName: personal("contact", label.nullable(), null),
+    email: personal("contact", z.email().nullable(), null),
     role: staffRole,
   }),
   StaffMemberDeactivated: z.object({ staffId: uuid }),
@@ -58,10 +59,10 @@ export const portalUserCategory = defineCategory("portalUser", {
 export type PortalUserEvent = EventOf<typeof portalUserCategory>;
 
 const customerDetails = {
-  fullName: label,
-  phone: boundedText(40).nullable(),
-  email: z.email().nullable(),
-  city: label.nullable(),
+  fullName: personal("contact", label, ERASED_TEXT),
+  phone: personal("contact", boundedText(40).nullable(), null),
+  email: personal("contact", z.email().nullable(), null),
+  city: personal("contact", label.nullable(), null),
 };
 
 /** Events of a customer, who owns animals and belongs to one clinic. Stream id: id of the customer. */
@@ -72,12 +73,12 @@ export const customerCategory = defineCategory("customer", {
 export type CustomerEvent = EventOf<typeof customerCategory>;
 
 const animalDetails = {
-  name: label,
-  species: boundedText(60),
-  breed: label.nullable(),
-  sex: boundedText(30).nullable(),
+  name: personal("animal", label, ERASED_TEXT),
+  species: personal("animal", boundedText(60), ERASED_TEXT),
+  breed: personal("animal", label.nullable(), null),
+  sex: personal("animal", boundedText(30).nullable(), null),
   birthDate: calendarDate.nullable(),
-  microchip: boundedText(40).nullable(),
+  microchip: personal("animal", boundedText(40).nullable(), null),
 };
 
 /** Events of an animal, which belongs to one clinic. Stream id: id of the animal. */

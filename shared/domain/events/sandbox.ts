@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { notPersonal } from "../personal-data/declaration.ts";
 import type { Instant } from "../time/rfc3339.ts";
 import { appointmentCategory } from "./appointment.ts";
 import { type Category, defineCategory, type EventOf } from "./category.ts";
@@ -49,7 +50,7 @@ export const sandboxCategory = defineCategory("sandbox", {
     generation: z.int().min(1),
     /** Day (UTC) that all times of the fixture data are relative to. */
     day: calendarDate,
-    facts: z.array(fixtureFact),
+    facts: notPersonal(z.array(fixtureFact), "fictional data"),
   }),
 });
 export type SandboxEvent = EventOf<typeof sandboxCategory>;

@@ -25,6 +25,7 @@ describe("getQueue", () => {
         appointmentId: null,
         visitId: null,
         animalId: null,
+        customerId: null,
         ticketNumber: "1",
         queueDate: "2026-03-01",
         arrivalType: "walk_in",

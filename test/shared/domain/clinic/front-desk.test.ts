@@ -61,7 +61,7 @@ describe("a queue ticket", () => {
   const target = { clinicId, ticketId: someId };
   const issueInput = {
     ...{ ...target, branchId: mainBranchId, appointmentId: null, visitId: null, animalId: null },
-    ...{ ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
+    ...{ customerId: null, ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
     ...{ estimatedWaitMinutes: null, notes: null },
   };
   const ticketId = someId;

@@ -1,0 +1,67 @@
+import { z } from "zod";
+import type { PersonalDataCategory } from "./person.ts";
+
+/** Declaration of a field of an event: it contains personal data, or a reason why it does not. */
+export type Declaration =
+  | {
+      kind: "personal";
+      category: PersonalDataCategory;
+      neutralValue: string | null;
+      /** If true, the value alone says nothing about a person. It is encrypted only together with other values. */
+      isDerived: boolean;
+    }
+  | { kind: "notPersonal"; reason: string };
+
+/** Declarations by schema. A copy of a declared schema has the same declaration. */
+const declarations = z.registry<Declaration>();
+
+/** Neutral value of a text that must not be null. */
+export const ERASED_TEXT = "(erased)";
+
+/**
+ * Declares a field of an event as personal data. The log stores the field encrypted.
+ *
+ * @param neutralValue value that readers get after the data key was destroyed; must match the schema
+ */
+export function personal<Schema extends z.ZodType<string | null>>(
+  category: PersonalDataCategory,
+  schema: Schema,
+  neutralValue: z.output<Schema>,
+): Schema {
+  return declare(schema, { kind: "personal", category, neutralValue, isDerived: false });
+}
+
+/**
+ * Declares a field that is derived from personal data, such as a hash. The field is encrypted together with the
+ * personal data of its event. An event without other personal data stores the field in plain text.
+ *
+ * @param neutralValue value that readers get after the data key was destroyed; must match the schema
+ */
+export function derivedPersonal<Schema extends z.ZodType<string | null>>(
+  category: PersonalDataCategory,
+  schema: Schema,
+  neutralValue: z.output<Schema>,
+): Schema {
+  return declare(schema, { kind: "personal", category, neutralValue, isDerived: true });
+}
+
+/**
+ * Declares that a field which can contain free text has no personal data.
+ *
+ * @param reason what the field contains instead
+ */
+export function notPersonal<Schema extends z.ZodType>(schema: Schema, reason: string): Schema {
+  return declare(schema, { kind: "notPersonal", reason });
+}
+
+/** Returns the declaration of a field's schema; undefined if the field is not declared. */
+export function findDeclaration(schema: z.ZodType): Declaration | undefined {
+  return declarations.get(schema);
+}
+
+/** Declares a copy of the schema, because several fields may share one schema. */
+function declare<Schema extends z.ZodType>(schema: Schema, declaration: Declaration): Schema {
+  const declaredSchema = schema.clone();
+  declarations.add(declaredSchema, declaration);
+  return declaredSchema;
+}

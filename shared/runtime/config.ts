@@ -73,6 +73,15 @@ const signingKeySchema = z.looseObject({
   d: z.string(),
 });
 
+/** Encryption keys by id, with the id of the key that encrypts new values. */
+const encryptionKeysSchema = z
+  .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
+  .refine(({ current, keys }) => Object.hasOwn(keys, current), "current must name one of the keys")
+  .refine(
+    ({ keys }) => Object.values(keys).every((key) => Buffer.from(key, "base64").length === 32),
+    "each key must be base64 of 32 bytes",
+  );
+
 /**
  * Marks a setting that is a secret or contains one, such as a URL with a password. The setting can also come from a
  * file: the variable `<name>_FILE` names the file.
@@ -185,15 +194,18 @@ export const settings = {
     )
     .meta(SECRET),
   TOKEN_JWKS_URL: httpUrlSchema.describe("URL of the public keys for verifying partner access tokens."),
-  WEBHOOK_SECRET_KEYS: json(
-    z
-      .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
-      .refine(({ current, keys }) => Object.hasOwn(keys, current), "current must name one of the keys")
-      .refine(
-        ({ keys }) => Object.values(keys).every((key) => Buffer.from(key, "base64").length === 32),
-        "each key must be base64 of 32 bytes",
-      ),
-  )
+  PERSONAL_DATA_KEYS: json(encryptionKeysSchema)
+    .describe(
+      'Master keys that wrap the data keys of personal data: {"current": id, "keys": {id: base64 of 32 bytes}}. New data keys are wrapped with the current key. Without these keys, personal data in the event log is lost.',
+    )
+    .meta(SECRET),
+  PERSONAL_DATA_ENCRYPTION: z
+    .enum(["on", "off"])
+    .default("on")
+    .describe(
+      "If off, new personal data is stored in plain text. Stored data is read in both forms. Set off only while an older release still runs.",
+    ),
+  WEBHOOK_SECRET_KEYS: json(encryptionKeysSchema)
     .describe('Keys for encrypting webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.')
     .meta(SECRET),
   WEBHOOK_ALLOW_LOOPBACK: flagSchema

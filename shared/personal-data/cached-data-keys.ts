@@ -1,0 +1,85 @@
+import { LruMap } from "../runtime/lru.ts";
+import type { DataKey, DataKeyOwner, DataKeys } from "./data-keys.ts";
+
+/** Maximum number of cached keys. A key takes about 400 bytes. */
+const MAX_CACHED_KEYS = 10_000;
+
+/**
+ * Time for which a cached key is used without another check of the store. After the key's destruction, no process can
+ * read the person's data for longer than this time. Milliseconds.
+ */
+export const KEY_CACHE_MS = 5_000;
+
+interface CachedKey {
+  dataKey: DataKey;
+  /** Time of the last check that the key is not destroyed, by the clock of the cache. Milliseconds. */
+  checkedAt: number;
+}
+
+/**
+ * Adds a cache of limited size to a store of data keys. Each call checks all missing and expired keys of the call with
+ * one call of the store.
+ *
+ * @param clock monotonic clock in milliseconds
+ */
+export function cacheDataKeys(store: DataKeys, clock: () => number = () => performance.now()): DataKeys {
+  const keysById = new LruMap<string, CachedKey>(MAX_CACHED_KEYS);
+  const idsByOwner = new LruMap<string, string>(MAX_CACHED_KEYS);
+
+  function getFresh(id: string): DataKey | undefined {
+    const cachedKey = keysById.get(id);
+    return cachedKey && clock() - cachedKey.checkedAt < KEY_CACHE_MS ? cachedKey.dataKey : undefined;
+  }
+
+  return {
+    ...store,
+
+    async getOrCreate(owners) {
+      const cachedKeys = owners.map((owner) => getFresh(idsByOwner.get(describeOwner(owner)) ?? ""));
+      const missingOwners = owners.filter((_, index) => !cachedKeys[index]);
+      if (missingOwners.length === 0) return cachedKeys as DataKey[];
+      const checkedAt = clock();
+      const foundKeys = await store.getOrCreate(missingOwners);
+      for (const [index, dataKey] of foundKeys.entries()) {
+        idsByOwner.set(describeOwner(missingOwners[index] as DataKeyOwner), dataKey.id);
+        keysById.set(dataKey.id, { dataKey, checkedAt });
+      }
+      const remainingKeys = foundKeys.values();
+      return cachedKeys.map((dataKey) => dataKey ?? (remainingKeys.next().value as DataKey));
+    },
+
+    async find(ids) {
+      const keys = new Map<string, Buffer>();
+      const missingIds = new Set<string>();
+      for (const id of ids) {
+        const dataKey = getFresh(id);
+        if (dataKey) keys.set(id, dataKey.key);
+        else missingIds.add(id);
+      }
+      if (missingIds.size === 0) return keys;
+      const checkedAt = clock();
+      const foundKeys = await store.find([...missingIds]);
+      for (const id of missingIds) {
+        const key = foundKeys.get(id);
+        if (!key) {
+          keysById.delete(id);
+          continue;
+        }
+        keys.set(id, key);
+        keysById.set(id, { dataKey: { id, key }, checkedAt });
+      }
+      return keys;
+    },
+
+    async destroy(person, categories) {
+      const records = await store.listOf(person);
+      const destroyedCount = await store.destroy(person, categories);
+      for (const { id } of records) keysById.delete(id);
+      return destroyedCount;
+    },
+  };
+}
+
+function describeOwner({ person, category }: DataKeyOwner): string {
+  return `${person.type}\n${person.id}\n${category}`;
+}

@@ -1,0 +1,153 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type pg from "pg";
+import type { PersonalDataCategory, PersonType } from "../domain/personal-data/person.ts";
+import { isPostgresUnavailable } from "../postgres/unavailable.ts";
+import { createBatcher } from "../runtime/batches.ts";
+import { type DataKey, DataKeyError, type DataKeyOwner, type DataKeys, KeyStoreUnavailableError } from "./data-keys.ts";
+import type { MasterKeys } from "./master-keys.ts";
+
+const DATA_KEY_BYTES = 32;
+
+/** Maximum number of owners in one statement, and of waiting requests for keys. */
+const BATCH_LIMITS = { maxBatchSize: 500, maxWaitingItems: 100_000 };
+
+/** Maximum number of attempts to create a key that other processes destroy at the same time. */
+const MAX_ATTEMPTS = 5;
+
+/** SQLSTATE codes of a missing schema or table. */
+const MISSING_TABLE_CODES = ["3F000", "42P01"];
+
+interface KeyRow {
+  id: string;
+  personType: PersonType;
+  personId: string;
+  category: PersonalDataCategory;
+  wrappedKey: Buffer;
+  masterKeyId: string;
+}
+
+const KEY_COLUMNS = `id, person_type AS "personType", person_id AS "personId", category,
+  wrapped_key AS "wrappedKey", master_key_id AS "masterKeyId"`;
+
+const FIND_BY_OWNER = {
+  name: "find data keys by owner",
+  text: `SELECT ${KEY_COLUMNS} FROM data_keys.data_key
+    JOIN unnest($1::text[], $2::uuid[], $3::text[]) AS owner (person_type, person_id, category)
+      USING (person_type, person_id, category)
+    WHERE destroyed_at IS NULL`,
+};
+
+const INSERT = {
+  name: "insert data keys",
+  text: `INSERT INTO data_keys.data_key (person_type, person_id, category, id, wrapped_key, master_key_id)
+    SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::uuid[], $5::bytea[], $6::text[])
+    ON CONFLICT (person_type, person_id, category) WHERE destroyed_at IS NULL DO NOTHING`,
+};
+
+const FIND_BY_ID = {
+  name: "find data keys by id",
+  text: `SELECT ${KEY_COLUMNS} FROM data_keys.data_key WHERE id = ANY ($1::uuid[]) AND destroyed_at IS NULL`,
+};
+
+/** Creates the store of data keys in Postgres. Concurrent requests for encryption keys share their statements. */
+export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataKeys {
+  const addToBatch = createBatcher<DataKeyOwner, DataKey>(BATCH_LIMITS);
+
+  async function query<Row extends pg.QueryResultRow>(statement: pg.QueryConfig): Promise<Row[]> {
+    try {
+      return (await pool.query<Row>(statement)).rows;
+    } catch (error) {
+      throw toKeyStoreError(error);
+    }
+  }
+
+  const unwrap = ({ id, personType, personId, category, wrappedKey, masterKeyId }: KeyRow): Buffer =>
+    masterKeys.unwrap(id, { person: { type: personType, id: personId }, category }, { wrappedKey, masterKeyId });
+
+  /** Finds or creates the keys of owners. Creates all missing keys with one statement. */
+  async function getOrCreateAll(owners: readonly DataKeyOwner[]): Promise<DataKey[]> {
+    // All processes insert in the same order, so that they cannot block each other.
+    const ownersByName = new Map(owners.map((owner) => [describeOwner(owner), owner] as const).sort(compareNames));
+    const keysByOwner = new Map<string, DataKey>();
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+      const ownersWithoutKey = [...ownersByName].flatMap(([name, owner]) => (keysByOwner.has(name) ? [] : [owner]));
+      const rows = await query<KeyRow>({ ...FIND_BY_OWNER, values: toColumns(ownersWithoutKey) });
+      for (const row of rows) {
+        const owner = describeOwner({ person: { type: row.personType, id: row.personId }, category: row.category });
+        keysByOwner.set(owner, { id: row.id, key: unwrap(row) });
+      }
+      const newOwners = ownersWithoutKey.filter((owner) => !keysByOwner.has(describeOwner(owner)));
+      if (newOwners.length === 0) return owners.map((owner) => keysByOwner.get(describeOwner(owner)) as DataKey);
+      await insertKeys(newOwners);
+    }
+    throw new KeyStoreUnavailableError("other processes keep destroying the data keys that this process creates");
+  }
+
+  async function insertKeys(owners: readonly DataKeyOwner[]): Promise<void> {
+    const newKeys = owners.map((owner) => {
+      const id = randomUUID();
+      return { id, ...masterKeys.wrap(id, owner, randomBytes(DATA_KEY_BYTES)) };
+    });
+    const keyColumns = [
+      newKeys.map(({ id }) => id),
+      newKeys.map(({ wrappedKey }) => wrappedKey),
+      newKeys.map(({ masterKeyId }) => masterKeyId),
+    ];
+    await query({ ...INSERT, values: [...toColumns(owners), ...keyColumns] });
+  }
+
+  return {
+    getOrCreate: (owners) => Promise.all(owners.map((owner) => addToBatch("owners", owner, getOrCreateAll))),
+
+    async find(ids) {
+      if (ids.length === 0) return new Map();
+      const rows = await query<KeyRow>({ ...FIND_BY_ID, values: [ids] });
+      return new Map(rows.map((row) => [row.id, unwrap(row)]));
+    },
+
+    async destroy({ type, id }, categories) {
+      const rows = await query({
+        text: `UPDATE data_keys.data_key SET wrapped_key = NULL, master_key_id = NULL, destroyed_at = now()
+          WHERE person_type = $1 AND person_id = $2 AND destroyed_at IS NULL
+            AND ($3::text[] IS NULL OR category = ANY ($3)) RETURNING id`,
+        values: [type, id, categories ?? null],
+      });
+      return rows.length;
+    },
+
+    listOf: ({ type, id }) =>
+      query({
+        text: `SELECT id, category, rfc3339(created_at) AS "createdAt", rfc3339(destroyed_at) AS "destroyedAt"
+          FROM data_keys.data_key WHERE person_type = $1 AND person_id = $2 ORDER BY created_at, category`,
+        values: [type, id],
+      }),
+  };
+}
+
+/** Columns of owners, as parameters of a statement. */
+function toColumns(owners: readonly DataKeyOwner[]): string[][] {
+  return [
+    owners.map(({ person }) => person.type),
+    owners.map(({ person }) => person.id),
+    owners.map(({ category }) => category),
+  ];
+}
+
+function describeOwner({ person, category }: DataKeyOwner): string {
+  return `${person.type}\n${person.id}\n${category}`;
+}
+
+function compareNames([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1;
+}
+
+function toKeyStoreError(error: unknown): unknown {
+  if (error instanceof DataKeyError) return error;
+  if (isPostgresUnavailable(error))
+    return new KeyStoreUnavailableError("the store of data keys (Postgres) is unavailable", { cause: error });
+  if (MISSING_TABLE_CODES.includes((error as { code?: string }).code ?? "")) {
+    const problem = "the database has no table data_keys.data_key; run `clinic projection migrate` of this release";
+    return new KeyStoreUnavailableError(problem, { cause: error });
+  }
+  return error;
+}

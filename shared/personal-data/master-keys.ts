@@ -1,0 +1,53 @@
+import type { Config } from "../runtime/config.ts";
+import { decrypt, encrypt } from "./aes-gcm.ts";
+import { DataKeyError, type DataKeyOwner } from "./data-keys.ts";
+
+/** A data key as stored, encrypted with a master key. */
+export interface WrappedKey {
+  masterKeyId: string;
+  wrappedKey: Buffer;
+}
+
+/** Wraps and unwraps data keys with the master keys of PERSONAL_DATA_KEYS. */
+export interface MasterKeys {
+  /** Id of the master key that wraps new data keys. */
+  currentId: string;
+  /** Wraps a data key with the current master key. */
+  wrap(id: string, owner: DataKeyOwner, key: Buffer): WrappedKey;
+  /**
+   * Unwraps a data key.
+   *
+   * @throws {DataKeyError} if the master key is not configured or does not fit, or if the stored row was changed
+   */
+  unwrap(id: string, owner: DataKeyOwner, wrapped: WrappedKey): Buffer;
+}
+
+/** Creates the wrapper of data keys. A wrapped key is bound to its id and owner, so rows cannot be exchanged. */
+export function createMasterKeys(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_DATA_KEYS"]): MasterKeys {
+  const masterKeys = new Map(Object.entries(config.keys).map(([id, key]) => [id, Buffer.from(key, "base64")]));
+  const currentKey = masterKeys.get(config.current) as Buffer;
+  return {
+    currentId: config.current,
+    wrap: (id, owner, key) => ({
+      masterKeyId: config.current,
+      wrappedKey: encrypt(currentKey, key, describeContext(id, owner)),
+    }),
+    unwrap: (id, owner, { masterKeyId, wrappedKey }) => {
+      const masterKey = masterKeys.get(masterKeyId);
+      if (!masterKey) {
+        const problem = `data key ${id} is wrapped by the master key ${masterKeyId}, which is not in PERSONAL_DATA_KEYS`;
+        throw new DataKeyError(problem);
+      }
+      try {
+        return decrypt(masterKey, wrappedKey, describeContext(id, owner));
+      } catch (error) {
+        const problem = `data key ${id} cannot be unwrapped; the master key ${masterKeyId} in PERSONAL_DATA_KEYS is another key, or the stored row was changed`;
+        throw new DataKeyError(problem, { cause: error });
+      }
+    },
+  };
+}
+
+function describeContext(id: string, { person, category }: DataKeyOwner): string {
+  return [id, person.type, person.id, category].join("\n");
+}

@@ -1,6 +1,8 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { expect } from "chai";
 import { nkeys } from "nats";
-import { connectNats } from "../../../projection/relay/connect-nats.ts";
+import { connectNats, NatsUnavailableError } from "../../../projection/relay/connect-nats.ts";
 import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { createNatsIdentities } from "../../support/nats-identities.ts";
 import { getTlsFile, type NatsServer, startNatsServer, TLS_BLOCK } from "../../support/nats-server.ts";
@@ -123,6 +125,23 @@ describe("connections to NATS", () => {
       /closed the connection .*; if it requires TLS, check NATS_CERT_FILE and NATS_KEY_FILE\)$/,
     );
     expect(await getError({ url: `tls://${open.host}` })).to.include("the server does not offer TLS");
+  });
+
+  it("after an abort, no further server is tried", async () => {
+    const controller = new AbortController();
+    let connectionCount = 0;
+    const server = createServer((socket) => {
+      connectionCount += 1;
+      controller.abort();
+      socket.destroy();
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const url = `nats://127.0.0.1:${port},nats://localhost:${port}`;
+    const error = await connectNats({ url }, "test", 20_000, controller.signal).catch((error: Error) => error);
+    server.close();
+    expect(error).to.be.instanceOf(NatsUnavailableError);
+    expect(connectionCount).to.equal(1);
   });
 
   it("if no server is available, the error names the reason for each server", async () => {

@@ -1,8 +1,10 @@
 import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
 import { expect } from "chai";
 import { type LeadershipOptions, withLeadership } from "../../../projection/roles/leadership.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
-import { getTestServers } from "../../support/stack.ts";
+import { getTestServers, makeTestRoot } from "../../support/stack.ts";
 
 /** Longer than the test, so that a standby process takes over only if the leader notifies it. Milliseconds. */
 const STANDBY_INTERVAL_MS = 600_000;
@@ -37,5 +39,27 @@ describe("leadership", () => {
     expect(await secondLeads).to.have.lengthOf(1);
     secondController.abort();
     await secondEnd;
+  });
+
+  it("a process whose certificate file cannot be read waits, and reads the file again", async () => {
+    const { databaseUrls } = await getTestServers();
+    const certificateFile = path.join(makeTestRoot(), "ca.pem");
+    const controller = new AbortController();
+    const events = new EventTarget();
+    const options: LeadershipOptions = {
+      ...{ name: "certificate", logger: createLogger("test", "silent"), signal: controller.signal },
+      databaseUrl: `${databaseUrls.projection}?sslmode=disable&sslrootcert=${certificateFile}`,
+      onStandby: (reason) => events.dispatchEvent(new Event(reason)),
+    };
+    const [isWaiting, isLeading] = [once(events, "the database is unavailable"), once(events, "leads")];
+    const end = withLeadership(options, async (termSignal) => {
+      events.dispatchEvent(new Event("leads"));
+      await once(termSignal, "abort");
+    });
+    await Promise.race([isWaiting, end]);
+    await writeFile(certificateFile, "");
+    await Promise.race([isLeading, end]);
+    controller.abort();
+    await end;
   });
 });

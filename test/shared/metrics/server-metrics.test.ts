@@ -28,7 +28,8 @@ describe("metrics of the servers that a service uses", () => {
     for (let requestNumber = 1; requestNumber <= 3; requestNumber += 1) await limiter.count(key, 1);
     expect(await read(registry, "rate_limit_fallbacks_total", {})).to.equal(3);
     expect(await read(registry, "rate_limit_refusals_total", { limit: "installation" })).to.equal(2);
-    expect(await read(registry, "rate_limit_refusals_total", { limit: "address" })).to.equal(0);
+    for (const limit of ["address", "token"])
+      expect(await read(registry, "rate_limit_refusals_total", { limit }), limit).to.equal(0);
     limiter.close();
     await pool.end();
   });

@@ -1,6 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { copyFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import path from "node:path";
 import { expect } from "chai";
 import type pg from "pg";
@@ -8,6 +10,7 @@ import { pino } from "pino";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { createClient } from "../../../shared/postgres/client.ts";
+import { findServer } from "../../../shared/postgres/find-server.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
@@ -101,6 +104,20 @@ describe("Postgres with TLS and a standby", function () {
       /^No server of DATABASE_URL is suitable \(localhost:1: .*ECONNREFUSED.*; localhost:\d+: the server is read-only\)\.$/,
     );
     for (const temporaryError of [singleHostError, error]) expect(isPostgresUnavailable(temporaryError)).to.equal(true);
+  });
+
+  it("if no host is suitable, the error also names the hosts that do not answer", async () => {
+    const silentServer = createServer().listen(0, "127.0.0.1");
+    await once(silentServer, "listening");
+    const { port } = silentServer.address() as AddressInfo;
+    const servers = [port, 1].map((port) => ({ host: "127.0.0.1", port }));
+    const error = await findServer({ servers, serverKind: "any", login: {}, timeoutMs: 500 }).catch(
+      (error: Error) => error,
+    );
+    silentServer.close();
+    expect((error as Error).message).to.match(
+      /\(127\.0\.0\.1:1: .*ECONNREFUSED.*; 127\.0\.0\.1:\d+: timeout expired\)\.$/,
+    );
   });
 
   it("a certificate of another CA is refused", async () => {

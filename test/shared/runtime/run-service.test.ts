@@ -51,10 +51,14 @@ await runService("demo", async () => ({
   failure: Promise.resolve(new StartError("the read models were dropped")),
 }));`;
 
+/** Time after which a process that does not end is killed. Milliseconds. */
+const EXIT_TIMEOUT_MS = 30_000;
+
 describe("a service that is stopped", () => {
   it("SIGTERM ends a service that is still starting", async () => {
     const args = ["--import", "tsx", "--input-type=module", "--eval", STARTING_SCRIPT];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const options = { timeout: EXIT_TIMEOUT_MS, killSignal: "SIGKILL" } as const;
+    const child = spawn(process.execPath, args, { ...options, stdio: ["ignore", "pipe", "inherit"] });
     child.stdout.once("data", () => child.kill("SIGTERM"));
     expect(await once(child, "exit")).to.deep.equal([0, null]);
   });

@@ -71,8 +71,8 @@ type Acknowledge = (message: ReceivedMessage) => void;
 /**
  * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
  * committed. If processing fails before the commit, NATS redelivers the message. A redelivered message does not add
- * duplicate rows. If the signal aborts, the dispatcher returns the messages that it has not processed, so that another
- * dispatcher receives them at once.
+ * duplicate rows. If a batch fails or the signal aborts, the dispatcher returns all messages that it has not processed,
+ * so that NATS redelivers them soon.
  */
 export async function runDispatcher(
   connection: NatsConnection,
@@ -129,6 +129,9 @@ export async function runDispatcher(
   try {
     await runTaskGroup(signal, [receiveMessages, dispatchBatches]);
   } finally {
+    // If a batch failed, the messages behind it are still buffered.
+    const delayMs = getRedeliveryDelay(signal);
+    for (const message of buffer.takeNow(MAX_BATCH_SIZE)) message.nak(delayMs);
     // If the server no longer responds, it redelivers the messages later.
     if (!connection.isClosed()) await settlesWithin(connection.flush(), FINISH_TIMEOUT_MS).catch(() => false);
   }
@@ -164,12 +167,17 @@ async function dispatchBatch(
   } finally {
     // The remaining messages were not processed, because the read models are behind, a server is unavailable or the
     // dispatcher stops.
-    const delayMs = signal.aborted ? 0 : REDELIVERY_DELAY_MS;
+    const delayMs = getRedeliveryDelay(signal);
     for (const { jetStreamMessage, span } of unacknowledgedMessages) {
       jetStreamMessage.nak(delayMs);
       span?.end("not_processed");
     }
   }
+}
+
+/** Returns the delay before NATS redelivers a message: none if the dispatcher stops. Milliseconds. */
+function getRedeliveryDelay(signal: AbortSignal): number {
+  return signal.aborted ? 0 : REDELIVERY_DELAY_MS;
 }
 
 async function dispatchEvents(

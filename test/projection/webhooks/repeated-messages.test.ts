@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { connect, JSONCodec, type NatsConnection } from "nats";
+import { connect, JSONCodec, type NatsConnection, nanos } from "nats";
 import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
@@ -10,6 +10,9 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
+
+/** Longer than the test, so that only returned messages are delivered again. Milliseconds. */
+const ACK_TIMEOUT_MS = 600_000;
 
 describe("a repeated message to the webhooks role", () => {
   let world: World;
@@ -96,6 +99,30 @@ describe("a repeated message to the webhooks role", () => {
     const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
     expect((await world.readDelivery(eventId, endpoint))?.attempts).to.have.length(2);
+  });
+
+  it("if a batch fails, the messages behind it return to the queue without waiting for their acknowledgement time", async () => {
+    world.start.relay();
+    world.start.webhooks();
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const firstEvent = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(firstEvent.eventId, endpoint, ({ status }) => status === "delivered");
+    const { name, consumerName } = deriveStreamNames(world.databaseUrl);
+    const { consumers } = await natsConnection.jetstreamManager();
+    await consumers.update(name, consumerName, { ack_wait: nanos(ACK_TIMEOUT_MS) });
+    const countUnacknowledged = async () => (await consumers.info(name, consumerName)).num_ack_pending;
+    const locker = await world.pool.connect();
+    await locker.query("BEGIN; LOCK TABLE webhooks.delivery IN EXCLUSIVE MODE");
+    const events = [await world.requestAppointment(endpoint.clinicId)];
+    const blockedSql = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    await eventually("the first batch", async () => (await world.pool.query(`SELECT ${blockedSql}`)).rowCount === 1);
+    for (let i = 0; i < 3; i += 1) events.push(await world.requestAppointment(endpoint.clinicId));
+    await eventually("messages behind the batch", async () => (await countUnacknowledged()) === events.length);
+    await locker.query(`SELECT pg_terminate_backend(pid) ${blockedSql}`);
+    await locker.query("ROLLBACK");
+    locker.release();
+    for (const { eventId } of events)
+      await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
   });
 
   it("a delivery is created again if a failover of Postgres lost it after its message was acknowledged", async () => {

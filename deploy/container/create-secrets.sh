@@ -1,12 +1,15 @@
 #!/bin/sh
-# Creates the secrets for compose.yaml: passwords, signing keys, a private certificate authority, and a certificate for
-# each server. Needs openssl. Never overwrites an existing folder.
+# Creates passwords, signing keys, a private certificate authority, a certificate for each server, and connection
+# strings. Needs openssl. Never overwrites an existing folder.
 #
-#     create-secrets.sh [folder]     default: the folder `secrets` next to this script
+#     create-secrets.sh [folder]          for compose.yaml; default: the folder `secrets` next to this script
+#     create-secrets.sh folder host...    for machines (see ../machines/README.md): each host runs EventStoreDB and NATS,
+#                                         and the first two hosts run Postgres
 set -eu
 umask 077
 
 folder=${1:-$(dirname "$0")/secrets}
+[ $# -eq 0 ] || shift
 if [ -e "$folder" ]; then
   echo "$folder already exists. Delete it only if no data was created with these secrets." >&2
   exit 1
@@ -31,13 +34,13 @@ signing_keys() {
     "$1-$(openssl rand -hex 4)" "$private" "$public"
 }
 
-# Creates the key and the certificate of a server: certificate <name> <options of openssl genpkey>. The name is the
-# server's service name in compose.yaml.
+# Creates the key and the certificate of a server: certificate <host name> <common name> <options of openssl genpkey>
 certificate() {
   name=$1
-  shift
+  common_name=$2
+  shift 2
   openssl genpkey "$@" -out "$name.key" 2>/dev/null
-  openssl req -new -key "$name.key" -subj "/CN=$name" -out server.csr
+  openssl req -new -key "$name.key" -subj "/CN=$common_name" -out server.csr
   cat > extensions <<EXTENSIONS
 basicConstraints = CA:FALSE
 keyUsage = digitalSignature, keyEncipherment
@@ -51,30 +54,66 @@ EXTENSIONS
 
 openssl genpkey $RSA -out ca.key 2>/dev/null
 openssl req -x509 -new -key ca.key -subj "/CN=clinic-service" -days 3650 -out ca.crt
-certificate eventstore $RSA # EventStoreDB accepts only RSA keys
-certificate postgres $EC
-certificate nats $EC
+
+# Writes the hosts as host:port,host:port: addresses <port> <host>...
+addresses() {
+  port=$1
+  shift
+  printf "%s:$port," "$@" | sed 's/,$//'
+}
+
+# EventStoreDB accepts only RSA keys. The nodes of a cluster accept each other only if their certificates have the same
+# common name.
+if [ $# -eq 0 ]; then
+  ca_file=/run/secrets/ca.crt
+  certificate eventstore eventstore $RSA
+  certificate postgres postgres $EC
+  certificate nats nats $EC
+  eventstore_hosts=eventstore:2113
+  postgres_hosts=postgres/clinic
+  nats_hosts=nats
+  target_session_attrs=
+else
+  ca_file=/etc/clinic/ca.crt
+  for host; do certificate "$host" clinic-node $RSA; done
+  eventstore_hosts=$(addresses 2113 "$@")
+  postgres_hosts=$(addresses 5432 "$1" ${2:+"$2"})/clinic
+  nats_hosts=$*
+  target_session_attrs='target_session_attrs=read-write&'
+fi
 
 eventstore_password=$(password)
 cat > eventstore.env <<ENVIRONMENT
 EVENTSTORE_DEFAULT_ADMIN_PASSWORD=$eventstore_password
 EVENTSTORE_DEFAULT_OPS_PASSWORD=$(password)
 ENVIRONMENT
-echo "esdb://admin:$eventstore_password@eventstore:2113?tlsCAFile=/run/secrets/ca.crt" > eventstore-url
+echo "esdb://admin:$eventstore_password@$eventstore_hosts?tlsCAFile=$ca_file" > eventstore-url
+if [ $# -gt 0 ]; then
+  mv eventstore-url eventstore-admin-url
+  user_password=$(password)
+  printf '{"loginName":"clinic","fullName":"Clinic Service","password":"%s","groups":["clinic"]}\n' "$user_password" \
+    > eventstore-user.json
+  echo "esdb://clinic:$user_password@$eventstore_hosts?tlsCAFile=$ca_file" > eventstore-url
+fi
 
 # nats-server reads a value that starts with a digit as a number.
 nats_password=n$(password)
 echo "NATS_PASSWORD=$nats_password" > nats.env
-echo "tls://clinic:$nats_password@nats:4222" > nats-url
+printf "tls://clinic:$nats_password@%s:4222," $nats_hosts | sed 's/,$//' > nats-url
 
-password > postgres-password
+[ $# -gt 0 ] || password > postgres-password
 echo "CREATE ROLE clinic_command; CREATE ROLE clinic_query; CREATE ROLE clinic_audit;" > postgres-roles.sql
 for service in projection command query audit; do
   postgres_password=$(password)
   echo "CREATE ROLE login_$service LOGIN PASSWORD '$postgres_password';" >> postgres-roles.sql
-  echo "postgres://login_$service:$postgres_password@postgres/clinic?sslmode=verify-full&sslrootcert=/run/secrets/ca.crt" \
+  login=login_$service:$postgres_password
+  echo "postgres://$login@$postgres_hosts?${target_session_attrs}sslmode=verify-full&sslrootcert=$ca_file" \
     > "database-url-$service"
 done
+if [ $# -gt 0 ]; then
+  password > postgres-replication-password
+  echo "CREATE ROLE replicator LOGIN REPLICATION PASSWORD '$(cat postgres-replication-password)';" >> postgres-roles.sql
+fi
 cat >> postgres-roles.sql <<'SQL'
 GRANT clinic_command TO login_command;
 GRANT clinic_query TO login_query;
@@ -91,6 +130,6 @@ printf '{"current":"%s","keys":{"%s":"%s"}}\n' "$key_id" "$key_id" "$(openssl ra
 
 rm -f ca.srl
 # The unprivileged users of the containers read these files. On the host, only the owner of the folder can enter it.
-chmod 644 ./*
+[ $# -gt 0 ] || chmod 644 ./*
 chmod 600 ca.key
 echo "Created the secrets in $folder. Write the secret that signs portal sessions to $folder/portal-jwt-secret."

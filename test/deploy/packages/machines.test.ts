@@ -1,0 +1,78 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseEnv } from "node:util";
+import { expect } from "chai";
+import { parseConnectionString } from "../../../shared/postgres/connection-string.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+import { type Container, findProblems, SECRETS_FOLDER } from "./containers.ts";
+
+const deployFolder = fileURLToPath(new URL("../../../deploy", import.meta.url));
+const createSecrets = join(deployFolder, "container/create-secrets.sh");
+
+/** Folder of the settings and secrets on a machine. */
+const MACHINE_FOLDER = "/etc/clinic/";
+
+const HOSTS = ["a.example", "b.example", "c.example"];
+
+const readSettings = (name: string): NodeJS.Dict<string> =>
+  parseEnv(readFileSync(join(deployFolder, "machines/settings", `${name}.env`), "utf8"));
+
+describe("the settings for machines", () => {
+  let secretsFolder: string;
+
+  before(() => {
+    secretsFolder = join(makeTestRoot(), "secrets/");
+    execFileSync(createSecrets, [secretsFolder, ...HOSTS]);
+    writeFileSync(join(secretsFolder, "portal-jwt-secret"), "s".repeat(40));
+  });
+
+  const readSecret = (name: string) => readFileSync(join(secretsFolder, name), "utf8").trim();
+
+  for (const name of ["command", "query-api", "projection", "webhooks", "audit", "clinic"]) {
+    it(`${name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
+      const { ENTRY, ...env } = { ...(name === "clinic" ? {} : readSettings("machine")), ...readSettings(name) };
+      const container: Container = {
+        command: ENTRY === undefined ? ["clinic"] : ["node", ENTRY],
+        env: Object.fromEntries(
+          Object.entries(env).map(([key, value = ""]) => [key, value.replace(MACHINE_FOLDER, SECRETS_FOLDER)]),
+        ),
+      };
+      expect(await findProblems(container, secretsFolder)).to.deep.equal([]);
+    });
+  }
+
+  it("the processes of a machine listen on different ports", () => {
+    const ports = ["command", "query-api", "projection", "webhooks", "audit"].map((name) => readSettings(name).PORT);
+    expect(new Set(ports).size).to.equal(ports.length);
+  });
+
+  it("create-secrets.sh writes connection strings that name all hosts and the authority on the machines", () => {
+    const { hosts } = parseConnectionString(readSecret("database-url-command"));
+    expect(hosts).to.deep.equal(["a.example:5432", "b.example:5432"]);
+    expect(readSecret("database-url-command")).to.contain("target_session_attrs=read-write&sslmode=verify-full");
+    expect(readSecret("eventstore-url")).to.match(
+      /^esdb:\/\/clinic:\w+@a\.example:2113,b\.example:2113,c\.example:2113\?tlsCAFile=\/etc\/clinic\/ca\.crt$/,
+    );
+    expect(readSecret("nats-url")).to.match(
+      /^tls:\/\/clinic:\w+@a\.example:4222,tls:\/\/clinic:\w+@b\.example:4222,tls:\/\/clinic:\w+@c\.example:4222$/,
+    );
+    const password = /clinic:(\w+)@/.exec(readSecret("eventstore-url"))?.[1];
+    expect(JSON.parse(readSecret("eventstore-user.json"))).to.include({ loginName: "clinic", password });
+  });
+
+  it("create-secrets.sh gives all hosts certificates with the same common name, readable only by their owner", () => {
+    for (const host of HOSTS) {
+      const certificatePath = join(secretsFolder, `${host}.crt`);
+      execFileSync("openssl", ["verify", "-CAfile", join(secretsFolder, "ca.crt"), certificatePath]);
+      const args = ["x509", "-in", certificatePath, "-noout", "-subject", "-checkhost", host];
+      const text = execFileSync("openssl", args, { encoding: "utf8" });
+      expect(text)
+        .to.match(/CN ?= ?clinic-node/)
+        .and.match(/does match certificate/);
+    }
+    const modes = execFileSync("find", [secretsFolder, "-type", "f", "-perm", "/077"], { encoding: "utf8" });
+    expect(modes.replace(join(secretsFolder, "portal-jwt-secret"), "").trim()).to.equal("");
+  });
+});

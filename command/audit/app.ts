@@ -6,13 +6,17 @@ import { z } from "zod";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
+import { parseJsonBody } from "../../shared/http/json-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { ExportSigner } from "./export/signing.ts";
+import { streamAccesses } from "./http/accesses.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
 import { type AuditorState, requireAuditor } from "./http/auditor-access.ts";
 import { streamEvents } from "./http/events.ts";
 import { streamExport } from "./http/export.ts";
+import { sendLatestEvents } from "./http/latest.ts";
+import { sendAppointments, sendClinics, sendNames, sendSearchResults } from "./http/names.ts";
 import { createSlotLimiter, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
 import { sendDiff, sendState, streamReplay } from "./http/states.ts";
 import { createPageRouter } from "./page/router.ts";
@@ -22,7 +26,7 @@ export interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;
-  /** Database pool. Its database role can only read webhook deliveries and attempts. */
+  /** Database pool. Its database role can only read names, webhook deliveries and attempts. */
   pool: pg.Pool;
   signer: ExportSigner;
   checkReadiness: Readiness;
@@ -41,7 +45,7 @@ const emptyQuerySchema = z.strictObject({});
 /** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
-  const authorize = requireAuditor(log);
+  const { authorize, authorizePost: authorizeSearch } = requireAuditor(log);
   const dependencies = {
     ...options,
     takeSlot: createSlotLimiter(),
@@ -70,6 +74,12 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       const deliveries = await findDeliveries(pool, stream, ctx.state.auditor.clinicIds);
       ctx.body = { ok: true, deliveries };
     })
+    .all("audit.latest", "/latest", authorize, sendLatestEvents(dependencies))
+    .all("audit.accesses", "/accesses", authorize, streamAccesses(dependencies))
+    .all("audit.clinics", "/clinics", authorize, sendClinics(dependencies))
+    .all("audit.appointments", "/appointments", authorize, sendAppointments(dependencies))
+    .all("audit.names", "/names", authorize, sendNames(dependencies))
+    .all("audit.search", "/search", authorizeSearch, parseJsonBody(), sendSearchResults(dependencies))
     .all("audit.export", "/export", authorize, streamExport(dependencies));
 
   const app = createApp({ ...options, retiredPaths: [] });

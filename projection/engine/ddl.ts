@@ -29,7 +29,18 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     statements.push(buildTableDdl(model, schema));
     if (!model.isHidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
   }
+  statements.push(buildAuditRightsDdl(models, schema));
   return `${statements.join(";\n")};\n`;
+}
+
+/** Returns the statements that let auditors read names. The statements are idempotent. */
+export function buildAuditRightsDdl(models: readonly AnyReadModel[], schema: string): string {
+  const columnGrants = models.flatMap(({ table, auditColumns = [] }) =>
+    auditColumns.length === 0
+      ? []
+      : [`GRANT SELECT (${auditColumns.join(", ")}) ON ${schema}.${table} TO clinic_audit`],
+  );
+  return [`GRANT USAGE ON SCHEMA ${schema} TO clinic_audit`, ...columnGrants].join(";\n");
 }
 
 /**

@@ -66,6 +66,8 @@ export interface ReadModel<
   renderedColumns?: { [column: string]: (row: RowOf<C, Nullable>) => object };
   /** True if the database role clinic_query cannot read the table, because the table holds encrypted secrets. */
   isHidden?: boolean;
+  /** Columns that the database role clinic_audit can read, to show auditors names next to ids; default: none. */
+  auditColumns?: readonly (keyof C & string)[];
   /**
    * SQL condition for the rows to delete when the sandbox with clinic `$1` is reset. If absent, a reset deletes no
    * rows.

@@ -19,6 +19,7 @@ export const animals = defineReadModel({
   },
   nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
   primaryKey: ["animal_id"],
+  auditColumns: ["animal_id", "clinic_id", "customer_id", "name", "species"],
   indexes: [`customer_id, ${buildNameSortSql("name")}, animal_id`],
   renderedColumns: {
     portal_json: (row) => ({

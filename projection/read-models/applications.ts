@@ -15,6 +15,7 @@ export const applications = defineReadModel({
   },
   nullable: [],
   primaryKey: ["application_id"],
+  auditColumns: ["application_id", "name"],
   indexes: [],
   key: (event) => [event.data.applicationId],
   on: {

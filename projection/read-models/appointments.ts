@@ -55,6 +55,16 @@ export const appointments = defineReadModel({
   },
   nullable: ["animal_id", "customer_id", "application_id", "reason", "notes"],
   primaryKey: ["appointment_id"],
+  auditColumns: [
+    "appointment_id",
+    "clinic_id",
+    "branch_id",
+    "animal_id",
+    "customer_id",
+    "scheduled_at",
+    "duration_minutes",
+    "status",
+  ],
   indexes: ["clinic_id, branch_id, scheduled_at, appointment_id", "clinic_id, scheduled_at, appointment_id"],
   renderedColumns: {
     portal_json: (row) => ({

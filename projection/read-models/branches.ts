@@ -13,6 +13,7 @@ export const branches = defineReadModel({
   },
   nullable: ["city"],
   primaryKey: ["branch_id"],
+  auditColumns: ["branch_id", "clinic_id", "name"],
   indexes: [`clinic_id, ${buildNameSortSql("name")}, branch_id`],
   key: (event) => [event.data.branchId],
   on: {

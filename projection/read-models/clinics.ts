@@ -20,6 +20,7 @@ export const clinics = defineReadModel({
   },
   nullable: ["city", "demo_expires_at", "subscription"],
   primaryKey: ["clinic_id"],
+  auditColumns: ["clinic_id", "name", "timezone", "environment", "status"],
   indexes: [],
   key: (event) => [event.data.clinicId],
   on: {

@@ -15,6 +15,7 @@ export const customers = defineReadModel({
   },
   nullable: ["phone", "email", "city"],
   primaryKey: ["customer_id"],
+  auditColumns: ["customer_id", "clinic_id", "full_name"],
   indexes: [`clinic_id, ${buildNameSortSql("full_name")}, customer_id`],
   renderedColumns: {
     portal_json: (row) => ({

@@ -13,6 +13,7 @@ export const installations = defineReadModel({
   },
   nullable: ["branch_ids", "rate_limit_per_minute"],
   primaryKey: ["installation_id"],
+  auditColumns: ["installation_id", "application_id", "clinic_id"],
   indexes: ["application_id, clinic_id"],
   key: (event) => [event.data.installationId],
   on: {

@@ -23,6 +23,7 @@ export const queueTickets = defineReadModel({
   },
   nullable: ["appointment_id", "visit_id", "animal_id", "estimated_wait_minutes", "called_at", "completed_at", "notes"],
   primaryKey: ["ticket_id"],
+  auditColumns: ["ticket_id", "clinic_id", "ticket_number"],
   indexes: [
     { columns: "clinic_id, branch_id", where: "status NOT IN ('completed', 'cancelled', 'no_show')" },
     "appointment_id",

@@ -20,6 +20,7 @@ export const resources = defineReadModel({
   },
   nullable: [],
   primaryKey: ["resource_id"],
+  auditColumns: ["resource_id", "clinic_id", "name"],
   indexes: ["clinic_id, branch_id"],
   renderedColumns: {
     availability_json: (row) => ({

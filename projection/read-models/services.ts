@@ -16,6 +16,7 @@ export const services = defineReadModel({
   },
   nullable: ["category"],
   primaryKey: ["service_id"],
+  auditColumns: ["service_id", "clinic_id", "name"],
   indexes: [`clinic_id, ${buildNameSortSql("name")}, service_id`],
   sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.serviceId],

@@ -15,6 +15,7 @@ export const staff = defineReadModel({
   },
   nullable: ["user_id", "full_name", "email"],
   primaryKey: ["staff_id"],
+  auditColumns: ["staff_id", "clinic_id", "user_id", "full_name", "role", "active"],
   indexes: [`clinic_id, ${buildNameSortSql("full_name")}, staff_id`],
   key: (event) => [event.data.staffId],
   on: {

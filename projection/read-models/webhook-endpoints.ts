@@ -23,6 +23,7 @@ export const webhookEndpoints = defineReadModel({
   },
   nullable: ["disabled_reason", "secret_rotated_at"],
   primaryKey: ["endpoint_id"],
+  auditColumns: ["endpoint_id", "clinic_id", "origin"],
   indexes: ["clinic_id, application_id, created_at"],
   key: (event) => [event.data.endpointId],
   on: {

@@ -87,4 +87,19 @@ export const formerEvents: readonly FormerEvent[] = [
     metadata,
     currentData: { ...parkedStream, passedOverBy: "all" },
   },
+  {
+    type: "AuditAccessed",
+    stream: "auditAccess-aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa",
+    version: 1,
+    data: '{"accessId":"aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa","auditorId":null,"action":"events","asked":{"clinic":"11111111-1111-4111-8111-111111111111"}}',
+    metadata,
+    currentData: {
+      accessId: "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa",
+      auditorId: null,
+      action: "events",
+      asked: { clinic: "11111111-1111-4111-8111-111111111111" },
+      found: [],
+      clinicIds: [],
+    },
+  },
 ];

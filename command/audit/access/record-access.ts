@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type AuditAccessEvent, type AuditAction, auditAccessCategory } from "../../../shared/domain/events/audit.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
+import { uuid } from "../../../shared/domain/events/fields.ts";
 import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 
@@ -11,6 +12,10 @@ export interface Access {
   action: AuditAction;
   /** Parameters of the query as sent by the caller. Undefined parameters are not recorded. */
   query: Record<string, unknown>;
+  /** Ids in the response, if the response is known already. */
+  found?: readonly string[];
+  /** Clinics whose records are in the response, if the response is known already. */
+  clinicIds?: readonly string[];
 }
 
 /**
@@ -23,9 +28,15 @@ export interface Access {
  */
 export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {
   const accessId = randomUUID();
-  const { query, ...details } = access;
+  const { auditorId, action, query, found = [], clinicIds = [] } = access;
   const queryFields = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
-  const event: AuditAccessEvent = { type: "AuditAccessed", data: { accessId, ...details, asked: queryFields } };
+  const namedClinicId = uuid.safeParse(query.clinic).data;
+  const allClinicIds = [...new Set([...clinicIds, ...(namedClinicId === undefined ? [] : [namedClinicId])])];
+  const ids = { found: [...found], clinicIds: allClinicIds };
+  const event: AuditAccessEvent = {
+    type: "AuditAccessed",
+    data: { accessId, auditorId, action, asked: queryFields, ...ids },
+  };
   const stream = toStreamName(auditAccessCategory, accessId);
   await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
   return accessId;

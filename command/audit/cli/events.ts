@@ -1,4 +1,5 @@
 import { listEvents, listQuerySchema } from "../queries/list-events.ts";
+import { resolveDay } from "../queries/resolve-day.ts";
 import { type CommandOptions, isVisibleToOperator, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import { formatTableHead, formatTableRow } from "./table.ts";
@@ -6,8 +7,9 @@ import type { AuditTerminal } from "./terminal.ts";
 
 /** Prints events as a table or, with `--json`, as one JSON object per line. */
 export async function showEvents({ actor, json, ...options }: CommandOptions, terminal: AuditTerminal): Promise<void> {
-  const query = readQuery(listQuerySchema, options);
-  await withAuditedAccess(terminal, { actor, action: "events", query: options }, async ({ client }) => {
+  const parameters = readQuery(listQuerySchema, options);
+  await withAuditedAccess(terminal, { actor, action: "events", query: options }, async ({ client, log }) => {
+    const query = await resolveDay(parameters, log);
     const progressReporter = createProgressReporter(terminal);
     const { signal } = new AbortController();
     const readOptions = { client, isVisible: isVisibleToOperator, signal, onProgress: progressReporter.show };

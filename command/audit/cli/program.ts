@@ -3,8 +3,10 @@ import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createExportSigner } from "../export/signing.ts";
 import { subjectKinds } from "../related-events/related-events.ts";
+import { showAccesses } from "./accesses.ts";
 import { showEvents } from "./events.ts";
 import { exportToFile } from "./export-file.ts";
+import { showLatestEvents } from "./latest.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
 import { type VerifyOptions, verifyFile } from "./verify-file.ts";
@@ -22,6 +24,7 @@ export function createProgram(terminal: AuditTerminal): Program {
     .configureOutput({ writeOut: (text) => void terminal.write(text), writeErr: () => {} })
     .configureHelp({ helpWidth: 110 });
   addEventsCommand(program, terminal);
+  addClinicCommands(program, terminal);
   addStateCommands(program, terminal);
   addExportCommand(program, terminal);
   addVerifyCommand(program, terminal);
@@ -60,6 +63,7 @@ function addEventsCommand(program: Program, terminal: AuditTerminal): void {
   eventsCommand
     .option("--from <time>", "events at or after this time, RFC 3339")
     .option("--to <time>", "events before this time, RFC 3339")
+    .option("--day <date>", "with --clinic: events of this day in the clinic's time zone, YYYY-MM-DD")
     .option("--by <time>", TIME_BASIS_HELP)
     .option("--type <names>", "only these event types, separated by commas")
     .option("--done-by <actor>", "only events of this actor: an id, or type:id such as operator:ada")
@@ -79,6 +83,27 @@ const SUBJECT_HELP: Record<(typeof subjectKinds)[number], string> = {
   correlation: "events of the request with this correlation id, and the consequences of these events",
   auditor: "events of an auditor, including all recorded accesses",
 };
+
+function addClinicCommands(program: Program, terminal: AuditTerminal): void {
+  addAuditedCommand(program, "latest")
+    .description("Lists the latest events of a clinic, the newest first.")
+    .option("--clinic <uuid>", "clinic whose events are listed (required)")
+    .option("--before <position>", "only events before this log position")
+    .option("--limit <number>", "maximum number of events; default: 50")
+    .addHelpText("after", formatExample(`latest --clinic ${EXAMPLE_CLINIC_ID} --limit 20`))
+    .action((options) => showLatestEvents(options, terminal));
+  addAuditedCommand(program, "accesses")
+    .description(
+      "Lists who read or exported the records of a clinic. A `possible` access may have concerned only other clinics.",
+    )
+    .option("--clinic <uuid>", "clinic whose records were read (required)")
+    .option("--from <time>", "accesses at or after this time, RFC 3339")
+    .option("--to <time>", "accesses before this time, RFC 3339")
+    .option("--after <position>", "only accesses after this log position")
+    .option("--limit <number>", "maximum number of accesses")
+    .addHelpText("after", formatExample(`accesses --clinic ${EXAMPLE_CLINIC_ID} --from 2026-05-01T00:00:00Z`))
+    .action((options) => showAccesses(options, terminal));
+}
 
 function addStateCommands(program: Program, terminal: AuditTerminal): void {
   addAuditedCommand(program, "as-of")

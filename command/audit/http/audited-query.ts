@@ -4,19 +4,19 @@ import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import { describeIssue } from "../../../shared/domain/validation/describe-issue.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { recordAccess } from "../access/record-access.ts";
+import { type Access, recordAccess } from "../access/record-access.ts";
 import type { AuditorState } from "./auditor-access.ts";
 
 export type AuditContext = Koa.ParameterizedContext<AuditorState>;
 export type AuditHandler = (ctx: AuditContext) => Promise<void>;
 
 /**
- * Validates the query parameters of a request.
+ * Validates the parameters of a request, which are in the query or in a JSON body.
  *
  * @throws {ApiError} 400 `invalid_query`, with details that name the invalid parameters
  */
-export function readQuery<Schema extends z.ZodType>(query: AuditContext["query"], schema: Schema): z.output<Schema> {
-  const repeatedNames = Object.keys(query).filter((name) => Array.isArray(query[name]));
+export function readQuery<Schema extends z.ZodType>(query: unknown, schema: Schema): z.output<Schema> {
+  const repeatedNames = Object.entries(query ?? {}).flatMap(([name, value]) => (Array.isArray(value) ? [name] : []));
   const parseResult = schema.safeParse(query);
   if (parseResult.success && repeatedNames.length === 0) return parseResult.data;
   const issues = parseResult.error?.issues ?? [];
@@ -27,8 +27,11 @@ export function readQuery<Schema extends z.ZodType>(query: AuditContext["query"]
   throw new ApiError(400, "invalid_query", { details });
 }
 
+/** Ids in a response that is known before the access is recorded. */
+export type FoundRecords = Pick<Access, "found" | "clinicIds">;
+
 /**
- * Records the access of the auditor who sends the request. Must be called before the query runs.
+ * Records the access of the auditor who sends the request. Must be called before any data is returned.
  *
  * @param query the parameters to record; default: all parameters of the request
  * @returns the id of the access
@@ -39,10 +42,11 @@ export function recordRequestAccess(
   ctx: AuditContext,
   action: AuditAction,
   query: Record<string, unknown> = { ...ctx.query },
+  foundRecords: FoundRecords = {},
 ): Promise<string> {
   const { auditor, correlationId, now, traceparent } = ctx.state;
   const actor = { type: "auditor", id: auditor.id } as const;
   const requestFields = { correlationId, causationId: correlationId, now, traceparent };
   const context = { actor, clinicId: null, environment: null, ...requestFields };
-  return recordAccess(log, { auditorId: auditor.id, action, query }, context);
+  return recordAccess(log, { auditorId: auditor.id, action, query, ...foundRecords }, context);
 }

@@ -31,20 +31,23 @@ const MAX_INVALID_CREDENTIALS_PER_MINUTE = 300;
 const MAX_REMEMBERED_CREDENTIALS = 1_000;
 
 /**
- * Creates the middleware that requires the method GET, an auditor's credential, and a request rate below the limit.
- * Each process counts requests separately.
+ * Creates the middlewares that require a method, an auditor's credential, and a request rate below the limit. Both count
+ * the same requests. Each process counts requests separately.
  */
-export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
+export function requireAuditor(log: EventLog): Record<"authorize" | "authorizePost", Koa.Middleware<AuditorState>> {
   const limiter = new RateLimiterMemory({ points: MAX_REQUESTS_PER_MINUTE, duration: 60 });
   const authenticateRequest = createAuthenticator(log);
-  return async (ctx, next) => {
-    if (ctx.method !== "GET") throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET" } });
-    const auditor = await authenticateRequest(ctx);
-    await limiter.consume(auditor.id).catch(throwRateLimitError);
-    ctx.state.auditor = auditor;
-    ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
-    await next();
-  };
+  const createMiddleware =
+    (method: "GET" | "POST"): Koa.Middleware<AuditorState> =>
+    async (ctx, next) => {
+      if (ctx.method !== method) throw new ApiError(405, "method_not_allowed", { headers: { Allow: method } });
+      const auditor = await authenticateRequest(ctx);
+      await limiter.consume(auditor.id).catch(throwRateLimitError);
+      ctx.state.auditor = auditor;
+      ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
+      await next();
+    };
+  return { authorize: createMiddleware("GET"), authorizePost: createMiddleware("POST") };
 }
 
 /**

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { ScanProgress } from "../log/scan.ts";
 import { type EventList, type ListQuery, listEvents, listQuerySchema } from "../queries/list-events.ts";
+import { resolveDay } from "../queries/resolve-day.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
 
@@ -22,7 +23,7 @@ const progressQuerySchema = z.object({ progress: z.enum(["true", "false"]).defau
 export function streamEvents({ log, client, takeSlot }: AuditDependencies): AuditHandler {
   return async (ctx) => {
     const { progress, ...recordedQuery } = ctx.query;
-    const query = readQuery(recordedQuery, listQuerySchema);
+    const parameters = readQuery(recordedQuery, listQuerySchema);
     const shouldReportProgress = readQuery({ progress }, progressQuerySchema).progress === "true";
     await streamWithSlot(ctx, takeSlot, async (signal) => {
       await recordRequestAccess(log, ctx, "events", recordedQuery);
@@ -30,6 +31,7 @@ export function streamEvents({ log, client, takeSlot }: AuditDependencies): Audi
       const onProgress = (progress: ScanProgress) => {
         latestProgress = progress;
       };
+      const query = await resolveDay(parameters, log);
       const eventList = await listEvents(query, { client, isVisible: ctx.state.isVisible, signal, onProgress });
       const getProgressLine = () => `${JSON.stringify({ progress: latestProgress })}\n`;
       return { lines: toLines(eventList, query), getProgressLine: shouldReportProgress ? getProgressLine : undefined };

@@ -24,10 +24,24 @@ export async function* readStreamEvents(client: EventStoreDBClient, stream: stri
   }
 }
 
-async function readPage(client: EventStoreDBClient, stream: string, startRevision: bigint): Promise<LogEvent[]> {
+/**
+ * Reads the first event of a stream. Returns undefined if the stream does not exist.
+ *
+ * @throws {LogUnavailableError} if the event log cannot be read
+ */
+export async function readFirstEvent(client: EventStoreDBClient, stream: string): Promise<LogEvent | undefined> {
+  return (await readPage(client, stream, 0n, 1))[0];
+}
+
+async function readPage(
+  client: EventStoreDBClient,
+  stream: string,
+  startRevision: bigint,
+  maxCount = PAGE_SIZE,
+): Promise<LogEvent[]> {
   const streamingRead = client.readStream(stream, {
     fromRevision: startRevision,
-    maxCount: PAGE_SIZE,
+    maxCount,
     deadline: PAGE_TIMEOUT_MS,
   });
   const events: LogEvent[] = [];

@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
-import { uuid } from "../../../shared/domain/events/fields.ts";
+import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
 import type { IsVisible } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
@@ -12,7 +12,14 @@ import {
   type SubjectKind,
   subjectKinds,
 } from "../related-events/related-events.ts";
-import { createEventFilter, EMPTY_RANGE_ISSUE, filterFields, isRangeNotEmpty, streamField } from "./query-fields.ts";
+import {
+  createEventFilter,
+  EMPTY_RANGE_ISSUE,
+  filterFields,
+  isRangeNotEmpty,
+  positionField,
+  streamField,
+} from "./query-fields.ts";
 
 const subjectFields = Object.fromEntries(subjectKinds.map((kind) => [kind, uuid.optional()])) as Record<
   SubjectKind,
@@ -24,12 +31,10 @@ const listFields = {
   stream: streamField.optional(),
   ...subjectFields,
   ...filterFields,
+  /** Date in the clinic's time zone, for the events of a clinic. Replaces `from` and `to`. */
+  day: calendarDate.optional(),
   /** Log position after which the list starts. */
-  after: z
-    .string()
-    .regex(/^\d{1,20}$/, "must be a log position")
-    .transform(BigInt)
-    .optional(),
+  after: positionField.optional(),
   limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
 };
 
@@ -37,6 +42,10 @@ export const listQuerySchema = z
   .strictObject(listFields)
   .refine((query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1, {
     message: `must have exactly one of stream, ${subjectKinds.join(", ")}`,
+  })
+  .refine(({ day, clinic, from, to }) => day === undefined || (clinic !== undefined && !from && !to), {
+    path: ["day"],
+    message: "must be combined with `clinic`, and not with `from` or `to`",
   })
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
 export type ListQuery = z.output<typeof listQuerySchema>;

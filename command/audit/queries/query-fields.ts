@@ -70,6 +70,11 @@ export const streamField = boundedText(300).refine(
   "must name a stream, such as appointment-<id>",
 );
 
+export const positionField = z
+  .string()
+  .regex(/^\d{1,20}$/, "must be a log position")
+  .transform(BigInt);
+
 /** Returns the category in the name of a stream; the empty string for a name without a hyphen. */
 export function getCategoryName(stream: string): string {
   return stream.slice(0, Math.max(0, stream.indexOf("-")));

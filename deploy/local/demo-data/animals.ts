@@ -1,9 +1,9 @@
 import { registerAnimal, registerCustomer } from "../../../command/operations/people-operations.ts";
 import type { AnimalRegistration } from "../../../shared/domain/clinic/animal.ts";
+import { addDays, DAY_MS, toLocalDate } from "../../../shared/domain/time/local-time.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { createPicker, deriveDemoId } from "./random.ts";
 import { createStep, type StepSequence } from "./steps.ts";
-import { addDays, DAY_MS, toLocalDate } from "./time.ts";
 
 /** Breeds of each species, with the minimum and maximum weight in kilograms. */
 const SPECIES = {

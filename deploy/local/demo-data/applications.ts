@@ -5,11 +5,11 @@ import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deriveSandboxClinicId, deriveSandboxEntityId } from "../../../shared/domain/events/ids.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
 import { listSandboxBranches } from "../../../shared/domain/partner/sandbox-fixture.ts";
+import { DAY_MS } from "../../../shared/domain/time/local-time.ts";
 import { listAnimals } from "./animals.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
 import { deriveDemoId } from "./random.ts";
 import { createStep, type StepSequence } from "./steps.ts";
-import { DAY_MS } from "./time.ts";
 
 export interface DemoApplication {
   id: string;

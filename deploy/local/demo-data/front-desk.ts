@@ -5,13 +5,13 @@ import {
   placeHold,
   releaseHold,
 } from "../../../command/operations/front-desk-operations.ts";
+import { addDays, DAY_MS, fromLocalTime, MINUTE_MS, toLocalDate } from "../../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { createPicker, deriveDemoId } from "./random.ts";
 import { deriveRoomId } from "./resources.ts";
 import { createStep, type StepSequence } from "./steps.ts";
-import { addDays, DAY_MS, fromLocalTime, MINUTE_MS, toLocalDate } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
 /**

@@ -6,10 +6,10 @@ import {
   selectClinic,
 } from "../../../command/operations/people-operations.ts";
 import type { MembershipRights } from "../../../shared/domain/clinic/membership.ts";
+import { DAY_MS } from "../../../shared/domain/time/local-time.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { deriveDemoId } from "./random.ts";
 import { createStep, type StepSequence } from "./steps.ts";
-import { DAY_MS } from "./time.ts";
 
 type Role = MembershipRights["role"];
 

@@ -1,8 +1,8 @@
 import { addResource, setRule } from "../../../command/operations/catalog-operations.ts";
+import { DAY_MS } from "../../../shared/domain/time/local-time.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { deriveDemoId } from "./random.ts";
 import { createStep, type StepSequence } from "./steps.ts";
-import { DAY_MS } from "./time.ts";
 
 /** Type, name and capacity of each resource. The first two resources are rooms, which appointments use. */
 const RESOURCES = [

@@ -6,11 +6,11 @@ import {
   setEntitlement,
   suspendClinic,
 } from "../../../command/operations/clinic-operations.ts";
+import { DAY_MS } from "../../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { deriveDemoId } from "./random.ts";
 import { createStep, type StepSequence } from "./steps.ts";
-import { DAY_MS } from "./time.ts";
 
 /** Registers a demo clinic with its branches, subscription and entitlements. The events are 400 days old. */
 export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {

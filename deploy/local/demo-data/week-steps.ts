@@ -10,11 +10,11 @@ import {
   startConsultation,
 } from "../../../command/operations/appointment-operations.ts";
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
+import { DAY_MS, MINUTE_MS } from "../../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { createPicker, deriveDemoId } from "./random.ts";
 import { deriveRoomId } from "./resources.ts";
 import { createStep, type Operation, type Step, type StepSequence } from "./steps.ts";
-import { DAY_MS, MINUTE_MS } from "./time.ts";
 import type { DemoAppointment } from "./week.ts";
 
 /** A change of an appointment's status: its time in minutes relative to the scheduled time, and its operation. */

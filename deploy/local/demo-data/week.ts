@@ -1,8 +1,8 @@
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
+import { addDays, fromLocalTime, getWeekday, toLocalDate } from "../../../shared/domain/time/local-time.ts";
 import { listAnimals } from "./animals.ts";
 import type { DemoClinic } from "./clinics.ts";
 import { createPicker, deriveDemoId } from "./random.ts";
-import { addDays, fromLocalTime, getWeekday, toLocalDate } from "./time.ts";
 
 /** An appointment of the demo week, with its status after all steps. */
 export interface DemoAppointment {

@@ -23,7 +23,10 @@ export const auditorCategory = defineCategory("auditor", {
 export type AuditorEvent = EventOf<typeof auditorCategory>;
 
 /** Kinds of access to the records of clinics. */
-const auditAction = z.enum(["sign-in", "events", "state", "diff", "replay", "deliveries", "export"]);
+const auditAction = z.enum([
+  ...["sign-in", "events", "state", "diff", "replay", "deliveries", "export"],
+  ...["clinics", "latest", "search", "appointments", "names", "accesses"],
+] as const);
 export type AuditAction = z.infer<typeof auditAction>;
 
 /**
@@ -36,8 +39,12 @@ export const auditAccessCategory = defineCategory("auditAccess", {
     /** Id of the auditor; null if an operator used the command line. The metadata then contains the operator's name. */
     auditorId: uuid.nullable(),
     action: auditAction,
-    /** Query parameters as received. */
+    /** Query parameters as received. A searched name is replaced by a placeholder, because it is personal data. */
     asked: notPersonal(freeForm, "ids and times of a query"),
+    /** Ids in the response, if the response is known before the access is recorded; otherwise empty. */
+    found: z.array(uuid),
+    /** Clinics that the query names or whose records are in `found`. Empty for accesses recorded in version 1. */
+    clinicIds: z.array(uuid),
   }),
 });
 export type AuditAccessEvent = EventOf<typeof auditAccessCategory>;

@@ -17,6 +17,10 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcaster[]>> = {
     // In version 1, all consumers skipped a parked stream.
     (data) => ({ passedOverBy: "all", ...data }),
   ],
+  AuditAccessed: [
+    // Version 1 contains only the query.
+    (data) => ({ found: [], clinicIds: [], ...data }),
+  ],
   SandboxReset: [
     // The fixture events in a reset have no separate schema versions. In a reset of version 1, they all have version 1.
     (data) => ({

@@ -113,8 +113,14 @@ async function createTestAuditor(
   };
 }
 
-export async function requestAudit(url: string, headers: Record<string, string> = {}): Promise<AuditResponse> {
-  const response = await fetch(url, { headers });
+/** @param body JSON of a POST request; undefined for a GET request */
+export async function requestAudit(
+  url: string,
+  headers: Record<string, string> = {},
+  body?: string,
+): Promise<AuditResponse> {
+  const postHeaders = { ...headers, "Content-Type": "application/json" };
+  const response = await fetch(url, body === undefined ? { headers } : { method: "POST", body, headers: postHeaders });
   requireNoSniffing(response);
   const text = await response.text();
   const type = response.headers.get("Content-Type") ?? "";
@@ -125,8 +131,8 @@ export async function requestAudit(url: string, headers: Record<string, string> 
         .map((line) => JSON.parse(line))
     : [];
   const end = lines.pop()?.end;
-  const body = type.includes("application/json") ? JSON.parse(text) : undefined;
-  return { status: response.status, headers: response.headers, text, body, lines, end };
+  const parsedBody = type.includes("application/json") ? JSON.parse(text) : undefined;
+  return { status: response.status, headers: response.headers, text, body: parsedBody, lines, end };
 }
 
 export interface ClinicHistory extends TestClinic {

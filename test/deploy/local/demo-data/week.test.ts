@@ -3,9 +3,9 @@ import { createCachingEventLog } from "../../../../command/cli/import/caching-lo
 import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
 import { buildPhases } from "../../../../deploy/local/demo-data/phases.ts";
 import { runSteps } from "../../../../deploy/local/demo-data/steps.ts";
-import { addDays, fromLocalTime, toLocalDate } from "../../../../deploy/local/demo-data/time.ts";
 import { createWeekAppointments } from "../../../../deploy/local/demo-data/week.ts";
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";
+import { addDays, fromLocalTime, toLocalDate } from "../../../../shared/domain/time/local-time.ts";
 
 describe("the demo week", () => {
   const hourTimes = Array.from({ length: 24 }, (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000);

@@ -30,6 +30,17 @@ export function fromLocalTime(timeZone: string, date: string, time: string): num
   return localAsUtcMs - getUtcOffsetMs(timeZone, estimatedEpochMs);
 }
 
+/**
+ * Returns the first instant of a date in a time zone. If the clocks skip midnight, the day starts later.
+ *
+ * @returns milliseconds since 1970
+ */
+export function getStartOfDay(timeZone: string, date: string): number {
+  let startMs = fromLocalTime(timeZone, date, "00:00");
+  while (toLocalDate(timeZone, startMs) < date) startMs += 15 * MINUTE_MS;
+  return startMs;
+}
+
 /** Returns a time zone's offset from UTC at the given time, in milliseconds. */
 function getUtcOffsetMs(timeZone: string, epochMs: number): number {
   const { year, month, day, hour, minute } = splitLocalTime(timeZone, epochMs);

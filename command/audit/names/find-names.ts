@@ -1,0 +1,83 @@
+import type pg from "pg";
+import { z } from "zod";
+import { uuid } from "../../../shared/domain/events/fields.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { queryReadModels } from "./read-models.ts";
+
+/** Maximum number of ids in a query. More ids would exceed the length of a URL that servers accept. */
+export const MAX_IDS = 200;
+
+export const namesQuerySchema = z.strictObject({
+  ids: z
+    .string()
+    .transform((text) => text.split(","))
+    .pipe(z.array(uuid).min(1).max(MAX_IDS)),
+});
+
+/** Name of a record, as currently stored. */
+export interface RecordName {
+  id: string;
+  kind: string;
+  name: string | null;
+  clinicId: string | null;
+  /** Time of an appointment; null for other records. */
+  scheduledAt: string | null;
+}
+
+/** Tables with names: kind of record, table, column of the id and expression of the name. */
+const NAMED_TABLES: [kind: string, table: string, idColumn: string, name: string][] = [
+  ["clinic", "clinic", "clinic_id", "t.name"],
+  ["branch", "branch", "branch_id", "t.name"],
+  ["customer", "customer", "customer_id", "t.full_name"],
+  ["animal", "animal", "animal_id", "t.name"],
+  ["staff", "staff", "staff_id", "t.full_name"],
+  ["user", "staff", "user_id", "t.full_name"],
+  ["service", "service", "service_id", "t.name"],
+  ["resource", "resource", "resource_id", "t.name"],
+  ["queue ticket", "queue_ticket", "ticket_id", "t.ticket_number"],
+  ["webhook endpoint", "webhook_endpoint", "endpoint_id", "t.origin"],
+];
+
+/** Selects the names of the records in one table. $1: ids. $2: permitted clinics (null for all). */
+const createTableSql = ([kind, table, idColumn, name]: (typeof NAMED_TABLES)[number]) =>
+  `SELECT t.${idColumn} AS id, '${kind}' AS kind, ${name} AS name, t.clinic_id AS "clinicId", NULL AS "scheduledAt"
+    FROM ${READ_MODEL_SCHEMA}.${table} t
+   WHERE t.${idColumn} = ANY ($1::uuid[]) AND ${name} IS NOT NULL
+     AND ($2::uuid[] IS NULL OR t.clinic_id = ANY ($2::uuid[]))`;
+
+const APPOINTMENTS_SQL = `SELECT a.appointment_id, 'appointment', coalesce(n.name, c.full_name), a.clinic_id,
+    rfc3339(a.scheduled_at)
+   FROM ${READ_MODEL_SCHEMA}.appointment a
+   LEFT JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
+   LEFT JOIN ${READ_MODEL_SCHEMA}.customer c ON c.customer_id = a.customer_id AND c.clinic_id = a.clinic_id
+  WHERE a.appointment_id = ANY ($1::uuid[]) AND ($2::uuid[] IS NULL OR a.clinic_id = ANY ($2::uuid[]))`;
+
+/** An application belongs to no clinic. Its name is visible to readers of a clinic that it is or was installed at. */
+const APPLICATIONS_SQL = `SELECT p.application_id, 'application', p.name, NULL::uuid, NULL
+   FROM ${READ_MODEL_SCHEMA}.partner_application p
+  WHERE p.application_id = ANY ($1::uuid[]) AND ($2::uuid[] IS NULL OR EXISTS (
+    SELECT FROM ${READ_MODEL_SCHEMA}.installation i
+     WHERE i.application_id = p.application_id AND i.clinic_id = ANY ($2::uuid[])))`;
+
+const INSTALLATIONS_SQL = `SELECT i.installation_id, 'installation', p.name, i.clinic_id, NULL
+   FROM ${READ_MODEL_SCHEMA}.installation i
+   JOIN ${READ_MODEL_SCHEMA}.partner_application p ON p.application_id = i.application_id
+  WHERE i.installation_id = ANY ($1::uuid[]) AND ($2::uuid[] IS NULL OR i.clinic_id = ANY ($2::uuid[]))`;
+
+const NAMES_SQL = [...NAMED_TABLES.map(createTableSql), APPOINTMENTS_SQL, APPLICATIONS_SQL, INSTALLATIONS_SQL].join(
+  "\n UNION ALL ",
+);
+
+/**
+ * Finds the names of records in the reader's scope. Ids of other records are ignored.
+ *
+ * @param clinicIds ids of the permitted clinics; null for all clinics
+ * @throws {ApiError} 503 `read_models_unavailable`
+ */
+export function findNames(
+  pool: pg.Pool,
+  ids: readonly string[],
+  clinicIds: readonly string[] | null,
+): Promise<RecordName[]> {
+  return queryReadModels<RecordName>(pool, { name: "names of records", text: NAMES_SQL, values: [ids, clinicIds] });
+}

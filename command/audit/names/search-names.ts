@@ -1,0 +1,87 @@
+import type pg from "pg";
+import { z } from "zod";
+import { uuid } from "../../../shared/domain/events/fields.ts";
+import { buildNameSortSql } from "../../../shared/postgres/by-name.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { narrowScope, queryReadModels } from "./read-models.ts";
+
+const searchKinds = ["customer", "animal", "staff"] as const;
+
+export const searchQuerySchema = z.strictObject({
+  /** Part of a name. */
+  name: z
+    .string()
+    .refine((text) => !/[\0\p{Cs}]/u.test(text), "must not contain NUL or lone surrogates")
+    .pipe(z.string().trim().min(2).max(100)),
+  kind: z.enum(searchKinds).optional(),
+  clinic: uuid.optional(),
+});
+export type SearchQuery = z.output<typeof searchQuerySchema>;
+
+/** A customer, animal or staff member whose name contains the searched text. */
+export interface FoundName {
+  kind: (typeof searchKinds)[number];
+  id: string;
+  name: string;
+  clinicId: string;
+  /** Owner of an animal; null for others. */
+  customer: { id: string; name: string } | null;
+  /** Species of an animal, or role of a staff member; null for customers. */
+  detail: string | null;
+}
+
+/** Maximum number of results of each kind. */
+const MAX_RESULTS_PER_KIND = 50;
+
+/**
+ * Selects the rows of one kind. Parameters of the SQL: $1 is the pattern, $2 the array of permitted clinics (null for
+ * all), $3 the kind (null for all).
+ */
+const createKindSql = (kind: FoundName["kind"], columns: string, from: string, nameColumn: string) =>
+  `(SELECT '${kind}' AS kind, ${columns} FROM ${from}
+    WHERE ($3::text IS NULL OR $3 = '${kind}') AND x.${nameColumn} ILIKE $1
+      AND ($2::uuid[] IS NULL OR x.clinic_id = ANY ($2::uuid[]))
+    ORDER BY ${buildNameSortSql(`x.${nameColumn}`)}, 2 LIMIT ${MAX_RESULTS_PER_KIND + 1})`;
+
+const SEARCH_SQL = [
+  createKindSql(
+    "customer",
+    `x.customer_id AS id, x.full_name AS name, x.clinic_id AS "clinicId", NULL::json AS customer, NULL AS detail`,
+    `${READ_MODEL_SCHEMA}.customer x`,
+    "full_name",
+  ),
+  createKindSql(
+    "animal",
+    `x.animal_id, x.name, x.clinic_id, json_build_object('id', c.customer_id, 'name', c.full_name), x.species`,
+    `${READ_MODEL_SCHEMA}.animal x JOIN ${READ_MODEL_SCHEMA}.customer c ON c.customer_id = x.customer_id
+      AND c.clinic_id = x.clinic_id`,
+    "name",
+  ),
+  createKindSql(
+    "staff",
+    "x.staff_id, x.full_name, x.clinic_id, NULL, x.role",
+    `${READ_MODEL_SCHEMA}.staff x`,
+    "full_name",
+  ),
+].join("\n UNION ALL ");
+
+/**
+ * Finds customers, animals and staff members by a part of their name. Capital and small letters are the same.
+ *
+ * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
+ * @returns the results by kind, each sorted by name
+ * @throws {ApiError} 503 `read_models_unavailable`
+ */
+export async function searchNames(
+  pool: pg.Pool,
+  { name, kind, clinic }: SearchQuery,
+  permittedClinicIds: readonly string[] | null,
+): Promise<{ results: FoundName[]; isComplete: boolean }> {
+  const pattern = `%${name.replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const values = [pattern, narrowScope(permittedClinicIds, clinic), kind ?? null];
+  const rows = await queryReadModels<FoundName>(pool, { name: "names", text: SEARCH_SQL, values });
+  const results = searchKinds.flatMap((searchKind) =>
+    rows.filter((row) => row.kind === searchKind).slice(0, MAX_RESULTS_PER_KIND),
+  );
+  return { results, isComplete: results.length === rows.length };
+}

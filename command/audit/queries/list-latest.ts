@@ -1,0 +1,83 @@
+import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
+import { z } from "zod";
+import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
+import { uuid } from "../../../shared/domain/events/fields.ts";
+import { readWithin } from "../../../shared/eventstore/log.ts";
+import { getClinicIds, type IsVisible } from "../access/visibility.ts";
+import { type AuditEvent, type LogEvent, toLogEvent } from "../log/audit-event.ts";
+import { positionField } from "./query-fields.ts";
+
+export const latestQuerySchema = z.strictObject({
+  clinic: uuid,
+  /** Log position before which the list starts. Default: the end of the log. */
+  before: positionField.optional(),
+  limit: z.coerce.number().int().min(1).max(500).default(50),
+});
+export type LatestQuery = z.output<typeof latestQuerySchema>;
+
+/** Number of events in one request to the event log. */
+const PAGE_SIZE = 1_000;
+
+/** Maximum number of events that one query reads. The caller continues with the position in the response. */
+const MAX_READ_EVENTS = 20_000;
+
+/** Time limit for one request to the event log. */
+const PAGE_TIMEOUT_MS = 10_000;
+
+export interface LatestEvents {
+  /** Events of the clinic, the newest first. */
+  events: AuditEvent[];
+  /** Value of `before` that continues the list; null if the list has reached the start of the log. */
+  next: string | null;
+}
+
+/**
+ * Lists the latest events of a clinic. Reads the log backwards, up to a maximum number of events of all clinics, so the
+ * list can be shorter than the limit although it is incomplete.
+ *
+ * @throws {LogUnavailableError} if the event log cannot be read
+ */
+export async function listLatestEvents(
+  { clinic, before, limit }: LatestQuery,
+  { client, isVisible }: { client: EventStoreDBClient; isVisible: IsVisible },
+): Promise<LatestEvents> {
+  const events: AuditEvent[] = [];
+  let position = before;
+  for (let readCount = 0; readCount < MAX_READ_EVENTS; readCount += PAGE_SIZE) {
+    const page = await readPageBefore(client, position);
+    for (const { auditEvent } of page.events) {
+      if (!getClinicIds(auditEvent).includes(clinic) || !isVisible(auditEvent)) continue;
+      events.push(auditEvent);
+      if (events.length === limit) return { events, next: auditEvent.position };
+    }
+    if (page.start === undefined) return { events, next: null };
+    position = page.start;
+  }
+  return { events, next: String(position) };
+}
+
+/**
+ * Reads the events before a position, the newest first.
+ *
+ * @param before exclusive; undefined for the end of the log
+ * @returns the catalog's events, and the position of the oldest event that was read; undefined at the start of the log
+ */
+async function readPageBefore(
+  client: EventStoreDBClient,
+  before: bigint | undefined,
+): Promise<{ events: LogEvent[]; start: bigint | undefined }> {
+  const fromPosition: ReadPosition = before === undefined ? END : { commit: before, prepare: before };
+  const options = { direction: BACKWARDS, fromPosition, maxCount: PAGE_SIZE, deadline: PAGE_TIMEOUT_MS } as const;
+  const events: LogEvent[] = [];
+  let start: bigint | undefined;
+  let readCount = 0;
+  // The loop always reads the whole page, because an unfinished read would prevent the client's disposal.
+  for await (const { event, commitPosition } of readWithin(PAGE_TIMEOUT_MS, client.readAll(options))) {
+    readCount += 1;
+    const position = commitPosition ?? event?.position?.commit;
+    if (position === undefined || (before !== undefined && position >= before)) continue;
+    start = position;
+    if (event && isCatalogStream(event.streamId)) events.push(toLogEvent(event, position));
+  }
+  return { events, start: readCount < PAGE_SIZE ? undefined : start };
+}

@@ -1,0 +1,135 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
+import { runAuditCommand } from "./cli-terminal.ts";
+import {
+  type AuditWorld,
+  type ClinicHistory,
+  createClinicWithHistory,
+  getTypes,
+  startAuditWorld,
+  type TestAuditor,
+} from "./world.ts";
+
+describe("a clinic's events and accesses", () => {
+  let world: AuditWorld;
+  let history: ClinicHistory;
+  let foreignHistory: ClinicHistory;
+  let auditor: TestAuditor;
+  let strangerAuditor: TestAuditor;
+  let unlimitedAuditor: TestAuditor;
+
+  before(async () => {
+    world = await startAuditWorld();
+    [history, foreignHistory] = [await createClinicWithHistory(world.log), await createClinicWithHistory(world.log)];
+    auditor = await world.registerAuditor([history.clinicId]);
+    strangerAuditor = await world.registerAuditor([foreignHistory.clinicId]);
+    unlimitedAuditor = await world.registerAuditor(null);
+  });
+  after(() => world.stop());
+
+  const listAccesses = async (reader: TestAuditor, parameters = "") =>
+    (await reader.request(`/audit/v1/accesses?clinic=${history.clinicId}${parameters}`)).lines;
+
+  it("GET /audit/v1/latest lists a clinic's events, the newest first, in pages up to the start of the log", async () => {
+    const { lines } = await auditor.request(`/audit/v1/events?clinic=${history.clinicId}`);
+    const expectedIds = lines.map(({ id }) => id).reverse();
+    const ids: string[] = [];
+    let next: string | null = "";
+    while (next !== null) {
+      const position: string = next && `&before=${next}`;
+      const { body } = await auditor.request(`/audit/v1/latest?clinic=${history.clinicId}&limit=4${position}`);
+      ids.push(...body.events.map(({ id }: { id: string }) => id));
+      ({ next } = body);
+    }
+    expect(ids).to.deep.equal(expectedIds);
+    const { events } = (await strangerAuditor.request(`/audit/v1/latest?clinic=${history.clinicId}`)).body;
+    expect(events, "an auditor of another clinic").to.deep.equal([]);
+  });
+
+  it("GET /audit/v1/events lists the events of a day in the clinic's time zone, by actor", async () => {
+    const { clinicId, branchId, animalId } = history;
+    // In Istanbul, this is May 11.
+    const context = createTestOperatorContext(Date.parse("2026-05-10T21:30:00Z"));
+    const schedule = { scheduledAt: "2026-06-01T10:00:00.000Z", durationMinutes: 30, reason: null, notes: null };
+    const appointment = { appointmentId: randomUUID(), clinicId, branchId, animalId, ...schedule };
+    await requestAppointment(world.log, appointment, { ...context, actor: { type: "operator", id: "grace" } });
+    const listTypes = async (query: string) =>
+      getTypes((await auditor.request(`/audit/v1/events?clinic=${clinicId}&${query}`)).lines);
+    expect(await listTypes("day=2026-05-11&actor=operator:grace")).to.deep.equal(["AppointmentRequested"]);
+    expect(await listTypes("day=2026-05-11&actor=operator:test")).to.deep.equal([]);
+    expect(await listTypes("day=2026-05-10")).to.deep.equal([]);
+    for (const query of [
+      `clinic=${clinicId}&day=2026-05-11&from=2026-05-11T00:00:00Z`,
+      `animal=${animalId}&day=2026-05-11`,
+    ]) {
+      const { body } = await auditor.request(`/audit/v1/events?${query}`);
+      expect(body.details[0].path, query).to.equal("day");
+    }
+  });
+
+  it("GET /audit/v1/accesses lists who read the records of a clinic, by clinic, by record and by stream", async () => {
+    const reader = await world.registerAuditor([history.clinicId]);
+    const paths = [
+      `events?customer=${history.customerId}`,
+      `state?stream=${history.stream}`,
+      `export?clinic=${history.clinicId}`,
+      `latest?clinic=${history.clinicId}`,
+    ];
+    for (const path of paths) expect((await reader.request(`/audit/v1/${path}`)).status, path).to.equal(200);
+    const accesses = (await listAccesses(auditor)).filter(({ actor }) => actor.id === reader.auditorId);
+    expect(accesses.map(({ action, relation }) => [action, relation])).to.deep.equal([
+      ...[
+        ["events", "certain"],
+        ["state", "certain"],
+        ["export", "certain"],
+        ["latest", "certain"],
+      ],
+    ]);
+    expect(accesses[0]).to.deep.include({ auditorName: "Ada Audit", asked: { customer: history.customerId } });
+    expect(Date.now() - Date.parse(accesses[0].at)).to.be.within(0, 60_000);
+    const lastAccess = (await listAccesses(auditor)).at(-1);
+    expect(lastAccess, "the query itself").to.deep.include({
+      action: "accesses",
+      actor: { type: "auditor", id: auditor.auditorId },
+    });
+    expect(await listAccesses(auditor, `&after=${lastAccess.position}&limit=1`)).to.have.length(1);
+  });
+
+  it("an access whose query can return events of several clinics is possible, and its query is hidden", async () => {
+    const { correlationId } = foreignHistory.requestContext;
+    await unlimitedAuditor.request(`/audit/v1/events?correlation=${correlationId}`);
+    const findPossible = async (reader: TestAuditor) =>
+      (await listAccesses(reader)).filter(({ relation }) => relation === "possible").at(-1);
+    expect(await findPossible(unlimitedAuditor)).to.deep.include({ asked: { correlation: correlationId } });
+    expect(await findPossible(auditor)).to.deep.include({ action: "events", asked: null, found: [] });
+  });
+
+  it("an auditor sees no accesses to other clinics, and an attempt outside the scope is not an access", async () => {
+    expect(await listAccesses(strangerAuditor)).to.deep.equal([]);
+    await strangerAuditor.request(`/audit/v1/events?customer=${history.customerId}`);
+    await auditor.request(`/audit/v1/events?customer=${foreignHistory.customerId}`);
+    const accesses = await listAccesses(unlimitedAuditor);
+    expect(accesses.map(({ actor }) => actor.id)).not.to.include(strangerAuditor.auditorId);
+    expect(accesses.map(({ asked }) => asked.customer)).not.to.include(foreignHistory.customerId);
+  });
+
+  it("the command line lists latest events and accesses, and records both", async () => {
+    const { env } = world;
+    const args = ["--clinic", history.clinicId, "--actor", "grace"];
+    const latest = await runAuditCommand(["latest", ...args, "--limit", "2", "--json"], { env });
+    expect(
+      latest.output
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line).type),
+    ).to.have.length(2);
+    expect(latest.errorLines[0]).to.match(/^For earlier events, add --before \d+$/);
+    const accesses = await runAuditCommand(["accesses", ...args], { env });
+    expect([accesses.code, accesses.output]).to.satisfy(
+      ([code, output]: [number, string]) => code === 0 && /latest +certain +operator:grace/.test(output),
+    );
+    expect((await runAuditCommand(["accesses"], { env })).errorLines[0]).to.equal("audit: --clinic is missing");
+  });
+});

@@ -1,0 +1,190 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type { AuditAccessEvent } from "../../../../shared/domain/events/audit.ts";
+import {
+  animalRegistered,
+  appointmentRequested,
+  branchOpened,
+  clinicRegistered,
+  customerRegistered,
+} from "../../../support/clinics.ts";
+import { createClinic } from "../../../support/partner.ts";
+import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
+import { type AuditResponse, type AuditWorld, requestAudit, startAuditWorld, type TestAuditor } from "../world.ts";
+
+describe("auditors' search by names", () => {
+  let world: AuditWorld;
+  let database: ReadModelDatabase;
+  let auditor: TestAuditor;
+  let strangerAuditor: TestAuditor;
+  const ids = {
+    ...{ clinicId: "", branchId: randomUUID(), customerId: randomUUID(), animalId: randomUUID() },
+    ...{ staffId: randomUUID(), userId: randomUUID(), appointmentId: randomUUID(), lateAppointmentId: randomUUID() },
+  };
+  const foreignIds = {
+    clinicId: "",
+    branchId: randomUUID(),
+    customerId: randomUUID(),
+    animalId: randomUUID(),
+  };
+
+  before(async () => {
+    database = await createReadModelDatabase();
+    world = await startAuditWorld({ DATABASE_URL: database.urls.audit });
+    ids.clinicId = (await createClinic(world.log)).clinicId;
+    foreignIds.clinicId = (await createClinic(world.log)).clinicId;
+    auditor = await world.registerAuditor([ids.clinicId]);
+    strangerAuditor = await world.registerAuditor([foreignIds.clinicId]);
+    const { clinicId, branchId, customerId, animalId, staffId, userId } = ids;
+    await database.given(
+      clinicRegistered(clinicId, { name: "Lindenhof", timezone: "Europe/Zurich" }),
+      branchOpened(clinicId, branchId, { name: "Zug" }),
+      customerRegistered(clinicId, customerId, { fullName: "Zoë 100% Müller" }),
+      animalRegistered(clinicId, customerId, animalId, { name: "Rex" }),
+      {
+        type: "StaffMemberHired",
+        data: { staffId, clinicId, userId, fullName: "Dr. Ada Müller", email: null, role: "veterinarian" },
+      },
+      // In Zurich, both appointments are on May 6. The second one starts on May 6 at 00:15.
+      appointmentRequested(clinicId, branchId, "2026-05-06T08:00:00.000Z", {
+        ...{ appointmentId: ids.appointmentId, customerId, animalId },
+      }),
+      appointmentRequested(clinicId, branchId, "2026-05-05T22:15:00.000Z", { appointmentId: ids.lateAppointmentId }),
+      appointmentRequested(clinicId, branchId, "2026-05-06T22:00:00.000Z"),
+      clinicRegistered(foreignIds.clinicId),
+      customerRegistered(foreignIds.clinicId, foreignIds.customerId, { fullName: "Max Müller" }),
+      animalRegistered(foreignIds.clinicId, foreignIds.customerId, foreignIds.animalId, { name: "Rex" }),
+      appointmentRequested(foreignIds.clinicId, foreignIds.branchId, "2026-05-06T08:00:00.000Z", {
+        animalId: foreignIds.animalId,
+      }),
+    );
+  });
+  after(async () => {
+    await world?.stop();
+    await database?.close();
+  });
+
+  const search = (searcher: TestAuditor, body: object) =>
+    requestAudit(
+      `${world.url}/audit/v1/search`,
+      { Authorization: `Bearer ${searcher.credential}` },
+      JSON.stringify(body),
+    );
+
+  /** Returns the recorded access of a request. */
+  async function findAccess({ headers }: AuditResponse): Promise<AuditAccessEvent["data"]> {
+    const { lines } = await (await world.registerAuditor(null)).request(
+      `/audit/v1/events?correlation=${headers.get("X-Correlation-ID")}`,
+    );
+    expect(lines).to.have.length(1);
+    return lines[0].data;
+  }
+
+  it("GET /audit/v1/clinics lists the names and time zones of the auditor's clinics, and no other clinics", async () => {
+    const response = await auditor.request("/audit/v1/clinics");
+    const clinic = { name: "Lindenhof", timezone: "Europe/Zurich", environment: "production", status: "active" };
+    expect(response.body).to.deep.equal({ ok: true, clinics: [{ id: ids.clinicId, ...clinic }], isComplete: true });
+    expect(await findAccess(response)).to.deep.include({ action: "clinics", found: [ids.clinicId] });
+  });
+
+  it("POST /audit/v1/search finds customers, animals and staff by a part of the name, in any case", async () => {
+    const { body } = await search(auditor, { name: "müller" });
+    expect(body).to.deep.equal({
+      ok: true,
+      results: [
+        ...[{ kind: "customer", id: ids.customerId, name: "Zoë 100% Müller", customer: null, detail: null }],
+        ...[{ kind: "staff", id: ids.staffId, name: "Dr. Ada Müller", customer: null, detail: "veterinarian" }],
+      ].map((result) => ({ ...result, clinicId: ids.clinicId })),
+      isComplete: true,
+    });
+    const { results } = (await search(auditor, { name: "rex", clinic: ids.clinicId })).body;
+    expect(results).to.have.length(1);
+    expect(results[0]).to.deep.include({ id: ids.animalId, detail: "cat" });
+    expect(results[0].customer).to.deep.equal({ id: ids.customerId, name: "Zoë 100% Müller" });
+    expect((await search(auditor, { name: "müller", kind: "staff" })).body.results).to.have.length(1);
+    expect((await search(auditor, { name: "100%" })).body.results).to.have.length(1);
+    expect((await search(auditor, { name: "x_z%" })).body.results).to.deep.equal([]);
+  });
+
+  it("the recorded access of a search contains the found ids instead of the name", async () => {
+    const access = await findAccess(await search(auditor, { name: "müller", kind: "customer" }));
+    expect(access).to.deep.include({
+      ...{ action: "search", asked: { name: "(withheld)", kind: "customer" } },
+      ...{ found: [ids.customerId], clinicIds: [ids.clinicId] },
+    });
+    expect((await search(auditor, { name: "m" })).body.details[0].path).to.equal("name");
+    expect((await search(auditor, { name: "ma\u0000" })).status).to.equal(400);
+    const response = await auditor.request("/audit/v1/search?name=rex");
+    expect([response.status, response.headers.get("Allow")]).to.deep.equal([405, "POST"]);
+  });
+
+  it("GET /audit/v1/appointments lists the appointments of a day in the clinic's time zone, and at a time", async () => {
+    const path = `/audit/v1/appointments?clinic=${ids.clinicId}&day=2026-05-06`;
+    const response = await auditor.request(path);
+    expect(response.body.appointments.map(({ id }: { id: string }) => id)).to.deep.equal([
+      ids.lateAppointmentId,
+      ids.appointmentId,
+    ]);
+    expect(response.body.appointments[1]).to.deep.equal({
+      ...{ id: ids.appointmentId, clinicId: ids.clinicId, scheduledAt: "2026-05-06T08:00:00.000Z", branch: "Zug" },
+      ...{ durationMinutes: 30, status: "requested", animal: { id: ids.animalId, name: "Rex" } },
+      customer: { id: ids.customerId, name: "Zoë 100% Müller" },
+    });
+    expect((await findAccess(response)).found).to.include.members([ids.appointmentId, ids.animalId, ids.customerId]);
+    const countAt = async (time: string) => (await auditor.request(`${path}&time=${time}`)).body.appointments.length;
+    expect(await countAt("10:00"), "the start").to.equal(1);
+    expect(await countAt("10:29"), "the last minute").to.equal(1);
+    expect(await countAt("10:30"), "the end").to.equal(0);
+    expect((await auditor.request(`${path}&time=25:00`)).body.details[0].path).to.equal("time");
+  });
+
+  it("GET /audit/v1/names returns the current names of records, and ignores unknown ids", async () => {
+    const { clinicId, branchId, customerId, animalId, staffId, userId, appointmentId } = ids;
+    const path = `/audit/v1/names?ids=${[...Object.values(ids), randomUUID()].join(",")}`;
+    const response = await auditor.request(path);
+    const toName = ({ kind, id, name }: Record<string, string>) => `${kind} ${id} ${name}`;
+    expect(response.body.names.map(toName)).to.have.members([
+      ...[`clinic ${clinicId} Lindenhof`, `branch ${branchId} Zug`, `customer ${customerId} Zoë 100% Müller`],
+      ...[`animal ${animalId} Rex`, `staff ${staffId} Dr. Ada Müller`, `user ${userId} Dr. Ada Müller`],
+      ...[`appointment ${appointmentId} Rex`, `appointment ${ids.lateAppointmentId} null`],
+    ]);
+    expect((await findAccess(response)).found).to.have.members(Object.values(ids));
+    const details = { fullName: "Zoë Neu", phone: null, email: null, city: null };
+    await database.given({ type: "CustomerDetailsChanged", data: { customerId, ...details } });
+    expect((await auditor.request(`/audit/v1/names?ids=${customerId}`)).body.names[0].name).to.equal("Zoë Neu");
+  });
+
+  it("no search returns a name or an appointment of a clinic outside the auditor's scope", async () => {
+    const { clinicId, customerId, animalId, branchId } = ids;
+    const { clinics } = (await strangerAuditor.request("/audit/v1/clinics")).body;
+    expect(clinics.map(({ id }: { id: string }) => id)).to.deep.equal([foreignIds.clinicId]);
+    for (const body of [{ name: "zoë" }, { name: "ada" }, { name: "müller", clinic: clinicId }]) {
+      expect((await search(strangerAuditor, body)).body.results, JSON.stringify(body)).to.deep.equal([]);
+    }
+    const appointmentsPath = `/audit/v1/appointments?clinic=${clinicId}&day=2026-05-06`;
+    expect((await strangerAuditor.request(appointmentsPath)).body.appointments).to.deep.equal([]);
+    const namesPath = `/audit/v1/names?ids=${[clinicId, customerId, animalId, branchId, ids.appointmentId]}`;
+    expect((await strangerAuditor.request(namesPath)).body.names).to.deep.equal([]);
+    const unlimitedAuditor = await world.registerAuditor(null);
+    expect((await search(unlimitedAuditor, { name: "rex" })).body.results).to.have.length(2);
+  });
+
+  it("while the read models are unavailable, searches by name return 503, and searches by id still work", async () => {
+    const worldWithoutReadModels = await startAuditWorld();
+    try {
+      const otherAuditor = await worldWithoutReadModels.registerAuditor([ids.clinicId]);
+      for (const path of [
+        "clinics",
+        `names?ids=${ids.customerId}`,
+        `appointments?clinic=${ids.clinicId}&day=2026-05-06`,
+      ]) {
+        const { status, body } = await otherAuditor.request(`/audit/v1/${path}`);
+        expect([status, body.error], path).to.deep.equal([503, "read_models_unavailable"]);
+      }
+      expect((await otherAuditor.request(`/audit/v1/events?customer=${ids.customerId}`)).status).to.equal(200);
+      expect((await otherAuditor.request(`/audit/v1/latest?clinic=${ids.clinicId}&limit=1`)).status).to.equal(200);
+    } finally {
+      await worldWithoutReadModels.stop();
+    }
+  });
+});

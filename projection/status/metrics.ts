@@ -14,7 +14,7 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
   const registers = [registry];
   const createGauge = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>
     new Gauge<Label>({ name, help, labelNames, registers });
-  const createCounter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+  const createCounter = <Label extends string = never>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter<Label>({ name, help, labelNames, registers });
   const metrics = {
     registry,
@@ -74,6 +74,10 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       "webhook_closed_deliveries_total",
       "Pending deliveries that this process closed without sending them, by status: skipped or cancelled.",
       "status",
+    ),
+    discardedEvents: createCounter(
+      "webhook_discarded_events_total",
+      "Events about deliveries and endpoints that this process discarded, because their stream was deleted.",
     ),
   };
   for (const outcome of ["delivered", "pending", "failed"]) metrics.attempts.inc({ outcome }, 0);

@@ -21,6 +21,7 @@ import {
 } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
 import { drainOutbox } from "./outbox/drain.ts";
+import type { Fact } from "./outbox/facts.ts";
 import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
 import { type DueEndpoint, DueEndpoints } from "./scheduling/due-endpoints.ts";
 import { Sender } from "./sender.ts";
@@ -45,6 +46,8 @@ export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLi
   onAttempt?(outcome: string, seconds: number): void;
   /** Called with the number of pending deliveries that the role has closed without sending them. */
   onClosed?(status: ClosedStatus, deliveryCount: number): void;
+  /** Called for each event that cannot be appended, because its stream was deleted. */
+  onDiscarded?(): void;
   /** Milliseconds since 1970. */
   clock?: () => number;
   /** Returns a random number from 0 inclusive to 1 exclusive. */
@@ -181,7 +184,12 @@ function startParts(
       hasConnected = true;
       return runDispatcher(connection, deps, markHealthy, connectionSignal);
     });
-  const drain = async () => (await waitUnlessAborted(drainOutbox(pool, deps.log, requireLog), signal)) ?? false;
+  const onDiscarded = ({ id: eventId, stream, event: { type } }: Fact) => {
+    logger.error({ eventId, stream, type }, "An event was discarded, because its stream was deleted from the log.");
+    options.onDiscarded?.();
+  };
+  const drainOptions = { pool, log: options.log, requireLog, onDiscarded };
+  const drain = async () => (await waitUnlessAborted(drainOutbox(drainOptions), signal)) ?? false;
   const reportClosed = ({ closedCounts, hasMore }: SweepResult) => {
     for (const status of closedStatuses) options.onClosed?.(status, closedCounts[status]);
     // Skipped deliveries are recorded as events.

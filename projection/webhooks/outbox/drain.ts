@@ -1,3 +1,4 @@
+import { StreamDeletedError } from "@eventstore/db-client";
 import type pg from "pg";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { type EventLog, type RecordedEvent, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
@@ -12,16 +13,25 @@ const MAX_CONCURRENT_STREAMS = 16;
 /** Maximum number of tries to append one event while other writers append to the same stream. */
 const MAX_APPEND_TRIES = 10;
 
+export interface DrainOptions {
+  pool: pg.Pool;
+  log: EventLog;
+  /** Throws an error if the database was not built from this log. */
+  requireLog(): Promise<void>;
+  /** Called with each event that is discarded, because its stream was deleted. */
+  onDiscarded(fact: Fact): void;
+}
+
 /**
  * Appends the oldest events of the outbox to the log, and removes them from the outbox. Events that are obsolete, or
- * that the log already holds, are removed without being appended.
+ * that the log already holds, are removed without being appended. Events of a deleted stream are discarded, because no
+ * retry can succeed.
  *
- * @param requireLog throws an error if the database was not built from this log
  * @returns true if the outbox may contain more events
  * @throws {LogUnavailableError}
  * @throws {DifferentLogError} if the database was not built from this log; in this case, appends no event
  */
-export async function drainOutbox(pool: pg.Pool, log: EventLog, requireLog: () => Promise<void>): Promise<boolean> {
+export async function drainOutbox({ pool, log, requireLog, onDiscarded }: DrainOptions): Promise<boolean> {
   const { rows } = await pool.query<{ id: string } & Omit<Fact, "id">>({
     name: "oldest facts",
     text: `SELECT event_id AS id, stream, event, metadata FROM webhooks.outbox
@@ -33,7 +43,7 @@ export async function drainOutbox(pool: pg.Pool, log: EventLog, requireLog: () =
   const factGroups = [...factsByStream.values()];
   const appendGroups = async () => {
     for (let facts = factGroups.pop(); facts; facts = factGroups.pop()) {
-      for (const fact of facts) await appendFact(log, fact);
+      for (const fact of facts) if (!(await appendFact(log, fact))) onDiscarded(fact);
       await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [facts.map(({ id }) => id)]);
     }
   };
@@ -41,14 +51,15 @@ export async function drainOutbox(pool: pg.Pool, log: EventLog, requireLog: () =
   return rows.length === MAX_FACTS;
 }
 
-async function appendFact(log: EventLog, fact: Fact): Promise<void> {
+/** Appends an event if it is not settled. @returns false if the stream was deleted */
+async function appendFact(log: EventLog, fact: Fact): Promise<boolean> {
   for (let tryCount = 1; ; tryCount += 1) {
-    const events = await log.read<CatalogEvent>(fact.stream);
-    if (isSettled(events, fact)) return;
     try {
-      await log.append(fact.stream, events.at(-1)?.revision ?? -1n, [fact]);
-      return;
+      const events = await log.read<CatalogEvent>(fact.stream);
+      if (!isSettled(events, fact)) await log.append(fact.stream, events.at(-1)?.revision ?? -1n, [fact]);
+      return true;
     } catch (error) {
+      if (error instanceof StreamDeletedError) return false;
       if (!(error instanceof WrongExpectedRevisionError) || tryCount === MAX_APPEND_TRIES) throw error;
     }
   }

@@ -8,15 +8,17 @@ import { deriveWebhookDeliveryId } from "../../../../shared/domain/events/ids.ts
 import { eventually } from "../../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
 import { createTestDatabase, getTestServers, makeTestRoot, type TestDatabase } from "../../../support/stack.ts";
+import { createStoredMetadata } from "../../../support/stored-metadata.ts";
 import { createWorld, type Endpoint, type World } from "../world.ts";
 
 /** The tests use a separate log, because they store an unreadable event and delete a stream. */
-describe("a replay whose event cannot be read", () => {
+describe("webhooks whose events cannot be read or appended", () => {
   let log: Awaited<ReturnType<typeof startLogServer>>;
   let database: TestDatabase;
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;
+  let discardedCount = 0;
 
   before(async () => {
     log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, shouldSync: false });
@@ -28,7 +30,7 @@ describe("a replay whose event cannot be read", () => {
     });
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(receiver.url);
-    world.startAll({ retryScheduleSeconds: [0.05] });
+    world.startAll({ retryScheduleSeconds: [0.05], onDiscarded: () => (discardedCount += 1) });
   });
   after(async () => {
     await world.close();
@@ -76,6 +78,24 @@ describe("a replay whose event cannot be read", () => {
     await world.client.tombstoneStream(stream);
     const deliveryId = await replayFrom(stream);
     await eventually("the fact", async () => (await readFactTypes(deliveryId)).at(-1) === "WebhookDeliveryExpired");
+    await expectProgress();
+  });
+
+  it("an event of the outbox is discarded if its stream was deleted, and does not block later events", async () => {
+    // The deletion of a stream of the service itself would stop the relay.
+    const deletedStream = `note-${randomUUID()}`;
+    await world.client.appendToStream(deletedStream, createNote());
+    await world.client.tombstoneStream(deletedStream);
+    const deliveryId = randomUUID();
+    for (const stream of [deletedStream, `webhookDelivery-${deliveryId}`]) {
+      const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId: endpoint.endpointId } };
+      const values = [randomUUID(), stream, event, createStoredMetadata()];
+      await world.pool.query("INSERT INTO webhooks.outbox VALUES ($1, $2, $3, $4, now())", values);
+    }
+    const isOutboxEmpty = async () => (await world.pool.query("SELECT FROM webhooks.outbox")).rowCount === 0;
+    await eventually("an empty outbox", isOutboxEmpty);
+    expect(await readFactTypes(deliveryId)).to.deep.equal(["WebhookDeliveryExpired"]);
+    expect(discardedCount).to.equal(1);
     await expectProgress();
   });
 

@@ -4,7 +4,7 @@ import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
 import { clinicCategory } from "../../shared/domain/events/clinic.ts";
 import { installationCategory, partnerApplicationCategory } from "../../shared/domain/events/partner.ts";
-import { animalCategory } from "../../shared/domain/events/people.ts";
+import { animalCategory, customerCategory } from "../../shared/domain/events/people.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { reachEventStore } from "../../shared/eventstore/reach.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
@@ -36,7 +36,13 @@ export function createUncachedDecider(log: EventLog): Decide {
 }
 
 /** Categories of the aggregates that almost every request of a partner needs, and that rarely change. */
-const CACHED_CATEGORIES = [partnerApplicationCategory, installationCategory, clinicCategory, animalCategory];
+const CACHED_CATEGORIES = [
+  partnerApplicationCategory,
+  installationCategory,
+  clinicCategory,
+  animalCategory,
+  customerCategory,
+];
 
 /** Maximum number of aggregates of each category. With large clinics, an aggregate takes about 2 kB. */
 const MAX_AGGREGATES = 5_000;

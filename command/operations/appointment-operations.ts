@@ -45,12 +45,13 @@ export async function requestAppointment(
   const { clinic, clinicContext } = await loadCommandClinic(log, input.clinicId, context);
   refuseSandbox(clinic);
   const animal = await loadState(log, animalAggregate, input.animalId);
+  const customer = await loadState(log, customerAggregate, animal?.customerId ?? null);
   const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
   // Do not reorder the members: the hash depends on their order.
   const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
   const requestHash = hash("sha256", JSON.stringify(hashedFields));
   const request = { ...hashedFields, applicationId: null, requestHash, sandboxGeneration: 0 };
-  const requestContext = { clinic, animal, permittedBranchIds: null, now: context.now };
+  const requestContext = { clinic, animal, customer, permittedBranchIds: null, now: context.now };
   const decide = restrictToOpenClinic(clinic, decideRequest(request, requestContext));
   return handle(log, appointmentAggregate, appointmentId, decide, clinicContext);
 }
@@ -117,11 +118,11 @@ export async function importAppointment(
   const { clinic, clinicContext } = await loadCommandClinic(log, clinicId, context);
   refuseSandbox(clinic);
   const { now } = context;
-  const [animal, customer, ...resources] = await Promise.all([
+  const [animal, ...resources] = await Promise.all([
     loadState(log, animalAggregate, animalId),
-    loadState(log, customerAggregate, customerId),
     ...resourceIds.map((id) => loadState(log, resourceAggregate, id)),
   ]);
+  const customer = await loadState(log, customerAggregate, customerId ?? animal?.customerId ?? null);
   const request = { ...input, requestHash: hashImport(input) };
   const decide = restrictToOpenClinic(clinic, decideImport(request, { clinic, animal, customer, resources, now }));
   const importContext = { ...clinicContext, now: deriveOccurredAt(request, now) };

@@ -1,5 +1,6 @@
 import { appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { decidePlaceHold, decideReleaseHold, holdAggregate } from "../../shared/domain/clinic/hold.ts";
 import {
   decideCallTicket,
@@ -13,6 +14,7 @@ import {
 } from "../../shared/domain/clinic/queue-ticket.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
+import { requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
 import { loadAggregate } from "../handling/handle.ts";
 import { defineClinicOperation, loadClinicObject, type Operation } from "./operation.ts";
 
@@ -32,7 +34,7 @@ export const releaseHold = defineClinicOperation(holdAggregate, "holdId", decide
 
 /**
  * Issues a ticket. An appointment and an animal that the ticket names must belong to the ticket's clinic. The ticket's
- * customer is the animal's owner, or else the appointment's customer.
+ * customer is the animal's owner, or else the appointment's customer, who must not be erased.
  */
 export const issueTicket: Operation<Omit<QueueTicketIssue, "customerId">, QueueTicket> = async (
   log,
@@ -51,10 +53,12 @@ const issueTicketOfCustomer = defineClinicOperation(
   queueTicketAggregate,
   "ticketId",
   decideIssueTicket,
-  async (log, { appointmentId, animalId, clinicId }) => {
+  async (log, { appointmentId, animalId, customerId, clinicId }) => {
     if (animalId !== null) await loadClinicObject(log, animalAggregate, animalId, clinicId, "animal");
     if (appointmentId !== null)
       await loadClinicObject(log, appointmentAggregate, appointmentId, clinicId, "appointment");
+    if (customerId !== null)
+      requireNotErased(await loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"), "customer");
   },
 );
 export const callTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCallTicket);

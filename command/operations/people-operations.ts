@@ -23,6 +23,7 @@ import {
   decideReactivateStaff,
   staffAggregate,
 } from "../../shared/domain/clinic/staff.ts";
+import { requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
 import { defineClinicOperation, loadClinicObject } from "./operation.ts";
 
 /** Grants a membership. A staff member that the membership names must belong to the membership's clinic. */
@@ -47,12 +48,22 @@ export const selectClinic = defineClinicOperation(portalUserAggregate, "userId",
 export const registerCustomer = defineClinicOperation(customerAggregate, "customerId", decideRegisterCustomer);
 export const changeCustomer = defineClinicOperation(customerAggregate, "customerId", decideChangeCustomer);
 
-/** Registers an animal. The animal's customer must belong to the same clinic. */
+/** Registers an animal. The animal's customer must belong to the same clinic, and must not be erased. */
 export const registerAnimal = defineClinicOperation(
   animalAggregate,
   "animalId",
   decideRegisterAnimal,
-  (log, { customerId, clinicId }) => loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"),
+  async (log, { customerId, clinicId }) =>
+    requireNotErased(await loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"), "customer"),
 );
-export const changeAnimal = defineClinicOperation(animalAggregate, "animalId", decideChangeAnimal);
+/** Changes an animal. The animal's customer must not be erased. */
+export const changeAnimal = defineClinicOperation(
+  animalAggregate,
+  "animalId",
+  decideChangeAnimal,
+  async (log, { animalId, clinicId }) => {
+    const { customerId } = await loadClinicObject(log, animalAggregate, animalId, clinicId, "animal");
+    requireNotErased(await loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"), "customer");
+  },
+);
 export const weighAnimal = defineClinicOperation(animalAggregate, "animalId", decideWeighAnimal);

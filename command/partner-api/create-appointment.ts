@@ -5,6 +5,7 @@ import { type Appointment, appointmentAggregate } from "../../shared/domain/appo
 import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
+import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
 import { deriveInstallationId, derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { installationAggregate } from "../../shared/domain/partner/installation.ts";
@@ -78,6 +79,9 @@ async function requestIdempotently(
     load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
     sandbox ? { state: findFixtureAnimal(sandbox, animalId) } : load(animalAggregate, animalId),
   ]);
+  // The animals of a sandbox's fixture have no owner in the log.
+  const loadedCustomer =
+    !sandbox && loadedAnimal.state ? await load(customerAggregate, loadedAnimal.state.customerId) : undefined;
   const decide = decideRequest(
     {
       ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
@@ -86,6 +90,7 @@ async function requestIdempotently(
     {
       clinic: requireExisting(loadedClinic.state, "clinic"),
       animal: loadedAnimal.state,
+      customer: loadedCustomer?.state,
       permittedBranchIds: requireExisting(loadedInstallation.state, "installation").branchIds,
       now,
     },

@@ -3,10 +3,12 @@ import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type Anchor, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import { recordSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
+import { splitBatch } from "./batch-segments.ts";
+import { eraseCustomerRows } from "./customer-erasures.ts";
 import { computeFingerprint } from "./ddl.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
-import { deleteSandboxRows, loadGenerations, splitAtResets } from "./sandbox-resets.ts";
+import { deleteSandboxRows, loadGenerations } from "./sandbox-resets.ts";
 
 export interface BatchOptions {
   /** Events to record as skipped, by stream. */
@@ -44,9 +46,9 @@ export async function applyBatch(
     await client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
     const generations = await loadGenerations(client, schema, events);
-    for (const segment of splitAtResets(events, generations)) {
-      const { sandboxToClear } = segment;
+    for (const { sandboxToClear, customerErasures, ...segment } of splitBatch(events, generations)) {
       if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
+      if (customerErasures.length > 0) await eraseCustomerRows(client, schema, models, customerErasures);
       for (const model of models) {
         const handledEvents = segment.events.filter((event) => model.on[event.type]);
         if (handledEvents.length > 0) await applyToReadModel(client, schema, model, handledEvents);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { BEFORE_FIRST_EVENT, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
-import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
+import type { AnyReadModel, ColumnType, Index, Row } from "./read-model.ts";
 
 /** Returns the statements that create a schema of empty read models with indexes. */
 export function buildReadModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
@@ -10,8 +10,8 @@ export function buildReadModelDdl(models: readonly AnyReadModel[], schema = READ
 
 /**
  * Returns the statements that create a schema of empty read models with its checkpoint. The database role clinic_query
- * can read all tables except the hidden ones. Secondary indexes are not included, because a rebuild creates them after
- * it fills the tables.
+ * can read all tables except the hidden ones. Of the secondary indexes, only those that the engine uses are included,
+ * because a rebuild creates the others after it fills the tables.
  */
 export function buildTablesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = [
@@ -26,7 +26,7 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     buildSkippedEventsDdl(schema),
   ];
   for (const model of models) {
-    statements.push(buildTableDdl(model, schema));
+    statements.push(buildTableDdl(model, schema), ...buildModelIndexesDdl(model, schema, true));
     if (!model.isHidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
   }
   statements.push(buildAuditRightsDdl(models, schema));
@@ -111,9 +111,10 @@ function buildTableDdl(model: AnyReadModel, schema: string): string {
   return `CREATE TABLE ${schema}.${model.table} (${columns.join(", ")}, PRIMARY KEY (${model.primaryKey.join(", ")}))`;
 }
 
-function buildModelIndexesDdl(model: AnyReadModel, schema: string): string[] {
-  return model.indexes.map((index, ordinal) => {
-    const { columns, where } = typeof index === "string" ? { columns: index } : index;
+function buildModelIndexesDdl(model: AnyReadModel, schema: string, isEngineIndexOnly = false): string[] {
+  return model.indexes.flatMap((index, ordinal) => {
+    const { columns, where, isUsedByEngine }: Index = typeof index === "string" ? { columns: index } : index;
+    if (isEngineIndexOnly && !isUsedByEngine) return [];
     const ddl = `CREATE INDEX IF NOT EXISTS ${model.table}_${ordinal + 1} ON ${schema}.${model.table} (${columns})`;
     return where === undefined ? ddl : `${ddl} WHERE ${where}`;
   });

@@ -1,4 +1,6 @@
 import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
+import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
+import { addNeutralValues } from "../../shared/domain/personal-data/personal-fields.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 
 /**
@@ -42,10 +44,23 @@ export type RowOf<C extends Columns, Nullable extends string> = {
 /** Recorded events of the given types. */
 export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<Extract<CatalogEvent, { type: Type }>>;
 
+/** Neutral values of the columns with personal data, by category. An erasure writes these values. */
+export type PersonalColumns<R> = Partial<Record<PersonalDataCategory, Partial<R>>>;
+
+/** Secondary index of a table. */
+export interface Index {
+  /** List of columns in SQL. */
+  columns: string;
+  /** Condition that selects the rows of a partial index. */
+  where?: string;
+  /** True if the engine itself needs the index. A rebuild then creates the index before it fills the table. */
+  isUsedByEngine?: true;
+}
+
 /**
  * Read model: one table, and the pure projector that updates the table. Each event changes at most one row: the row
  * with the event's key. A handler receives the row as it was before the event, and returns the changed row. `undefined`
- * stands for a missing row.
+ * stands for a missing row. Only an erasure of a customer's data may change several rows.
  */
 export interface ReadModel<
   C extends Columns = Columns,
@@ -57,14 +72,14 @@ export interface ReadModel<
   /** Columns that may be null. All others are NOT NULL. */
   nullable: readonly (Nullable & keyof C)[];
   primaryKey: readonly (keyof C & string)[];
-  /** Secondary indexes: the column list in SQL, and for a partial index the condition that selects its rows. */
-  indexes: readonly (string | { columns: string; where: string })[];
+  /** Secondary indexes. A string is the list of columns in SQL. */
+  indexes: readonly (string | Index)[];
   /**
    * Text columns that contain JSON for API responses: the members of an object, without the braces. The engine renders
    * the JSON when it writes the row. Concatenating the stored text in a query is cheaper than building the JSON there.
    */
   renderedColumns?: { [column: string]: (row: RowOf<C, Nullable>) => object };
-  /** True if the database role clinic_query cannot read the table, because the table holds encrypted secrets. */
+  /** True if the database role clinic_query cannot read the table, because no API needs its rows. */
   isHidden?: boolean;
   /** Columns that the database role clinic_audit can read, to show auditors names next to ids; default: none. */
   auditColumns?: readonly (keyof C & string)[];
@@ -73,6 +88,14 @@ export interface ReadModel<
    * rows.
    */
   sandboxCondition?: (schema: string) => string;
+  /** Neutral values of the columns with personal data, by category. */
+  personalColumns?: PersonalColumns<RowOf<C, Nullable>>;
+  /**
+   * SQL query for the primary keys of all rows that belong to customers, with the column `customer_id`. The ids of the
+   * customers are in the array `$1`. When a customer's data is erased, the engine writes the neutral values of
+   * `personalColumns` to these rows.
+   */
+  customerRowsSql?: (schema: string) => string;
   /** Returns the primary key of the row that an event changes. */
   key(event: RecordedEventOf<Type>): readonly string[];
   /** Handlers of events, by event type. */
@@ -89,8 +112,9 @@ export function defineReadModel<C extends Columns, Nullable extends string, Type
 }
 
 /** Read model with any row type and event types. */
-export interface AnyReadModel extends Omit<ReadModel, "key" | "on" | "renderedColumns"> {
+export interface AnyReadModel extends Omit<ReadModel, "key" | "on" | "renderedColumns" | "personalColumns"> {
   renderedColumns?: { [column: string]: (row: Row) => object };
+  personalColumns?: PersonalColumns<Row>;
   key(event: RecordedEvent): readonly string[];
   on: Partial<Record<CatalogEventType, (row: Row | undefined, event: RecordedEvent) => Row | undefined>>;
 }
@@ -127,4 +151,38 @@ export function toColumns<Data extends object>(data: Data): ColumnsOf<Data> {
 /** Makes a handler that changes an existing row. An event about a missing row changes nothing. */
 export function createUpdateHandler<R extends Row, E>(apply: (event: E, row: R) => Partial<NoInfer<R>>) {
   return (row: R | undefined, event: E): R | undefined => (row ? { ...row, ...apply(event, row) } : undefined);
+}
+
+type CatalogData<Type extends CatalogEventType> = Extract<CatalogEvent, { type: Type }>["data"];
+
+/**
+ * Returns the neutral values of personal fields under the names of their columns. A projector that reads an event after
+ * its data key was destroyed gets the same values.
+ *
+ * @throws {Error} if a field of the event type is not personal
+ */
+export function getNeutralColumns<Type extends CatalogEventType, Field extends keyof CatalogData<Type> & string>(
+  type: Type,
+  fields: readonly Field[],
+): ColumnsOf<Pick<CatalogData<Type>, Field>> {
+  const neutralValues = addNeutralValues(type, {});
+  const values = fields.map((field) => {
+    if (!Object.hasOwn(neutralValues, field)) throw new Error(`${type}.${field} is not declared as personal data`);
+    return [field, neutralValues[field]];
+  });
+  return toColumns(Object.fromEntries(values) as Pick<CatalogData<Type>, Field>);
+}
+
+/**
+ * Returns a row in which the columns of the given categories have neutral values. Returns the same row if nothing
+ * changes.
+ */
+export function eraseColumns<R extends Row>(
+  row: R,
+  categories: readonly PersonalDataCategory[],
+  personalColumns: PersonalColumns<R>,
+): R {
+  const neutralColumns: Partial<R> = Object.assign({}, ...categories.map((category) => personalColumns[category]));
+  const isErased = Object.entries(neutralColumns).every(([name, neutralValue]) => row[name] === neutralValue);
+  return isErased ? row : { ...row, ...neutralColumns };
 }

@@ -2,41 +2,11 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** Part of a batch. The engine first deletes the rows of the sandbox, if there is one, and then folds the events. */
-export interface BatchSegment {
-  /** Clinic of the sandbox whose rows are deleted. Null if no rows are deleted. */
-  sandboxToClear: string | null;
-  events: RecordedEvent[];
-}
-
 /** Current generation of each sandbox, by the id of the sandbox's clinic. */
 export type Generations = Map<string, number>;
 
-/**
- * Splits a batch at sandbox resets. A reset deletes the rows of the sandbox, and then applies the fixture events that
- * the reset contains. The segments omit appointment requests of earlier generations.
- *
- * @param generations generations before the batch; updated to the generations after the batch
- */
-export function splitAtResets(events: readonly RecordedEvent[], generations: Generations): BatchSegment[] {
-  let segment: BatchSegment = { sandboxToClear: null, events: [] };
-  const segments = [segment];
-  for (const event of events) {
-    if (event.type === "SandboxReset") {
-      const { clinicId, generation } = event.data;
-      generations.set(clinicId, generation);
-      // Before the first generation there are no rows to delete.
-      segment = {
-        sandboxToClear: generation > 1 ? clinicId : null,
-        events: [event, ...toFixtureEvents(event)],
-      };
-      segments.push(segment);
-    } else if (!isOfEarlierGeneration(event, generations)) segment.events.push(event);
-  }
-  return segments;
-}
-
-function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
+/** Returns the fixture events that a reset contains. */
+export function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
   const { data, metadata, type: _, ...location } = resetEvent;
   return data.facts.map(({ at, ...fact }) => ({
     ...location,
@@ -49,7 +19,7 @@ function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): 
  * Returns true for an appointment request of an earlier generation. Later events of such an appointment find no row and
  * change nothing.
  */
-function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): boolean {
+export function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): boolean {
   if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);
 }

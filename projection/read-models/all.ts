@@ -8,6 +8,7 @@ import { branches } from "./branches.ts";
 import { clinics } from "./clinics.ts";
 import { customers } from "./customers.ts";
 import { entitlements } from "./entitlements.ts";
+import { erasures } from "./erasures.ts";
 import { holds } from "./holds.ts";
 import { installations } from "./installations.ts";
 import { memberships } from "./memberships.ts";
@@ -42,4 +43,5 @@ export const readModels = [
   webhookEndpoints,
   webhookSecrets,
   sandboxes,
+  erasures,
 ] as unknown as readonly AnyReadModel[];

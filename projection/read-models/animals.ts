@@ -1,5 +1,5 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
+import { createUpdateHandler, defineReadModel, getNeutralColumns, toColumns } from "../engine/read-model.ts";
 
 export const animals = defineReadModel({
   table: "animal",
@@ -20,7 +20,12 @@ export const animals = defineReadModel({
   nullable: ["breed", "sex", "birth_date", "weight_kg", "microchip"],
   primaryKey: ["animal_id"],
   auditColumns: ["animal_id", "clinic_id", "customer_id", "name", "species"],
-  indexes: [`customer_id, ${buildNameSortSql("name")}, animal_id`],
+  indexes: [{ columns: `customer_id, ${buildNameSortSql("name")}, animal_id`, isUsedByEngine: true }],
+  personalColumns: {
+    animal: getNeutralColumns("AnimalRegistered", ["name", "species", "breed", "sex", "microchip"]),
+  },
+  customerRowsSql: (schema) =>
+    `SELECT animal_id, customer_id FROM ${schema}.animal WHERE customer_id = ANY ($1::uuid[])`,
   renderedColumns: {
     portal_json: (row) => ({
       id: row.animal_id,

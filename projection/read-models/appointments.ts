@@ -1,7 +1,14 @@
 import { statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
-import { createUpdateHandler, defineReadModel, type RecordedEventOf, toColumns } from "../engine/read-model.ts";
+import {
+  createUpdateHandler,
+  defineReadModel,
+  eraseColumns,
+  getNeutralColumns,
+  type RecordedEventOf,
+  toColumns,
+} from "../engine/read-model.ts";
 
 type AppointmentEvent = RecordedEventOf<keyof typeof appointmentCategory.events>;
 
@@ -35,6 +42,8 @@ function changeStatus<R extends RowWithRevision>(
   return row && { ...row, status: statusAfterEvent[event.type], ...getCommonColumns(event, row) };
 }
 
+const personalColumns = { notes: getNeutralColumns("AppointmentRequested", ["reason", "notes"]) };
+
 export const appointments = defineReadModel({
   table: "appointment",
   columns: {
@@ -65,7 +74,17 @@ export const appointments = defineReadModel({
     "duration_minutes",
     "status",
   ],
-  indexes: ["clinic_id, branch_id, scheduled_at, appointment_id", "clinic_id, scheduled_at, appointment_id"],
+  indexes: [
+    "clinic_id, branch_id, scheduled_at, appointment_id",
+    "clinic_id, scheduled_at, appointment_id",
+    // Finds the appointments of an erased customer, and the last visit of a customer.
+    { columns: "customer_id, scheduled_at", isUsedByEngine: true },
+    // Finds appointments without a customer whose retention period has ended, in pages.
+    { columns: "clinic_id, appointment_id", where: "customer_id IS NULL" },
+  ],
+  personalColumns,
+  customerRowsSql: (schema) =>
+    `SELECT appointment_id, customer_id FROM ${schema}.appointment WHERE customer_id = ANY ($1::uuid[])`,
   renderedColumns: {
     portal_json: (row) => ({
       id: row.appointment_id,
@@ -106,5 +125,9 @@ export const appointments = defineReadModel({
     })),
     ResourceAllocated: changeCommonColumns,
     ResourceReleased: changeCommonColumns,
+    AppointmentDataErased: createUpdateHandler((event, row) => ({
+      ...eraseColumns(row, event.data.categories, personalColumns),
+      ...getCommonColumns(event, row),
+    })),
   },
 });

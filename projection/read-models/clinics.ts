@@ -1,4 +1,5 @@
-import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
+import { type Clinic, setRetentionMonths } from "../../shared/domain/clinic/clinic.ts";
+import { createUpdateHandler, defineJsonColumn, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const clinics = defineReadModel({
   table: "clinic",
@@ -16,6 +17,8 @@ export const clinics = defineReadModel({
     demo_expires_at: "timestamptz",
     /** Object with `plan`, `status` and `currentPeriodEnd`. */
     subscription: "jsonb",
+    /** Months for which the clinic keeps customers' data after the last visit, by category. */
+    retention_months: defineJsonColumn<Clinic["retentionMonths"]>(),
     created_at: "timestamptz",
   },
   nullable: ["city", "demo_expires_at", "subscription"],
@@ -28,6 +31,7 @@ export const clinics = defineReadModel({
       ...toColumns(data),
       status: "active",
       subscription: null,
+      retention_months: {},
       created_at: metadata.occurredAt,
     }),
     ClinicSuspended: createUpdateHandler(() => ({ status: "suspended" })),
@@ -35,6 +39,9 @@ export const clinics = defineReadModel({
     ClinicClosed: createUpdateHandler(() => ({ status: "closed" })),
     SubscriptionChanged: createUpdateHandler(({ data: { plan, status, currentPeriodEnd } }) => ({
       subscription: { plan, status, currentPeriodEnd },
+    })),
+    RetentionRuleSet: createUpdateHandler(({ data }, row) => ({
+      retention_months: setRetentionMonths(row.retention_months, data),
     })),
   },
 });

@@ -1,5 +1,13 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
+import {
+  createUpdateHandler,
+  defineReadModel,
+  eraseColumns,
+  getNeutralColumns,
+  toColumns,
+} from "../engine/read-model.ts";
+
+const personalColumns = { contact: getNeutralColumns("CustomerRegistered", ["fullName", "phone", "email", "city"]) };
 
 export const customers = defineReadModel({
   table: "customer",
@@ -16,7 +24,9 @@ export const customers = defineReadModel({
   nullable: ["phone", "email", "city"],
   primaryKey: ["customer_id"],
   auditColumns: ["customer_id", "clinic_id", "full_name"],
-  indexes: [`clinic_id, ${buildNameSortSql("full_name")}, customer_id`],
+  // The second index finds the customers whose retention period has ended, in pages.
+  indexes: [`clinic_id, ${buildNameSortSql("full_name")}, customer_id`, "clinic_id, customer_id"],
+  personalColumns,
   renderedColumns: {
     portal_json: (row) => ({
       id: row.customer_id,
@@ -39,6 +49,10 @@ export const customers = defineReadModel({
     }),
     CustomerDetailsChanged: createUpdateHandler(({ data, metadata }) => ({
       ...toColumns(data),
+      updated_at: metadata.occurredAt,
+    })),
+    CustomerDataErased: createUpdateHandler(({ data, metadata }, row) => ({
+      ...eraseColumns(row, data.categories, personalColumns),
       updated_at: metadata.occurredAt,
     })),
   },

@@ -1,4 +1,12 @@
-import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
+import {
+  createUpdateHandler,
+  defineReadModel,
+  eraseColumns,
+  getNeutralColumns,
+  toColumns,
+} from "../engine/read-model.ts";
+
+const personalColumns = { notes: getNeutralColumns("QueueTicketIssued", ["notes"]) };
 
 export const queueTickets = defineReadModel({
   table: "queue_ticket",
@@ -26,8 +34,18 @@ export const queueTickets = defineReadModel({
   auditColumns: ["ticket_id", "clinic_id", "ticket_number"],
   indexes: [
     { columns: "clinic_id, branch_id", where: "status NOT IN ('completed', 'cancelled', 'no_show')" },
-    "appointment_id",
+    { columns: "appointment_id", isUsedByEngine: true },
+    { columns: "animal_id", isUsedByEngine: true },
+    // Finds tickets without a customer whose retention period has ended, in pages.
+    { columns: "clinic_id, ticket_id", where: "animal_id IS NULL" },
   ],
+  personalColumns,
+  customerRowsSql: (schema) => `
+    SELECT ticket_id, customer_id FROM ${schema}.animal JOIN ${schema}.queue_ticket USING (animal_id)
+     WHERE customer_id = ANY ($1::uuid[])
+    UNION
+    SELECT ticket_id, customer_id FROM ${schema}.appointment JOIN ${schema}.queue_ticket USING (appointment_id)
+     WHERE customer_id = ANY ($1::uuid[])`,
   renderedColumns: {
     portal_json: (row) => ({
       id: row.ticket_id,
@@ -73,6 +91,10 @@ export const queueTickets = defineReadModel({
     })),
     QueueTicketMarkedNoShow: createUpdateHandler(({ metadata }) => ({
       status: "no_show",
+      updated_at: metadata.occurredAt,
+    })),
+    QueueTicketDataErased: createUpdateHandler(({ data, metadata }, row) => ({
+      ...eraseColumns(row, data.categories, personalColumns),
       updated_at: metadata.occurredAt,
     })),
   },

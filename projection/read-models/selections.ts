@@ -9,5 +9,6 @@ export const selections = defineReadModel({
   key: (event) => [event.data.userId],
   on: {
     ClinicSelected: (_, { data, metadata }) => ({ ...toColumns(data), selected_at: metadata.occurredAt }),
+    PortalUserDataErased: () => undefined,
   },
 });

@@ -1,5 +1,13 @@
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
+import {
+  createUpdateHandler,
+  defineReadModel,
+  eraseColumns,
+  getNeutralColumns,
+  toColumns,
+} from "../engine/read-model.ts";
+
+const personalColumns = { contact: getNeutralColumns("StaffMemberHired", ["fullName", "email"]) };
 
 export const staff = defineReadModel({
   table: "staff",
@@ -17,6 +25,7 @@ export const staff = defineReadModel({
   primaryKey: ["staff_id"],
   auditColumns: ["staff_id", "clinic_id", "user_id", "full_name", "role", "active"],
   indexes: [`clinic_id, ${buildNameSortSql("full_name")}, staff_id`],
+  personalColumns,
   key: (event) => [event.data.staffId],
   on: {
     StaffMemberHired: (_, { data, metadata }) => ({
@@ -26,5 +35,6 @@ export const staff = defineReadModel({
     }),
     StaffMemberDeactivated: createUpdateHandler(() => ({ active: false })),
     StaffMemberReactivated: createUpdateHandler(() => ({ active: true })),
+    StaffDataErased: createUpdateHandler(({ data }, row) => eraseColumns(row, data.categories, personalColumns)),
   },
 });

@@ -26,6 +26,7 @@ const UNSENT_EVENT_TYPES: readonly CatalogEventType[] = [
   "AppointmentImported",
   "ResourceAllocated",
   "ResourceReleased",
+  "AppointmentDataErased",
 ];
 
 /** Appointment events that are sent to partners. */

@@ -6,7 +6,9 @@ import { readModels } from "../../projection/read-models/all.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
 import { createDatabaseWithReadModels } from "./migrated-database.ts";
 import type { TestDatabase } from "./stack.ts";
 
@@ -28,6 +30,11 @@ const DEFAULT_EVENT_TIME = "2026-03-01T08:00:00.000Z";
 /** Creates a database with migrations and empty read models. */
 export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
   const database = await createDatabaseWithReadModels();
+  // The projection writes with a pool of its own kind, which returns dates and numbers in other types.
+  const pool = createPool({
+    ...{ url: database.urls.projection, applicationName: "test", size: 1, statementTimeoutMs: 30_000 },
+    logger: createLogger("test", "silent"),
+  });
   const admin = new pg.Pool({ connectionString: database.urls.projection, max: 2 });
   // Dropping the database closes idle connections, which then emit an error.
   admin.on("error", () => undefined);
@@ -37,14 +44,16 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
     admin,
     async given(...events) {
       const recordedEvents = events.map((event, index) => toRecordedEvent(event, position + BigInt(index) + 1n));
-      const client = await admin.connect();
+      const client = await pool.connect();
       const endPosition = position + BigInt(events.length);
       const anchor = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
-      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, anchor);
-      client.release();
+      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, anchor).finally(() =>
+        client.release(),
+      );
       position = endPosition;
     },
     async close() {
+      await pool.end();
       await admin.end();
       await database.drop();
     },

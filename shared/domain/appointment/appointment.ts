@@ -3,6 +3,7 @@ import type { Resource } from "../clinic/resource.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import { type AppointmentEvent, appointmentCategory } from "../events/appointment.ts";
+import type { Erasure } from "../personal-data/erasure.ts";
 import { requireExisting } from "../preconditions.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
@@ -89,6 +90,8 @@ export function evolveAppointment(
       );
       return { ...changedState, assignments };
     }
+    case "AppointmentDataErased":
+      return { ...changedState, reason: null, notes: null, requestHash: null };
     default:
       return { ...changedState, status: statusAfterEvent[event.type] };
   }
@@ -243,5 +246,20 @@ export function decideRelease(assignmentId: string): AppointmentDecision {
     const assignment = assignments.find(({ id }) => id === assignmentId);
     if (!assignment) throw new DomainError("assignment_not_found", "the appointment has no such assignment");
     return assignment.active ? [{ type: "ResourceReleased", data: { appointmentId, assignmentId } }] : [];
+  };
+}
+
+/**
+ * Erases the data of an appointment without a customer.
+ *
+ * @throws {DomainError} `appointment_has_customer`
+ */
+export function decideEraseAppointment(erasure: Erasure): AppointmentDecision {
+  return (state) => {
+    const { id: appointmentId, customerId } = requireExisting(state, "appointment");
+    if (customerId !== null) {
+      throw new DomainError("appointment_has_customer", `the appointment's data belongs to customer ${customerId}`);
+    }
+    return [{ type: "AppointmentDataErased", data: { appointmentId, ...erasure } }];
   };
 }

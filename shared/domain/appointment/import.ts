@@ -7,9 +7,10 @@ import { DomainError, type ErrorDetail } from "../domain-error.ts";
 import type { AppointmentEvent } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import { deriveImportedAssignmentId } from "../events/ids.ts";
+import { isErased } from "../personal-data/erasure.ts";
 import { toInstant } from "../time/rfc3339.ts";
 import { type Appointment, FINAL_STATUSES } from "./appointment.ts";
-import { InvalidAppointmentError } from "./request.ts";
+import { InvalidAppointmentError, OWNER_ERASED } from "./request.ts";
 
 type ImportedData = DataOf<AppointmentEvent, "AppointmentImported">;
 
@@ -26,6 +27,7 @@ export interface AppointmentImport extends ImportedData {
 export interface ImportContext {
   clinic: Clinic;
   animal: Animal | undefined;
+  /** Customer that the import names, or else the owner of the animal. */
   customer: Customer | undefined;
   /** Resources in the order of `resourceIds`. */
   resources: (Resource | undefined)[];
@@ -90,6 +92,12 @@ function findInvalidReferences(appointment: AppointmentImport, context: ImportCo
     details.push({ path: "animalId", message: "is not an animal of the clinic" });
   if (appointment.customerId !== null && customer?.clinicId !== clinic.id)
     details.push({ path: "customerId", message: "is not a customer of the clinic" });
+  else if (customer && isErased(customer))
+    details.push(
+      appointment.customerId === null
+        ? { path: "animalId", message: OWNER_ERASED }
+        : { path: "customerId", message: "is a customer whose personal data was erased" },
+    );
   const isFuture = Date.parse(appointment.scheduledAt) > now;
   resources.forEach((resource, index) => {
     const belongsToBranch = resource?.clinicId === clinic.id && resource.branchId === appointment.branchId;

@@ -1,9 +1,11 @@
 import type { Decision } from "../aggregate.ts";
 import type { Animal } from "../clinic/animal.ts";
 import type { Clinic } from "../clinic/clinic.ts";
+import type { Customer } from "../clinic/customer.ts";
 import { DomainError, type ErrorDetail } from "../domain-error.ts";
 import type { AppointmentEvent } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
+import { isErased } from "../personal-data/erasure.ts";
 import type { Appointment } from "./appointment.ts";
 
 export type AppointmentRequest = Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "customerId">;
@@ -13,6 +15,8 @@ export interface RequestContext {
   clinic: Clinic;
   /** The animal in the request, which may belong to another clinic; undefined if the animal does not exist. */
   animal: Animal | undefined;
+  /** Owner of the animal; undefined if there is no animal, or the animal belongs to a sandbox's fixture. */
+  customer: Customer | undefined;
   /** Branches that the caller may use; null for all branches of the clinic. */
   permittedBranchIds: string[] | null;
   /** Time of the request. Milliseconds since 1970. */
@@ -51,12 +55,15 @@ export function decideRequest(
   };
 }
 
+/** Problem with an animal whose owner's contact data is erased. */
+export const OWNER_ERASED = "belongs to a customer whose personal data was erased";
+
 /**
  * Checks a request. An object of another clinic is reported as missing, so that the existence of the object is not
  * revealed.
  */
 function findProblems(request: AppointmentRequest, context: RequestContext): ErrorDetail[] {
-  const { clinic, animal, permittedBranchIds, now } = context;
+  const { clinic, animal, customer, permittedBranchIds, now } = context;
   const { branchId } = request;
   const details: ErrorDetail[] = [];
   const isBranchKnown = clinic.branches.some(({ id }) => id === branchId);
@@ -65,6 +72,8 @@ function findProblems(request: AppointmentRequest, context: RequestContext): Err
   }
   if (request.animalId !== null && animal?.clinicId !== clinic.id) {
     details.push({ path: "animalId", message: "is not an animal of the clinic" });
+  } else if (customer && isErased(customer)) {
+    details.push({ path: "animalId", message: OWNER_ERASED });
   }
   if (Date.parse(request.scheduledAt) <= now) {
     details.push({ path: "scheduledAt", message: "must be in the future" });

@@ -4,6 +4,7 @@ import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ClinicEvent, clinicCategory } from "../events/clinic.ts";
 import type { Environment } from "../events/fields.ts";
+import type { PersonalDataCategory } from "../personal-data/person.ts";
 import { registerIdempotently, requireExisting } from "../preconditions.ts";
 import { requireCurrency, requireLocale, requireTimeZone } from "./locality.ts";
 
@@ -11,6 +12,8 @@ export type ClinicStatus = "active" | "suspended" | "closed";
 export type ClinicRegistration = DataOf<ClinicEvent, "ClinicRegistered">;
 export type Subscription = Omit<DataOf<ClinicEvent, "SubscriptionChanged">, "clinicId">;
 export type Entitlement = Omit<DataOf<ClinicEvent, "EntitlementSet">, "clinicId" | "key">;
+
+export type RetentionRule = Omit<DataOf<ClinicEvent, "RetentionRuleSet">, "clinicId">;
 
 export interface Branch {
   id: string;
@@ -35,6 +38,8 @@ export interface Clinic {
   registration: ClinicRegistration;
   subscription: Subscription | null;
   entitlements: Record<string, Entitlement>;
+  /** Months for which the clinic keeps customers' data after the last visit, for each category with a rule. */
+  retentionMonths: Partial<Record<PersonalDataCategory, number>>;
 }
 
 export const clinicAggregate: Aggregate<typeof clinicCategory, Clinic> = {
@@ -61,6 +66,8 @@ export const clinicAggregate: Aggregate<typeof clinicCategory, Clinic> = {
         const { clinicId: _, key, ...entitlement } = event.data;
         return { ...state, entitlements: { ...state.entitlements, [key]: entitlement } };
       }
+      case "RetentionRuleSet":
+        return { ...state, retentionMonths: setRetentionMonths(state.retentionMonths, event.data) };
     }
   },
 };
@@ -81,6 +88,7 @@ function toRegisteredClinic(registration: ClinicRegistration): Clinic {
     registration,
     subscription: null,
     entitlements: {},
+    retentionMonths: {},
   };
 }
 
@@ -135,6 +143,23 @@ export function decideSetEntitlement(data: DataOf<ClinicEvent, "EntitlementSet">
     requireOpen(state);
     return [{ type: "EntitlementSet", data }];
   };
+}
+
+/** Sets or removes a retention rule. A closed clinic also needs rules, because it still has customers' data. */
+export function decideSetRetentionRule(data: RetentionRule & { clinicId: string }): ClinicDecision {
+  return (state) => {
+    const { retentionMonths } = requireExisting(state, "clinic");
+    return (retentionMonths[data.category] ?? null) === data.months ? [] : [{ type: "RetentionRuleSet", data }];
+  };
+}
+
+/** Returns the retention rules after a change of one rule. */
+export function setRetentionMonths(
+  retentionMonths: Clinic["retentionMonths"],
+  { category, months }: RetentionRule,
+): Clinic["retentionMonths"] {
+  const { [category]: _, ...otherRules } = retentionMonths;
+  return months === null ? otherRules : { ...otherRules, [category]: months };
 }
 
 function requireOpen(state: Clinic | undefined): Clinic {

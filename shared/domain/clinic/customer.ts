@@ -2,6 +2,8 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type CustomerEvent, customerCategory } from "../events/people.ts";
+import { addErasedCategories, decideErasure, type Erasure, requireNotErased } from "../personal-data/erasure.ts";
+import type { PersonalDataCategory } from "../personal-data/person.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
@@ -13,6 +15,8 @@ export interface Customer {
   clinicId: string;
   registration: CustomerRegistration;
   details: CustomerDetails;
+  /** Categories of the customer's data that were erased. */
+  erasedCategories: PersonalDataCategory[];
 }
 
 export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
@@ -20,10 +24,17 @@ export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
   evolve(state, event) {
     if (event.type === "CustomerRegistered") {
       const { customerId: id, clinicId, ...details } = event.data;
-      return { id, clinicId, registration: event.data, details };
+      return { id, clinicId, registration: event.data, details, erasedCategories: [] };
     }
-    const { customerId: _, ...details } = event.data;
-    return state && { ...state, details };
+    if (!state) return undefined;
+    switch (event.type) {
+      case "CustomerDetailsChanged": {
+        const { customerId: _, ...details } = event.data;
+        return { ...state, details };
+      }
+      case "CustomerDataErased":
+        return { ...state, erasedCategories: addErasedCategories(state.erasedCategories, event.data) };
+    }
   },
   personOf: ({ id }) => ({ type: "customer", id }),
 };
@@ -31,7 +42,10 @@ export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
 type CustomerDecision = Decision<Customer, CustomerEvent>;
 
 export function decideRegisterCustomer(data: CustomerRegistration): CustomerDecision {
-  return (state) => registerIdempotently(state?.registration, { type: "CustomerRegistered", data }, "customer");
+  return (state) => {
+    if (state) requireNotErased(state, "customer");
+    return registerIdempotently(state?.registration, { type: "CustomerRegistered", data }, "customer");
+  };
 }
 
 /** Changes the given details of a customer. Omitted details remain unchanged. */
@@ -43,8 +57,19 @@ export function decideChangeCustomer(change: {
   return (state) => {
     const { customerId } = change;
     const customer = requireOwnedBy(change.clinicId, state, "customer");
+    requireNotErased(customer, "customer");
     const details = { ...customer.details, ...change.details };
     if (isEqual(customer.details, details)) return [];
     return [{ type: "CustomerDetailsChanged", data: { customerId, ...details } }];
+  };
+}
+
+/** Erases categories of a customer's data, also the data of the customer's animals, appointments and queue tickets. */
+export function decideEraseCustomer(command: { clinicId: string; customerId: string } & Erasure): CustomerDecision {
+  return (state) => {
+    const { clinicId, customerId, ...requestedErasure } = command;
+    const { erasedCategories } = requireOwnedBy(clinicId, state, "customer");
+    const erasure = decideErasure(erasedCategories, requestedErasure);
+    return erasure ? [{ type: "CustomerDataErased", data: { customerId, ...erasure } }] : [];
   };
 }

@@ -1,29 +1,59 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type PortalUserEvent, portalUserCategory } from "../events/people.ts";
+import { addErasedCategories, decideErasure, type Erasure, requireNotErased } from "../personal-data/erasure.ts";
+import type { PersonalDataCategory } from "../personal-data/person.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 
 export type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
 
-/** State of a portal user: the selected clinic, and the selected branch or null. */
+/** State of a portal user. */
 export interface PortalUser {
   id: string;
-  clinicId: string;
+  /** Selected clinic; null if the user has not selected one. */
+  clinicId: string | null;
+  /** Selected branch; null if no branch is selected. */
   branchId: string | null;
+  /** Categories of the user's data that were erased. */
+  erasedCategories: PersonalDataCategory[];
 }
 
 export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUser> = {
   category: portalUserCategory,
-  evolve(_, { data: { userId, clinicId, branchId } }) {
-    return { id: userId, clinicId, branchId };
+  evolve(state, event) {
+    const erasedCategories = state?.erasedCategories ?? [];
+    switch (event.type) {
+      case "ClinicSelected": {
+        const { userId: id, clinicId, branchId } = event.data;
+        return { id, clinicId, branchId, erasedCategories };
+      }
+      case "PortalUserDataErased": {
+        const { userId: id, ...erasure } = event.data;
+        return { id, clinicId: null, branchId: null, erasedCategories: addErasedCategories(erasedCategories, erasure) };
+      }
+    }
   },
 };
 
+type PortalUserDecision = Decision<PortalUser, PortalUserEvent>;
+
 /** Selects a clinic and a branch for a portal user. A selection grants no access, because every read checks access. */
-export function decideSelectClinic(data: ClinicSelection, clinic: Clinic): Decision<PortalUser, PortalUserEvent> {
+export function decideSelectClinic(data: ClinicSelection, clinic: Clinic): PortalUserDecision {
   return (state) => {
+    if (state) requireNotErased(state, "portal_user");
     if (data.branchId !== null) requireBranch(clinic, data.branchId);
     if (state?.clinicId === data.clinicId && state.branchId === data.branchId) return [];
     return [{ type: "ClinicSelected", data }];
+  };
+}
+
+/** Erases the data of a portal user, who may be a member of several clinics. The selection of a clinic is deleted. */
+export function decideErasePortalUser({
+  userId,
+  ...requestedErasure
+}: { userId: string } & Erasure): PortalUserDecision {
+  return (state) => {
+    const erasure = decideErasure(state?.erasedCategories ?? [], requestedErasure);
+    return erasure ? [{ type: "PortalUserDataErased", data: { userId, ...erasure } }] : [];
   };
 }

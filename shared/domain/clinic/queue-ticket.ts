@@ -2,6 +2,7 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type QueueTicketEvent, queueTicketCategory } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
+import type { Erasure } from "../personal-data/erasure.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 
@@ -27,6 +28,7 @@ const statusAfterEvent = {
 export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTicket> = {
   category: queueTicketCategory,
   evolve(state, event) {
+    if (event.type === "QueueTicketDataErased") return state && { ...state, issue: { ...state.issue, notes: null } };
     if (event.type !== "QueueTicketIssued") return state && { ...state, status: statusAfterEvent[event.type] };
     const { ticketId: id, clinicId } = event.data;
     return { id, clinicId, status: "waiting", issue: event.data };
@@ -67,4 +69,20 @@ function createTransitionDecider(type: keyof typeof statusAfterEvent, permittedS
       if (permittedStatuses.includes(status)) return [{ type, data: { ticketId } }];
       throw new DomainError("illegal_ticket_move", `a ticket that is ${status} cannot become ${newStatus}`);
     };
+}
+
+/**
+ * Erases the data of a ticket without a customer.
+ *
+ * @throws {DomainError} `ticket_has_customer`
+ */
+export function decideEraseTicket(command: QueueTicketRef & Erasure): QueueTicketDecision {
+  return (state) => {
+    const { clinicId, ticketId, ...erasure } = command;
+    const { customerId } = requireOwnedBy(clinicId, state, "queue_ticket").issue;
+    if (customerId !== null) {
+      throw new DomainError("ticket_has_customer", `the ticket's data belongs to customer ${customerId}`);
+    }
+    return [{ type: "QueueTicketDataErased", data: { ticketId, ...erasure } }];
+  };
 }

@@ -1,6 +1,8 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type StaffEvent, staffCategory } from "../events/people.ts";
+import { addErasedCategories, decideErasure, type Erasure, requireNotErased } from "../personal-data/erasure.ts";
+import type { PersonalDataCategory } from "../personal-data/person.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
@@ -11,6 +13,8 @@ export interface StaffMember {
   clinicId: string;
   hire: StaffHire;
   active: boolean;
+  /** Categories of the staff member's data that were erased. */
+  erasedCategories: PersonalDataCategory[];
 }
 
 export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
@@ -18,9 +22,17 @@ export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
   evolve(state, event) {
     if (event.type === "StaffMemberHired") {
       const { staffId: id, clinicId } = event.data;
-      return { id, clinicId, hire: event.data, active: true };
+      return { id, clinicId, hire: event.data, active: true, erasedCategories: [] };
     }
-    return state && { ...state, active: event.type === "StaffMemberReactivated" };
+    if (!state) return undefined;
+    switch (event.type) {
+      case "StaffMemberDeactivated":
+        return { ...state, active: false };
+      case "StaffMemberReactivated":
+        return { ...state, active: true };
+      case "StaffDataErased":
+        return { ...state, erasedCategories: addErasedCategories(state.erasedCategories, event.data) };
+    }
   },
   personOf: ({ id }) => ({ type: "staff", id }),
 };
@@ -31,7 +43,10 @@ type StaffMemberDecision = Decision<StaffMember, StaffEvent>;
 type StaffMemberRef = { clinicId: string; staffId: string };
 
 export function decideHireStaff(data: StaffHire): StaffMemberDecision {
-  return (state) => registerIdempotently(state?.hire, { type: "StaffMemberHired", data }, "staff_member");
+  return (state) => {
+    if (state) requireNotErased(state, "staff_member");
+    return registerIdempotently(state?.hire, { type: "StaffMemberHired", data }, "staff_member");
+  };
 }
 
 export function decideDeactivateStaff({ clinicId, staffId }: StaffMemberRef): StaffMemberDecision {
@@ -43,7 +58,18 @@ export function decideDeactivateStaff({ clinicId, staffId }: StaffMemberRef): St
 
 export function decideReactivateStaff({ clinicId, staffId }: StaffMemberRef): StaffMemberDecision {
   return (state) => {
-    if (requireOwnedBy(clinicId, state, "staff_member").active) return [];
+    const staffMember = requireOwnedBy(clinicId, state, "staff_member");
+    if (staffMember.active) return [];
+    requireNotErased(staffMember, "staff_member");
     return [{ type: "StaffMemberReactivated", data: { staffId } }];
+  };
+}
+
+export function decideEraseStaff(command: StaffMemberRef & Erasure): StaffMemberDecision {
+  return (state) => {
+    const { clinicId, staffId, ...requestedErasure } = command;
+    const { erasedCategories } = requireOwnedBy(clinicId, state, "staff_member");
+    const erasure = decideErasure(erasedCategories, requestedErasure);
+    return erasure ? [{ type: "StaffDataErased", data: { staffId, ...erasure } }] : [];
   };
 }

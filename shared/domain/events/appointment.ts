@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { derivedPersonal, notPersonal, personal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
+import { erasureRecord } from "./erasure.ts";
 import { boundedText, calendarDate, instant, label, notes, uuid } from "./fields.ts";
 
 const appointmentId = uuid;
@@ -66,6 +67,8 @@ export const appointmentCategory = defineCategory("appointment", {
     allocationEnd: instant,
   }),
   ResourceReleased: z.object({ appointmentId, assignmentId: uuid }),
+  /** Erases the data of an appointment without a customer. */
+  AppointmentDataErased: z.object({ appointmentId, ...erasureRecord }),
 });
 export type AppointmentEvent = EventOf<typeof appointmentCategory>;
 
@@ -106,5 +109,7 @@ export const queueTicketCategory = defineCategory("queueTicket", {
   QueueTicketCompleted: z.object({ ticketId: uuid }),
   QueueTicketCancelled: z.object({ ticketId: uuid }),
   QueueTicketMarkedNoShow: z.object({ ticketId: uuid }),
+  /** Erases the data of a ticket without a customer. */
+  QueueTicketDataErased: z.object({ ticketId: uuid, ...erasureRecord }),
 });
 export type QueueTicketEvent = EventOf<typeof queueTicketCategory>;

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
+import { personalDataCategory } from "./erasure.ts";
 import { boundedText, calendarDate, environment, freeForm, instant, label, timeOfDay, uuid } from "./fields.ts";
 
 const clinicId = uuid;
@@ -56,6 +57,13 @@ export const clinicCategory = defineCategory("clinic", {
     enabled: z.boolean(),
     limit: z.number().nonnegative().nullable(),
     effectiveUntil: instant.nullable(),
+  }),
+  /** Sets how long the clinic keeps a category of its customers' data after their last visit. */
+  RetentionRuleSet: z.object({
+    clinicId,
+    category: personalDataCategory,
+    /** Retention period in months; null if the clinic has no rule for the category. */
+    months: z.int().min(1).max(1_200).nullable(),
   }),
 });
 export type ClinicEvent = EventOf<typeof clinicCategory>;

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ERASED_TEXT, personal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
+import { erasureRecord } from "./erasure.ts";
 import { boundedText, calendarDate, instant, label, uuid } from "./fields.ts";
 
 export const permission = z.enum(["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"]);
@@ -49,12 +50,14 @@ export const staffCategory = defineCategory("staff", {
   }),
   StaffMemberDeactivated: z.object({ staffId: uuid }),
   StaffMemberReactivated: z.object({ staffId: uuid }),
+  StaffDataErased: z.object({ staffId: uuid, ...erasureRecord }),
 });
 export type StaffEvent = EventOf<typeof staffCategory>;
 
 /** Events of a portal user, who selects a clinic and a branch. Stream id: id of the user. */
 export const portalUserCategory = defineCategory("portalUser", {
   ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
+  PortalUserDataErased: z.object({ userId: uuid, ...erasureRecord }),
 });
 export type PortalUserEvent = EventOf<typeof portalUserCategory>;
 
@@ -69,6 +72,8 @@ const customerDetails = {
 export const customerCategory = defineCategory("customer", {
   CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
   CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
+  /** Also erases the data of the customer's animals, appointments and queue tickets. */
+  CustomerDataErased: z.object({ customerId: uuid, ...erasureRecord }),
 });
 export type CustomerEvent = EventOf<typeof customerCategory>;
 

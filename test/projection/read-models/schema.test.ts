@@ -5,8 +5,8 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
-  schema: "read_model",
-  fingerprint: "90db4b8fb4af3eef1f0216a970999ae02f1b9cffa910585a97b2c68987649876",
+  schema: "read_model_2",
+  fingerprint: "9bbe69071910c80eabd3cd95603274ab4530456372e6f29265c201bbdb2b1002",
 };
 
 describe("the schema of the read models", () => {

@@ -9,6 +9,7 @@ import {
   decideCheckIn,
   decideComplete,
   decideConfirm,
+  decideEraseAppointment,
   decideMarkNoShow,
   decidePutInWaiting,
   decideRelease,
@@ -17,10 +18,19 @@ import {
   foldAppointment,
 } from "../../../../shared/domain/appointment/appointment.ts";
 import { type AppointmentRequest, decideRequest } from "../../../../shared/domain/appointment/request.ts";
+import { animalAggregate } from "../../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
+import { customerAggregate } from "../../../../shared/domain/clinic/customer.ts";
 import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
 import type { AppointmentEvent } from "../../../../shared/domain/events/appointment.ts";
-import { branchOpened, clinicRegistered, resourceAdded } from "../../../support/clinics.ts";
+import type { Erasure } from "../../../../shared/domain/personal-data/erasure.ts";
+import {
+  animalRegistered,
+  branchOpened,
+  clinicRegistered,
+  customerRegistered,
+  resourceAdded,
+} from "../../../support/clinics.ts";
 import { DEFAULT_EVENT_TIME, fold, given } from "../../../support/given.ts";
 import { decideOrRefuse } from "../decide-or-refuse.ts";
 
@@ -45,6 +55,7 @@ const facts = {
     branchOpened(clinicId, otherBranchId),
   ] as never[])!,
   animal: undefined,
+  customer: undefined,
   permittedBranchIds: null,
   now,
 };
@@ -61,6 +72,7 @@ const createEventWithoutData = (
     | "AppointmentRescheduled"
     | "ResourceAllocated"
     | "ResourceReleased"
+    | "AppointmentDataErased"
   >,
 ): AppointmentEvent => ({ type, data: { appointmentId } });
 const [confirmed, checkedIn, waiting, started, completed] = (
@@ -114,6 +126,25 @@ describe("appointment", () => {
     expectRefused({ scheduledAt: DEFAULT_EVENT_TIME });
   });
 
+  it("no appointment can be requested for a customer whose contact data is erased", () => {
+    const [animalId, customerId] = ["luna", "ada"];
+    const animal = fold(animalAggregate, [animalRegistered(clinicId, customerId, animalId)] as never[])!;
+    const createCustomer = (categories: Erasure["categories"]) =>
+      fold(customerAggregate, [
+        customerRegistered(clinicId, customerId),
+        { type: "CustomerDataErased", data: { customerId, categories, cause: "request", reason: "Asked" } },
+      ] as never[])!;
+    const decide = (categories: Erasure["categories"]) =>
+      decideRequest({ ...request, animalId }, { ...facts, animal, customer: createCustomer(categories) });
+    const ofCustomer = { ...request, animalId, customerId };
+    givenAppointment()
+      .when(decide(["notes", "animal"]))
+      .thenEvents({ type: "AppointmentRequested", data: ofCustomer });
+    givenAppointment()
+      .when(decide(["contact"]))
+      .thenRefused("validation_failed");
+  });
+
   it("an appointment passes through all statuses of a visit", () => {
     givenAppointment(requested).when(decideConfirm()).thenEvents(confirmed);
     givenAppointment(requested, confirmed).when(decideCheckIn()).thenEvents(checkedIn);
@@ -139,6 +170,21 @@ describe("appointment", () => {
     givenAppointment(requested, allocated)
       .when(decideReschedule({ scheduledAt: newSchedule.scheduledAt }, now))
       .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...newSchedule } }, released);
+  });
+
+  it("only an appointment without a customer can be erased by itself", () => {
+    const erasure: Erasure = { categories: ["notes"], cause: "retention", reason: "Kept for 12 months" };
+    const erased: AppointmentEvent = { type: "AppointmentDataErased", data: { appointmentId, ...erasure } };
+    const noted: AppointmentEvent = {
+      type: "AppointmentRequested",
+      data: { ...request, customerId: null, reason: "Limps", notes: "Bites", requestHash: "hash" },
+    };
+    givenAppointment(noted, completed).when(decideEraseAppointment(erasure)).thenEvents(erased);
+    const ofCustomer: AppointmentEvent = { ...noted, data: { ...noted.data, customerId: "one" } };
+    givenAppointment(ofCustomer).when(decideEraseAppointment(erasure)).thenRefused("appointment_has_customer");
+    expect(givenAppointment(noted, completed, erased).state).to.include({
+      ...{ status: "completed", reason: null, notes: null, requestHash: null },
+    });
   });
 
   it("an appointment can be rescheduled only before check-in and only to a future time", () => {

@@ -7,6 +7,7 @@ import {
   decideRegisterClinic,
   decideReinstateClinic,
   decideSetEntitlement,
+  decideSetRetentionRule,
   decideSuspendClinic,
 } from "../../../../shared/domain/clinic/clinic.ts";
 import type { ClinicEvent } from "../../../../shared/domain/events/clinic.ts";
@@ -145,5 +146,24 @@ describe("a clinic's subscription and entitlements", () => {
     given(clinicAggregate, registered, entitled)
       .when(decideSetEntitlement(disabledEntitlement))
       .thenEvents({ type: "EntitlementSet", data: disabledEntitlement });
+  });
+});
+
+describe("a clinic's retention rules", () => {
+  const rule = { clinicId, category: "notes" as const, months: 60 };
+  const ruleSet: ClinicEvent = { type: "RetentionRuleSet", data: rule };
+  const removed: ClinicEvent = { type: "RetentionRuleSet", data: { ...rule, months: null } };
+
+  it("setting or removing a retention rule records an event only if the rule differs", () => {
+    given(clinicAggregate, registered).when(decideSetRetentionRule(rule)).thenEvents(ruleSet);
+    given(clinicAggregate, registered, ruleSet).when(decideSetRetentionRule(rule)).thenEvents();
+    const remove = decideSetRetentionRule({ ...rule, months: null });
+    given(clinicAggregate, registered, ruleSet).when(remove).thenEvents(removed);
+    given(clinicAggregate, registered).when(remove).thenEvents();
+    expect(given(clinicAggregate, registered, ruleSet).state?.retentionMonths).to.deep.equal({ notes: 60 });
+    expect(given(clinicAggregate, registered, ruleSet, removed).state?.retentionMonths).to.deep.equal({});
+  });
+  it("a closed clinic can set a retention rule, because it still has customers' data", () => {
+    given(clinicAggregate, registered, closed).when(decideSetRetentionRule(rule)).thenEvents(ruleSet);
   });
 });

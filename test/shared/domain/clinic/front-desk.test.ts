@@ -5,12 +5,14 @@ import {
   decideCallTicket,
   decideCancelTicket,
   decideCompleteTicket,
+  decideEraseTicket,
   decideIssueTicket,
   decideMarkTicketNoShow,
   type QueueTicketStatus,
   queueTicketAggregate,
 } from "../../../../shared/domain/clinic/queue-ticket.ts";
 import type { HoldEvent, QueueTicketEvent } from "../../../../shared/domain/events/appointment.ts";
+import type { Erasure } from "../../../../shared/domain/personal-data/erasure.ts";
 import { fold, given } from "../../../support/given.ts";
 import { decideOrRefuse } from "../decide-or-refuse.ts";
 import { clinic } from "./a-clinic.ts";
@@ -111,6 +113,20 @@ describe("a queue ticket", () => {
     given(queueTicketAggregate, issued)
       .when(decideCallTicket({ ...target, clinicId: otherClinicId }))
       .thenRefused("queue_ticket_not_found");
+  });
+
+  it("only a ticket without a customer can be erased by itself", () => {
+    const erasure: Erasure = { categories: ["notes"], cause: "retention", reason: "Kept for 12 months" };
+    const erased: QueueTicketEvent = { type: "QueueTicketDataErased", data: { ticketId, ...erasure } };
+    const erase = decideEraseTicket({ ...target, ...erasure });
+    given(queueTicketAggregate, issued).when(erase).thenEvents(erased);
+    const issuedForCustomer: QueueTicketEvent = { ...issued, data: { ...issueInput, customerId: otherId } };
+    given(queueTicketAggregate, issuedForCustomer).when(erase).thenRefused("ticket_has_customer");
+    const issuedWithNotes: QueueTicketEvent = { ...issued, data: { ...issueInput, notes: "Bites" } };
+    expect(given(queueTicketAggregate, issuedWithNotes, erased, called).state).to.deep.include({
+      status: "called",
+      issue: issueInput,
+    });
   });
 
   it("no sequence of commands leads a queue ticket to an illegal state", () => {

@@ -1,3 +1,4 @@
+import { expect } from "chai";
 import {
   animalAggregate,
   decideChangeAnimal,
@@ -8,11 +9,17 @@ import {
   type CustomerDetails,
   customerAggregate,
   decideChangeCustomer,
+  decideEraseCustomer,
   decideRegisterCustomer,
 } from "../../../../shared/domain/clinic/customer.ts";
-import { decideSelectClinic, portalUserAggregate } from "../../../../shared/domain/clinic/portal-user.ts";
+import {
+  decideErasePortalUser,
+  decideSelectClinic,
+  portalUserAggregate,
+} from "../../../../shared/domain/clinic/portal-user.ts";
 import {
   decideDeactivateStaff,
+  decideEraseStaff,
   decideHireStaff,
   decideReactivateStaff,
   staffAggregate,
@@ -23,9 +30,12 @@ import type {
   PortalUserEvent,
   StaffEvent,
 } from "../../../../shared/domain/events/people.ts";
+import type { Erasure } from "../../../../shared/domain/personal-data/erasure.ts";
 import { given } from "../../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
+
+const erasure: Erasure = { categories: ["contact"], cause: "request", reason: "Request 17" };
 
 describe("staff", () => {
   const hireInput = {
@@ -58,6 +68,20 @@ describe("staff", () => {
     const foreignTarget = { ...target, clinicId: otherClinicId };
     given(staffAggregate, hired).when(decideDeactivateStaff(foreignTarget)).thenRefused("staff_member_not_found");
     given(staffAggregate).when(decideReactivateStaff(target)).thenRefused("staff_member_not_found");
+    given(staffAggregate, hired)
+      .when(decideEraseStaff({ ...foreignTarget, ...erasure }))
+      .thenRefused("staff_member_not_found");
+  });
+  it("a staff member can be deactivated but not reactivated after an erasure of the contact data", () => {
+    const erased: StaffEvent = { type: "StaffDataErased", data: { staffId: someId, ...erasure } };
+    const erase = decideEraseStaff({ ...target, ...erasure });
+    given(staffAggregate, hired).when(erase).thenEvents(erased);
+    given(staffAggregate, hired, erased).when(erase).thenEvents();
+    given(staffAggregate, hired, erased).when(decideDeactivateStaff(target)).thenEvents(deactivated);
+    given(staffAggregate, hired, erased, deactivated)
+      .when(decideReactivateStaff(target))
+      .thenRefused("staff_member_erased");
+    given(staffAggregate, hired, erased).when(decideHireStaff(hireInput)).thenRefused("staff_member_erased");
   });
 });
 
@@ -90,6 +114,52 @@ describe("a customer", () => {
     given(customerAggregate, registered)
       .when(changeDetails({ phone: "1" }))
       .thenEvents();
+  });
+  const erase = (categories: Erasure["categories"], requestedClinicId = clinicId) =>
+    decideEraseCustomer({ clinicId: requestedClinicId, customerId: someId, ...erasure, categories });
+  const createErasedEvent = (categories: Erasure["categories"]): CustomerEvent => ({
+    type: "CustomerDataErased",
+    data: { customerId: someId, ...erasure, categories },
+  });
+
+  it("a customer of another clinic cannot be erased", () => {
+    given(customerAggregate, registered)
+      .when(erase(["contact"], otherClinicId))
+      .thenRefused("customer_not_found");
+    given(customerAggregate)
+      .when(erase(["contact"]))
+      .thenRefused("customer_not_found");
+  });
+  it("a customer cannot be changed after an erasure of the contact data, and repeating the erasure changes nothing", () => {
+    const erased = createErasedEvent(["contact", "notes"]);
+    given(customerAggregate, registered)
+      .when(erase(["contact", "notes"]))
+      .thenEvents(erased);
+    given(customerAggregate, registered, erased)
+      .when(changeDetails({ phone: "2" }))
+      .thenRefused("customer_erased");
+    given(customerAggregate, registered, erased)
+      .when(decideRegisterCustomer(registration))
+      .thenRefused("customer_erased");
+    given(customerAggregate, registered, erased)
+      .when(erase(["notes"]))
+      .thenEvents();
+    given(customerAggregate, registered, erased)
+      .when(erase(["animal", "contact"]))
+      .thenEvents(createErasedEvent(["animal", "contact"]));
+  });
+  it("notes can be erased several times, because a customer with contact data can get new notes", () => {
+    const erased = createErasedEvent(["notes"]);
+    given(customerAggregate, registered, erased)
+      .when(erase(["notes"]))
+      .thenEvents(erased);
+    const detailsChanged: CustomerEvent = {
+      type: "CustomerDetailsChanged",
+      data: { customerId: someId, ...details, phone: "2" },
+    };
+    given(customerAggregate, registered, erased)
+      .when(changeDetails({ phone: "2" }))
+      .thenEvents(detailsChanged);
   });
 });
 
@@ -152,6 +222,16 @@ describe("a portal user's selection", () => {
     given(portalUserAggregate, selected)
       .when(decideSelectClinic(clinicSelection, clinic))
       .thenEvents({ type: "ClinicSelected", data: clinicSelection });
+  });
+  it("a portal user without a selection can be erased, and can then select no clinic", () => {
+    const erased: PortalUserEvent = { type: "PortalUserDataErased", data: { userId: someId, ...erasure } };
+    const erase = decideErasePortalUser({ userId: someId, ...erasure });
+    given(portalUserAggregate).when(erase).thenEvents(erased);
+    given(portalUserAggregate, erased).when(erase).thenEvents();
+    given(portalUserAggregate, selected, erased)
+      .when(decideSelectClinic(selection, clinic))
+      .thenRefused("portal_user_erased");
+    expect(given(portalUserAggregate, selected, erased).state).to.include({ clinicId: null, branchId: null });
   });
   it("a portal user can select only a branch of the selected clinic", () => {
     given(portalUserAggregate)

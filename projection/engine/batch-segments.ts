@@ -1,0 +1,49 @@
+import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
+import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import { type Generations, isOfEarlierGeneration, toFixtureEvents } from "./sandbox-resets.ts";
+
+export type CustomerErasure = RecordedEvent<Extract<CatalogEvent, { type: "CustomerDataErased" }>>;
+
+/**
+ * Part of a batch. The engine first deletes the rows of the sandbox, if there is one. Then it erases the customers'
+ * data in all their rows, and folds the events.
+ */
+export interface BatchSegment {
+  /** Clinic of the sandbox whose rows are deleted. Null if no rows are deleted. */
+  sandboxToClear: string | null;
+  customerErasures: CustomerErasure[];
+  events: RecordedEvent[];
+}
+
+/**
+ * Splits a batch before each event that may change many rows, so that these rows contain all earlier events.
+ *
+ * - A sandbox reset deletes the rows of the sandbox, and then applies the fixture events that it contains. The segments
+ *   omit appointment requests of earlier generations.
+ * - The erasure of a customer's data changes all rows of the customer. Consecutive erasures share a segment.
+ *
+ * @param generations generations before the batch; updated to the generations after the batch
+ */
+export function splitBatch(events: readonly RecordedEvent[], generations: Generations): BatchSegment[] {
+  let segment: BatchSegment = { sandboxToClear: null, customerErasures: [], events: [] };
+  const segments = [segment];
+  for (const event of events) {
+    if (event.type === "SandboxReset") {
+      const { clinicId, generation } = event.data;
+      generations.set(clinicId, generation);
+      // Before the first generation there are no rows to delete.
+      const sandboxToClear = generation > 1 ? clinicId : null;
+      segment = { sandboxToClear, customerErasures: [], events: [event, ...toFixtureEvents(event)] };
+      segments.push(segment);
+    } else if (event.type === "CustomerDataErased") {
+      if (segment.events.length > segment.customerErasures.length) {
+        segment = { sandboxToClear: null, customerErasures: [], events: [] };
+        segments.push(segment);
+      }
+      segment.customerErasures.push(event as CustomerErasure);
+      // The customer and the record of erasures each have one row, which changes like a row of any other event.
+      segment.events.push(event);
+    } else if (!isOfEarlierGeneration(event, generations)) segment.events.push(event);
+  }
+  return segments;
+}

@@ -1,0 +1,67 @@
+import type { PersonalDataCategory, PersonType } from "../../shared/domain/personal-data/person.ts";
+import { defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
+
+type ErasureEvent = RecordedEventOf<keyof typeof personTypeByEvent>;
+
+/** Type of the person whose data an event erases. */
+const personTypeByEvent = {
+  CustomerDataErased: "customer",
+  StaffDataErased: "staff",
+  PortalUserDataErased: "portalUser",
+  AppointmentDataErased: "appointment",
+  QueueTicketDataErased: "queueTicket",
+} as const satisfies Record<string, PersonType>;
+
+function getPersonId({ data }: ErasureEvent): string {
+  if ("customerId" in data) return data.customerId;
+  if ("staffId" in data) return data.staffId;
+  if ("userId" in data) return data.userId;
+  return "appointmentId" in data ? data.appointmentId : data.ticketId;
+}
+
+type ErasureRow = {
+  person_type: string;
+  person_id: string;
+  contact_erased_at: string | null;
+  animal_erased_at: string | null;
+  notes_erased_at: string | null;
+};
+
+function recordErasure(row: ErasureRow | undefined, event: ErasureEvent): ErasureRow {
+  const erasedAt = (category: PersonalDataCategory) =>
+    event.data.categories.includes(category) ? event.metadata.occurredAt : (row?.[`${category}_erased_at`] ?? null);
+  return {
+    person_type: personTypeByEvent[event.type],
+    person_id: getPersonId(event),
+    contact_erased_at: erasedAt("contact"),
+    animal_erased_at: erasedAt("animal"),
+    notes_erased_at: erasedAt("notes"),
+  };
+}
+
+/**
+ * Latest erasure of each person's data, by category. Retention finds persons whose data is not erased yet, and data keys
+ * that an erasure has not destroyed.
+ */
+export const erasures = defineReadModel({
+  table: "erasure",
+  columns: {
+    person_type: "text",
+    person_id: "uuid",
+    contact_erased_at: "timestamptz",
+    animal_erased_at: "timestamptz",
+    notes_erased_at: "timestamptz",
+  },
+  nullable: ["contact_erased_at", "animal_erased_at", "notes_erased_at"],
+  primaryKey: ["person_type", "person_id"],
+  indexes: [],
+  isHidden: true,
+  key: (event: ErasureEvent) => [personTypeByEvent[event.type], getPersonId(event)],
+  on: {
+    CustomerDataErased: recordErasure,
+    StaffDataErased: recordErasure,
+    PortalUserDataErased: recordErasure,
+    AppointmentDataErased: recordErasure,
+    QueueTicketDataErased: recordErasure,
+  },
+});

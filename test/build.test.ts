@@ -62,13 +62,17 @@ describe("the services, compiled for production", function () {
   it("the compiled executable runs all command lines, and its help names the executable", async () => {
     const executablePath = join(projectDir, "dist", "bin", "clinic.js");
     const runClinic = (...args: string[]) => execFileAsync(executablePath, args, { env: { PATH: process.env.PATH } });
-    const [helpResult, projectionHelpResult, failure] = await Promise.all([
+    const [helpResult, importHelpResult, projectionHelpResult, failure] = await Promise.all([
       runClinic("--help"),
+      runClinic("import", "--help"),
       runClinic("projection", "--help"),
       runClinic("audit", "keys").catch((error) => error),
     ]);
     expect(helpResult.stdout).to.match(/\n {2}audit --help .*\n {2}projection --help /);
     expect(helpResult.stdout).to.match(/\nExample:\n {2}clinic clinic register /);
+    const [, exampleFile = ""] = /\nA complete example: (.*)\n/.exec(importHelpResult.stdout) ?? [];
+    expect(await readFile(exampleFile, "utf8")).to.match(/^\{"command": /);
+    expect(exampleFile).to.contain(join(projectDir, "dist"));
     expect(projectionHelpResult.stdout).to.match(/^Usage: clinic projection .*[\s\S]*\n {2}migrate /);
     expect(failure.code).to.equal(2);
     expect(failure.stderr).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing/);

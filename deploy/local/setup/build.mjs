@@ -12,7 +12,12 @@ const BUILD_TIMEOUT_MS = 2 * 60_000;
 const MAX_REPORTED_LINES = 10;
 
 const SOURCE_FOLDERS = ["bin", "command", "deploy", "projection", "query-api", "shared"];
-const ASSET_FOLDERS = ["command/audit/page/assets", "projection/migrations", "query-api/docs/assets"];
+const ASSET_FOLDERS = [
+  "command/audit/page/assets",
+  "command/cli/import/examples",
+  "projection/migrations",
+  "query-api/docs/assets",
+];
 
 /** Files other than the sources that determine the output. package-lock.json contains the version of the compiler. */
 const SETTINGS = ["package-lock.json", "tsconfig.json", "tsconfig.build.json", "tsconfig.local.json"];

@@ -26,6 +26,13 @@ const CONNECT_TIMEOUT_MS = 1_500;
 /** Extra time that the client allows for a query after the server's statement timeout. Milliseconds. */
 const CLIENT_GRACE_MS = 500;
 
+/**
+ * Postgres compiles a statement for which it estimates a high cost. A disabled sequential scan has an extremely high
+ * estimate, so Postgres would compile even the smallest statement with such a scan, at each execution, which takes much
+ * longer than the statement.
+ */
+const NO_JIT = "-c jit=off";
+
 /** Parsers for the values of result columns. Dates and times remain text, which is exact and faster than `Date`. */
 const typeParsers = new pg.TypeOverrides();
 const { builtins } = pg.types;
@@ -54,6 +61,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     query_timeout: options.statementTimeoutMs + CLIENT_GRACE_MS,
     keepAlive: true,
     options: [
+      NO_JIT,
       ...(options.shouldPreferIndexes ? ["-c enable_seqscan=off -c enable_bitmapscan=off"] : []),
       ...(options.requiresGenericPlans ? ["-c plan_cache_mode=force_generic_plan"] : []),
     ].join(" "),

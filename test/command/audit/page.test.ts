@@ -1,12 +1,17 @@
+import { randomUUID } from "node:crypto";
 import axe from "axe-core";
 import { expect } from "chai";
 import type { Browser, Page } from "playwright-core";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { startChromium } from "../../support/chromium.ts";
+import { customerRegistered } from "../../support/clinics.ts";
+import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
 import {
   type AuditWorld,
   type ClinicHistory,
   CONFIRMATION_NOTE,
   createClinicWithHistory,
+  fillReadModels,
   insertDeliveries,
   startAuditWorld,
   type TestAuditor,
@@ -17,6 +22,7 @@ const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>docu
 describe("the page /audit", function () {
   this.timeout(60_000);
   let world: AuditWorld;
+  let database: ReadModelDatabase;
   let history: ClinicHistory;
   let auditor: TestAuditor;
   let browser: Browser;
@@ -25,8 +31,11 @@ describe("the page /audit", function () {
   const problems: string[] = [];
 
   before(async () => {
-    world = await startAuditWorld();
+    database = await createReadModelDatabase();
+    world = await startAuditWorld({}, undefined, database);
     history = await createClinicWithHistory(world.log, ATTACK_HTML);
+    await fillReadModels(database, history);
+    await database.given(customerRegistered(history.clinicId, randomUUID(), { fullName: `Eve ${ATTACK_HTML}` }));
     await insertDeliveries(world, history, ATTACK_HTML);
     auditor = await world.registerAuditor([history.clinicId]);
     browser = await startChromium();
@@ -37,6 +46,7 @@ describe("the page /audit", function () {
       const url = new URL(request.url());
       if (url.origin !== world.url) problems.push(`request to another origin: ${url}`);
       if (request.url().includes(auditor.credential)) problems.push("a URL contains the credential");
+      if (/yilmaz/i.test(request.url())) problems.push("a URL contains a name");
     });
     await page.goto(`${world.url}/audit`);
   });
@@ -44,6 +54,7 @@ describe("the page /audit", function () {
   after(async () => {
     await browser?.close();
     await world?.stop();
+    await database?.close();
   });
 
   const requireAccessible = async (viewName: string) => {
@@ -62,6 +73,7 @@ describe("the page /audit", function () {
   }
 
   async function search(kind: string, id: string) {
+    await page.getByRole("tab", { name: "Id", exact: true }).click();
     await page.getByLabel("Find events related to").selectOption(kind);
     await page.locator("#subject").fill(id);
     await page.locator("#subject").press("Enter");
@@ -86,11 +98,87 @@ describe("the page /audit", function () {
     expect(problems.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
   });
 
-  it("the audit page signs an auditor in and shows the auditor's name", async () => {
+  it("the audit page signs an auditor in and shows the clinic's latest events with names and time zones", async () => {
     await signIn(auditor.credential);
     await page.getByText("Ada Audit, 1 clinic").waitFor();
-    expect(await page.evaluate("document.activeElement.id")).to.equal("subject");
+    await page.getByRole("heading", { name: "Latest events of Happy Paws" }).waitFor();
+    expect(await page.evaluate("document.activeElement.id")).to.equal("name");
+    expect(await page.locator("#clinic-hint").innerText()).to.contain("Europe/Istanbul");
+    const latestEvent = page.locator("#panel-timeline .event").first();
+    await latestEvent.getByText("Pamuk, 2026-05-06 13:00 UTC+3").waitFor();
+    expect(await latestEvent.innerText())
+      .to.contain("Appointment cancelled")
+      .and.contain("2026-05-04 11:20:00 UTC+3")
+      .and.contain("2026-05-04 08:20:00.000 UTC");
     await requireAccessible("the desk");
+  });
+
+  it("the audit page finds a customer by a part of the name, with the keyboard only", async () => {
+    await page.keyboard.type("YILM");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 name matches").waitFor();
+    await requireAccessible("the matches");
+    const link = page.getByRole("link", { name: "Ada Yilmaz" });
+    while (!(await link.evaluate((element) => element.matches(":focus")))) await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Events of customer Ada Yilmaz" }).waitFor();
+    await page.getByText("5 events", { exact: true }).waitFor();
+    expect((await readTimeline())[0]).to.equal("Customer registered");
+    await page.getByLabel("Part of a name").fill("nobody");
+    await page.getByLabel("Part of a name").press("Enter");
+    await page.getByText("No name contains this text.").waitFor();
+    await page.getByLabel("Part of a name").fill("onerror");
+    await page.getByLabel("Part of a name").press("Enter");
+    await page.getByRole("link", { name: /^Eve <img/ }).waitFor();
+  });
+
+  it("the audit page finds appointments by day and time in the clinic's time zone", async () => {
+    await page.getByRole("tab", { name: "Appointment", exact: true }).click();
+    await page.getByLabel("Day (Europe/Istanbul)", { exact: true }).fill("2026-05-06");
+    await page.getByLabel("Time (Europe/Istanbul), optional").fill("13:15");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 appointment on 2026-05-06 at 13:15").waitFor();
+    await requireAccessible("the appointments");
+    await page.getByRole("link", { name: "2026-05-06 13:00 UTC+3" }).click();
+    await page.getByText("3 events", { exact: true }).waitFor();
+    await page.getByLabel("Time (Europe/Istanbul), optional").fill("14:00");
+    await page.keyboard.press("Enter");
+    await page.getByText("No appointment takes place at this time.").waitFor();
+  });
+
+  it("the audit page finds events by actor and day, and suggests actors", async () => {
+    await page.getByRole("tab", { name: "Actor and day" }).click();
+    expect(await page.locator("#known-actors option").first().getAttribute("value")).to.equal("operator:test");
+    await page.getByLabel("Done by, optional").fill("operator:test");
+    await page.locator("#actor-day").fill("2026-05-04");
+    await page.keyboard.press("Enter");
+    await page
+      .getByRole("heading", { name: /^Events of clinic Happy Paws .*on 2026-05-04, done by operator:test$/ })
+      .waitFor();
+    await page.getByText("3 events", { exact: true }).waitFor();
+    await requireAccessible("the search by actor");
+  });
+
+  it("the audit page shows who read the clinic's data, with names", async () => {
+    await page.getByRole("tab", { name: "Accesses" }).click();
+    const accesses = page.getByRole("list", { name: "Accesses" });
+    await accesses.getByText("search by auditor Ada Audit").first().waitFor();
+    expect(await accesses.innerText())
+      .to.contain("name (withheld)")
+      .and.to.match(/UTC\+3/);
+    await requireAccessible("the accesses");
+  });
+
+  it("the audit page shows that the service is unreachable, and tries again", async () => {
+    await page.context().setOffline(true);
+    await page.getByRole("link", { name: "Latest events" }).click();
+    await page.getByText("The service is unreachable.").waitFor();
+    await requireAccessible("an error");
+    await page.context().setOffline(false);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("the newest first").waitFor();
+    expect(await page.locator("#failure").isVisible()).to.equal(false);
+    expect(problems.splice(0).filter((line) => !line.includes("ERR_INTERNET_DISCONNECTED"))).to.deep.equal([]);
   });
 
   it("the audit page shows the events of an appointment and the changes of each event", async () => {
@@ -106,7 +194,10 @@ describe("the page /audit", function () {
     expect(await page.locator(".facts").innerText())
       .to.contain("operator test")
       .and.to.contain(CONFIRMATION_NOTE)
-      .and.to.contain("2026-05-04 08:10:00.000 UTC");
+      .and.to.contain("2026-05-04 11:10:00 UTC+3")
+      .and.to.contain("2026-05-04 08:10:00.000 UTC")
+      .and.to.contain("Happy Paws");
+    await page.getByRole("region", { name: "State" }).getByText("Ada Yilmaz").waitFor();
     await requireAccessible("an event");
   });
 
@@ -144,7 +235,7 @@ describe("the page /audit", function () {
     await page.locator("#panel-causes .root").first().waitFor();
     expect(await page.locator("#panel-causes .root").count()).to.equal(3);
     await requireAccessible("the causes");
-    await page.keyboard.press("End");
+    await page.keyboard.press("ArrowRight");
     await page.getByRole("article").first().waitFor();
     expect(await page.getByRole("article").count()).to.equal(1);
     expect(await page.getByRole("article").innerText())
@@ -157,12 +248,12 @@ describe("the page /audit", function () {
   it("the audit page supports links and the Back button, and shows no events of another clinic", async () => {
     const foreignHistory = await createClinicWithHistory(world.log);
     await page.goto(`${world.url}/audit#stream=${history.stream}`);
-    await page.getByText("3 events").waitFor();
+    await page.getByText("3 events", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Appointment requested" }).click();
     await page.getByRole("link", { name: history.requestContext.correlationId }).click();
     await page.getByText("1 event", { exact: true }).waitFor();
     await page.goBack();
-    await page.getByText("3 events").waitFor();
+    await page.getByText("3 events", { exact: true }).waitFor();
     await search("customer", foreignHistory.customerId);
     await page.getByText("No visible events match this search.").waitFor();
   });
@@ -176,12 +267,28 @@ describe("the page /audit", function () {
     await requireAccessible("a narrow screen");
   });
 
-  it("the audit page signs a revoked auditor out and removes all data", async () => {
+  it("the audit page signs a revoked auditor out, removes all data, and continues the search after the next sign-in", async () => {
     await auditor.revoke();
     await page.locator("#subject").press("Enter");
-    await page.getByText("The credential is invalid").waitFor();
+    await page.getByText("The credential is invalid, expired or revoked. Sign in again").waitFor();
     expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).to.eql([0, 0, ""]);
     expect(await readTimeline()).to.deep.equal([]);
-    expect(problems.filter((line) => !line.includes("401"))).to.deep.equal([]);
+    expect(await page.locator("#desk").evaluate((desk) => desk.textContent)).not.to.match(/Yilmaz|Pamuk|Happy Paws/);
+    const nextAuditor = await world.registerAuditor([history.clinicId]);
+    await signIn(nextAuditor.credential);
+    await page.getByRole("heading", { name: "Events of appointment Pamuk" }).waitFor();
+    expect(problems.splice(0).filter((line) => !line.includes("401"))).to.deep.equal([]);
+  });
+
+  it("while the read models are unavailable, the audit page says so, and searches by id still work", async () => {
+    await database.admin.query(`REVOKE ALL ON ALL TABLES IN SCHEMA ${READ_MODEL_SCHEMA} FROM clinic_audit`);
+    await page.goto("about:blank");
+    await page.goto(`${world.url}/audit`);
+    await page.getByText("Names are unavailable at the moment. You can still search by id.").waitFor();
+    await page.getByRole("heading", { name: `Latest events of ${history.clinicId}` }).waitFor();
+    await search("appointment", history.appointmentId);
+    expect(await readTimeline()).to.have.length(3);
+    await requireAccessible("unavailable names");
+    expect(problems.filter((line) => !line.includes("503"))).to.deep.equal([]);
   });
 });

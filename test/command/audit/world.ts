@@ -15,9 +15,17 @@ import {
 import { registerAuditor, revokeAuditor } from "../../../command/operations/auditor-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import {
+  animalRegistered,
+  appointmentRequested,
+  branchOpened,
+  clinicRegistered,
+  customerRegistered,
+} from "../../support/clinics.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { requireNoSniffing } from "../../support/no-sniffing.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../support/partner.ts";
+import type { ReadModelDatabase } from "../../support/read-models.ts";
 import { getTestServers, type TestDatabase } from "../../support/stack.ts";
 
 export interface AuditWorld {
@@ -61,13 +69,15 @@ export async function createSigningKeys(kid = "audit-test"): Promise<string> {
  *
  * @param settings settings that replace the defaults
  * @param eventstoreUrl event log of the test, if the test appends events that other tests must not read
+ * @param givenDatabase database with read models; default: a database without read models
  */
 export async function startAuditWorld(
   settings: Record<string, string> = {},
   eventstoreUrl?: string,
+  givenDatabase?: TestDatabase,
 ): Promise<AuditWorld> {
   const logUrl = eventstoreUrl ?? (await getTestServers()).eventstoreUrl;
-  const database = await createMigratedDatabase();
+  const database = givenDatabase ?? (await createMigratedDatabase());
   const env = {
     PORT: "0",
     LOG_LEVEL: "fatal",
@@ -88,7 +98,7 @@ export async function startAuditWorld(
     async stop() {
       await service.stop();
       await client.dispose();
-      await database.drop();
+      if (!givenDatabase) await database.drop();
     },
   };
 }
@@ -163,6 +173,18 @@ export async function createClinicWithHistory(log: EventLog, notes: string | nul
   await confirmAppointment(log, { appointmentId, clinicId }, { ...confirmContext, actor: confirmActor });
   await cancelAppointment(log, { appointmentId, clinicId, reason: "Moved away" }, createContextAfter(20));
   return { ...clinic, appointmentId, stream: `appointment-${appointmentId}`, requestContext };
+}
+
+/** Inserts the records of a history into read models, as the projection does. */
+export async function fillReadModels(database: ReadModelDatabase, history: ClinicHistory): Promise<void> {
+  const { clinicId, branchId, customerId, animalId, appointmentId } = history;
+  await database.given(
+    clinicRegistered(clinicId),
+    branchOpened(clinicId, branchId),
+    customerRegistered(clinicId, customerId),
+    animalRegistered(clinicId, customerId, animalId),
+    appointmentRequested(clinicId, branchId, "2026-05-06T10:00:00.000Z", { appointmentId, customerId, animalId }),
+  );
 }
 
 /**

@@ -15,6 +15,7 @@ export class ServiceError extends Error {
   constructor(status, code, details, retryAfter) {
     super(describeError(status, code, details, retryAfter));
     this.status = status;
+    this.code = code;
   }
 }
 
@@ -22,11 +23,12 @@ function describeError(status, code, details, retryAfter) {
   if (status === 400 && details) return details.map(({ path, message }) => `${path}: ${message}`).join("; ");
   const retryText = retryAfter ? ` Try again in ${retryAfter} s.` : "";
   const texts = {
-    invalid_token: "The credential is invalid, expired or revoked.",
+    invalid_token: "The credential is invalid, expired or revoked. Sign in again to continue.",
     too_many_scans: "Too many searches are running.",
     rate_limit_exceeded: "Too many requests in one minute.",
     event_log_unavailable: "The event log is unavailable.",
     data_source_unavailable: "The database is unavailable.",
+    read_models_unavailable: "Names are unavailable at the moment. You can still search by id.",
     stream_not_found: "The stream does not exist, or you may not see it.",
     stream_not_readable: "The stream contains an event that this release cannot read, so its state cannot be shown.",
   };
@@ -35,11 +37,18 @@ function describeError(status, code, details, retryAfter) {
 
 async function request(path, query, signal) {
   const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  const response = await fetch(`/audit/v1/${path}?${new URLSearchParams(parameters)}`, {
-    headers: { Authorization: `Bearer ${credential.get()}` },
+  return send(`${path}?${new URLSearchParams(parameters)}`, { signal });
+}
+
+async function send(pathAndQuery, { headers, ...options }) {
+  const response = await fetch(`/audit/v1/${pathAndQuery}`, {
+    headers: { ...headers, Authorization: `Bearer ${credential.get()}` },
     cache: "no-store",
     credentials: "omit",
-    signal,
+    ...options,
+  }).catch((error) => {
+    if (options.signal?.aborted) throw error;
+    throw new Error("The service is unreachable. Check the connection.");
   });
   if (response.ok) return response;
   const { error, details } = await response.json().catch(() => ({ error: "unknown" }));
@@ -49,6 +58,12 @@ async function request(path, query, signal) {
 /** Sends a query whose response is one JSON object, and returns the object. */
 export async function fetchJson(path, query, signal) {
   return (await request(path, query, signal)).json();
+}
+
+/** Sends a query whose parameters must not be in the URL, and returns the JSON object of the response. */
+export async function postJson(path, query, signal) {
+  const headers = { "Content-Type": "application/json" };
+  return (await send(path, { method: "POST", headers, body: JSON.stringify(query), signal })).json();
 }
 
 /**

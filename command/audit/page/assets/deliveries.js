@@ -1,6 +1,8 @@
 import { fetchJson } from "./api.js";
 import { createEmptyText, createTable, getElement, h } from "./dom.js";
-import { formatTime, shortenId, splitStreamName } from "./text.js";
+import { createNamedId } from "./names.js";
+import { shortenId, splitStreamName } from "./text.js";
+import { createTime } from "./times.js";
 
 /** Maximum number of streams whose deliveries are requested. */
 const MAX_STREAMS = 20;
@@ -35,7 +37,8 @@ function listStreams({ kind, id }, events) {
 }
 
 function createDelivery(delivery) {
-  const { id, type, status, endpointId, createdAt, nextAttemptAt, attempts, revision } = delivery;
+  const { id, type, status, endpointId, applicationId, clinicId, createdAt, nextAttemptAt, attempts, revision } =
+    delivery;
   return h(
     "article",
     { class: "delivery", "aria-label": `Delivery ${shortenId(id)}` },
@@ -43,26 +46,29 @@ function createDelivery(delivery) {
     h(
       "p",
       { class: "hint" },
-      `${formatTime(createdAt)} · for the event at revision ${revision} · to endpoint `,
-      h("span", { title: endpointId }, shortenId(endpointId)),
-      nextAttemptAt ? ` · next attempt ${formatTime(nextAttemptAt)}` : "",
+      createTime(createdAt, clinicId),
+      ` · for the event at revision ${revision} · to application `,
+      createNamedId(applicationId),
+      " at endpoint ",
+      createNamedId(endpointId),
+      ...(nextAttemptAt ? [" · next attempt ", createTime(nextAttemptAt, clinicId)] : []),
     ),
-    attempts.length === 0 ? createEmptyText("No attempt yet.") : createAttemptTable(id, attempts),
+    attempts.length === 0 ? createEmptyText("No attempt yet.") : createAttemptTable(delivery),
   );
 }
 
-function createAttemptTable(deliveryId, attempts) {
+function createAttemptTable({ id, clinicId, attempts }) {
   const titles = ["#", "Started", "Duration", "Result", "Response body"];
   const rows = attempts.map(({ number, startedAt, durationMs, statusCode, error, answer }) =>
     h(
       "tr",
       {},
       h("td", {}, String(number)),
-      h("td", {}, formatTime(startedAt)),
+      h("td", {}, createTime(startedAt, clinicId)),
       h("td", {}, durationMs === null ? "unknown" : `${durationMs} ms`),
       h("td", {}, [statusCode, error].filter((part) => part !== null).join(", ") || "none"),
       h("td", { class: "said" }, answer ?? ""),
     ),
   );
-  return createTable(`Attempts of ${shortenId(deliveryId)}`, titles, rows);
+  return createTable(`Attempts of ${shortenId(id)}`, titles, rows);
 }

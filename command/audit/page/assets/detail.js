@@ -1,7 +1,9 @@
 import { fetchLines } from "./api.js";
 import { createEmptyText, createTable, getElement, h } from "./dom.js";
+import { createName, createNamedId } from "./names.js";
 import { toUrlFragment } from "./search.js";
-import { formatActor, formatTime, formatType, formatValue } from "./text.js";
+import { formatType, formatValue, isUuid, splitStreamName } from "./text.js";
+import { createTime } from "./times.js";
 
 /** Maximum number of events that are read from a stream. */
 const MAX_STEPS = 2_000;
@@ -70,22 +72,32 @@ export function createDetailView({ onSelect, onError }) {
 
 /** Creates the list of the event's metadata. */
 function createFacts(event) {
-  const { stream, revision, correlationId, causationId, actor } = event;
+  const { stream, revision, correlationId, causationId, actor, clinicId } = event;
   const link = (kind, id) => h("a", { href: toUrlFragment({ kind, id }) }, id);
-  const actorName = actor ? `${actor.type} ${actor.id}` : formatActor(actor);
   const rows = [
-    ["Occurred", `${formatTime(event.occurredAt)} UTC`],
-    ["Stored", `${formatTime(event.storedAt)} UTC`],
-    ["Done by", h("span", { title: actor?.id ?? "" }, actorName)],
+    ["Occurred", createTime(event.occurredAt, clinicId)],
+    ["Stored", createTime(event.storedAt, clinicId)],
+    ["Done by", actor ? h("span", {}, `${actor.type} `, createNamedId(actor.id, false)) : "unknown"],
     ...(actor?.note ? [["Note", actor.note]] : []),
-    ["Stream", h("span", {}, link("stream", stream), ` @ ${revision}`)],
+    ["Stream", h("span", {}, createStreamName(stream), link("stream", stream), ` @ ${revision}`)],
     ["Request", correlationId ? link("correlation", correlationId) : "unknown"],
     ["Caused by", causationId === correlationId ? "the request" : (causationId ?? "unknown")],
-    ["Clinic", event.clinicId ? link("clinic", event.clinicId) : "none"],
+    ["Clinic", clinicId ? h("span", {}, createName(clinicId), link("clinic", clinicId)) : "none"],
     ["Event id", event.id],
     ["Position", event.position],
   ];
   return h("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+function createStreamName(stream) {
+  const [, id] = splitStreamName(stream);
+  return isUuid(id) ? createName(id) : "";
+}
+
+/** Creates the value of a field. Ids are shown with the names of their records. */
+function createValue(value) {
+  const ids = (Array.isArray(value) ? value : [value]).filter(isUuid);
+  return h("span", {}, formatValue(value), ...ids.flatMap((id) => [" ", createName(id)]));
 }
 
 /** Creates the changes of an event and the state after the event. The slider selects another event of the stream. */
@@ -123,8 +135,8 @@ function createChangeTable(changes) {
       "tr",
       {},
       h("th", { scope: "row" }, change.path),
-      h("td", { class: "before" }, formatValue(change.before)),
-      h("td", { class: "after" }, formatValue(change.after)),
+      h("td", { class: "before" }, createValue(change.before)),
+      h("td", { class: "after" }, createValue(change.after)),
     ),
   );
   return createTable("Changes", ["Field", "Before", "After"], rows, { class: "changes" });
@@ -135,7 +147,7 @@ function createStateTable(state, changedPaths) {
   const rows = [...listFields("", state)].map(([path, value]) => {
     const isChanged = changedPaths.has(path);
     const title = h("th", { scope: "row" }, path, isChanged ? h("span", { class: "tag" }, "changed") : "");
-    return h("tr", isChanged ? { class: "changed" } : {}, title, h("td", {}, formatValue(value)));
+    return h("tr", isChanged ? { class: "changed" } : {}, title, h("td", {}, createValue(value)));
   });
   return createTable("State", ["Field", "Value"], rows);
 }

@@ -1,14 +1,35 @@
+import { showAccesses } from "./accesses.js";
 import { credential, fetchJson, fetchLines, ServiceError } from "./api.js";
 import { showCauses } from "./causes.js";
+import {
+  clearClinics,
+  countClinics,
+  getClinicName,
+  getSelectedClinicId,
+  loadClinics,
+  selectClinic,
+} from "./clinics.js";
 import { showDeliveries } from "./deliveries.js";
 import { createDetailView } from "./detail.js";
-import { getElement } from "./dom.js";
-import { initSearchForm, readSearchFromUrl, toQueryParameters, toUrlFragment } from "./search.js";
+import { getElement, h } from "./dom.js";
+import { clearMatches, findAppointments, findByName } from "./matches.js";
+import { clearNames, createNamedId, initNames } from "./names.js";
+import {
+  clearFinderForms,
+  describeFilters,
+  initFinderForms,
+  initIdForm,
+  readSearchFromUrl,
+  toQueryParameters,
+  toUrlFragment,
+} from "./search.js";
 import { initTabs } from "./tabs.js";
+import { splitStreamName } from "./text.js";
 import { createTimeline, markSelected } from "./timeline.js";
 
 /** Number of events that one request loads. */
 const PAGE_SIZE = 500;
+const LATEST_PAGE_SIZE = 50;
 
 /** The current search and its results. */
 let currentSearch;
@@ -19,25 +40,47 @@ let searchController = new AbortController();
 const showStatus = (text) => {
   getElement("status").textContent = text;
 };
-const showAlert = (text) => {
+
+/** Shows an error, or hides the last error if the text is empty. */
+function showAlert(text) {
   getElement("alert").textContent = text;
-};
+  getElement("failure").hidden = text === "";
+}
+
+/** Returns true if the details are below the list instead of next to it. */
+const isNarrow = () => matchMedia("(max-width: 64rem)").matches;
 
 const detail = createDetailView({ onSelect: selectEvent, onError: signOutIfUnauthorized });
 const timeline = createTimeline(selectEvent, loadPage);
-const tabs = initTabs(showTab);
-const searchForm = initSearchForm((search) => {
+const tabs = initTabs(["timeline", "causes", "deliveries", "accesses"], showTab);
+initTabs(["name", "appointment", "actor", "id"], () => {});
+initNames(signOutIfUnauthorized);
+const idForm = initIdForm(goToSearch);
+initFinderForms({
+  onName: ({ isEverywhere, kind, ...query }) => {
+    const clinic = isEverywhere ? undefined : getSelectedClinicId() || undefined;
+    findByName({ ...query, kind: kind || undefined, clinic }, handleError);
+  },
+  onAppointment: (query) => findAppointments({ clinic: getSelectedClinicId(), ...query }, handleError),
+  onActor: (filters) => {
+    clearMatches();
+    goToSearch({ kind: "clinic", id: getSelectedClinicId(), ...filters });
+  },
+});
+
+/** Starts a search and changes the URL, so that the Back button returns to the previous search. */
+function goToSearch(search) {
   const fragment = toUrlFragment(search);
   // Repeating a search does not change the URL, so no `hashchange` event would start the search.
   if (fragment === location.hash) startSearch(search);
   else location.hash = fragment;
-});
+}
 
 function selectEvent(event, isFromSlider = false) {
   markSelected(event.id);
   detail.show(event).then(() => {
     if (isFromSlider) document.getElementById("point")?.focus();
-    else if (matchMedia("(max-width: 64rem)").matches) getElement("detail-title").focus();
+    else if (isNarrow()) getElement("detail-title").focus();
   });
 }
 
@@ -46,12 +89,28 @@ function startSearch(search) {
   currentSearch = search;
   events = [];
   nextPosition = null;
-  searchForm.show(search);
+  if (search.kind === "latest" || search.kind === "clinic") selectClinic(search.id);
+  idForm.show(search);
   detail.clear();
   timeline.clear();
   tabs.show("timeline");
+  showTitle(search);
   getElement("results").hidden = false;
   loadPage();
+}
+
+/** Shows what the list contains, with a link back to the latest events. */
+function showTitle(search) {
+  const { kind, id } = search;
+  const filters = describeFilters(search);
+  const subject = kind === "stream" ? [createNamedId(splitStreamName(id)[1], false)] : [createNamedId(id, false)];
+  const kindText = { correlation: "request", stream: splitStreamName(id)[0] }[kind] ?? kind;
+  const title = kind === "latest" ? [`Latest events of ${getClinicName(id)}`] : [`Events of ${kindText} `, ...subject];
+  getElement("list-title").replaceChildren(...title, filters ? h("span", { class: "filters" }, `, ${filters}`) : "");
+  const clinicId = getSelectedClinicId();
+  getElement("latest-link").hidden = kind === "latest" || clinicId === "";
+  getElement("latest-link").href = toUrlFragment({ kind: "latest", id: clinicId });
+  getElement("accesses-hint").textContent = `Who read or exported data of ${getClinicName(clinicId)}.`;
 }
 
 /** Loads the next page of events, or the first page of a new search. */
@@ -60,22 +119,43 @@ async function loadPage() {
   searchController = new AbortController();
   const { signal } = searchController;
   showAlert("");
-  showStatus("Searching …");
   timeline.offerMore(false);
+  getElement("panel-timeline").setAttribute("aria-busy", "true");
+  try {
+    if (currentSearch.kind === "latest") await loadLatestPage(signal);
+    else await loadSearchPage(signal);
+  } catch (error) {
+    if (!signal.aborted) handleError(error);
+  } finally {
+    if (!signal.aborted) getElement("panel-timeline").removeAttribute("aria-busy");
+  }
+}
+
+async function loadLatestPage(signal) {
+  showStatus("Loading the latest events …");
+  const query = { clinic: currentSearch.id, before: nextPosition ?? undefined, limit: LATEST_PAGE_SIZE };
+  const page = await fetchJson("latest", query, signal);
+  for (const event of page.events) addEvent(event);
+  endPage(page.next, {
+    empty:
+      page.next === null
+        ? "No events of this clinic."
+        : "No events of this clinic among the latest events of all clinics.",
+    more: "Show earlier events",
+    count: "the newest first",
+  });
+}
+
+async function loadSearchPage(signal) {
+  showStatus("Searching …");
   const position = { limit: PAGE_SIZE, after: nextPosition ?? undefined };
   const query = { ...toQueryParameters(currentSearch), ...position, progress: true };
-  try {
-    const lines = fetchLines("events", query, signal);
-    for (let line = await lines.next(); ; line = await lines.next()) {
-      if (line.done) return endPage(line.value);
-      if (line.value.progress) showStatus(`Searching: ${Math.floor(line.value.progress.share * 100)} % of the log`);
-      else addEvent(line.value);
-    }
-  } catch (error) {
-    if (signal.aborted) return;
-    showStatus("");
-    showAlert(error.message);
-    signOutIfUnauthorized(error);
+  const lines = fetchLines("events", query, signal);
+  for (let line = await lines.next(); ; line = await lines.next()) {
+    if (line.done)
+      return endPage(line.value.next, { empty: "No visible events match this search.", more: "Show more" });
+    if (line.value.progress) showStatus(`Searching: ${Math.floor(line.value.progress.share * 100)} % of the log`);
+    else addEvent(line.value);
   }
 }
 
@@ -85,43 +165,68 @@ function addEvent(event) {
 }
 
 /** Shows the number of events after the last line of a page. */
-function endPage({ next }) {
+function endPage(next, texts) {
   nextPosition = next;
-  if (events.length === 0) timeline.showEmpty();
-  timeline.offerMore(next !== null);
+  if (events.length === 0) timeline.showEmpty(texts.empty);
+  timeline.offerMore(next !== null, texts.more);
   const count = `${events.length} ${events.length === 1 ? "event" : "events"}`;
-  showStatus(next === null ? count : `${count} so far; there may be more`);
+  const suffix = texts.count && events.length > 1 ? `, ${texts.count}` : "";
+  showStatus(`${count}${suffix}${next === null ? "" : "; there may be more"}`);
+  suggestActors();
   showTab(tabs.getShownTab());
+}
+
+/** Offers the actors of the listed events for the search by actor. */
+function suggestActors() {
+  const actors = new Set(events.flatMap(({ actor }) => (actor ? [`${actor.type}:${actor.id}`] : [])));
+  getElement("known-actors").replaceChildren(...[...actors].map((value) => h("option", { value })));
 }
 
 function showTab(name) {
   if (name === "causes") showCauses(events, selectEvent);
-  if (name === "deliveries" && currentSearch) {
-    showDeliveries(currentSearch, events, searchController.signal).catch((error) => {
-      if (searchController.signal.aborted) return;
-      getElement("panel-deliveries").replaceChildren();
-      showAlert(error.message);
-      signOutIfUnauthorized(error);
-    });
-  }
+  const { signal } = searchController;
+  const load = { deliveries: () => showDeliveries(currentSearch, events, signal), accesses: loadAccesses }[name];
+  if (!load || !currentSearch) return;
+  load().catch((error) => {
+    if (signal.aborted) return;
+    getElement(name === "accesses" ? "accesses-body" : "panel-deliveries").replaceChildren();
+    handleError(error);
+  });
 }
 
-/** Signs the auditor out if the service refused the credential. */
+function loadAccesses() {
+  return showAccesses(getSelectedClinicId(), searchController.signal);
+}
+
+/** Shows an error. Signs the auditor out if the service refused the credential. */
+function handleError(error) {
+  showStatus("");
+  showAlert(error.message);
+  signOutIfUnauthorized(error);
+}
+
 function signOutIfUnauthorized(error) {
   if (error instanceof ServiceError && error.status === 401) signOut(error.message);
 }
 
 async function signIn() {
   const { auditor } = await fetchJson("me", {});
+  const namesProblem = await loadClinics(auditor.clinicIds);
   const count = auditor.clinicIds?.length;
   const scope = count === undefined ? "all clinics" : `${count} ${count === 1 ? "clinic" : "clinics"}`;
   getElement("who-name").textContent = `${auditor.name}, ${scope}`;
   getElement("who").hidden = false;
   getElement("sign-in").hidden = true;
   getElement("desk").hidden = false;
-  getElement("subject").focus();
-  const search = readSearchFromUrl();
-  if (search) startSearch(search);
+  getElement("names-alert").textContent = namesProblem;
+  getElement("name-scope").parentElement.hidden = countClinics() < 2;
+  getElement("name").focus();
+  const clinicId = getSelectedClinicId();
+  const search = readSearchFromUrl() ?? (clinicId === "" ? undefined : { kind: "latest", id: clinicId });
+  getElement("list-title").textContent = "";
+  if (!search) return showStatus("No clinic is in your scope.");
+  history.replaceState(null, "", toUrlFragment(search));
+  startSearch(search);
 }
 
 function signOut(reason) {
@@ -131,8 +236,12 @@ function signOut(reason) {
   events = [];
   detail.clear();
   timeline.clear();
-  getElement("panel-causes").replaceChildren();
-  getElement("panel-deliveries").replaceChildren();
+  clearMatches();
+  clearClinics();
+  clearNames();
+  clearFinderForms();
+  for (const id of ["panel-causes", "panel-deliveries", "accesses-body", "accesses-hint", "list-title", "known-actors"])
+    getElement(id).replaceChildren();
   showStatus("");
   showAlert("");
   for (const id of ["who", "desk", "results"]) getElement(id).hidden = true;
@@ -150,8 +259,17 @@ getElement("sign-in-form").addEventListener("submit", (event) => {
   signIn().catch((error) => signOut(error.message));
 });
 getElement("sign-out").addEventListener("click", () => signOut(""));
+getElement("retry").addEventListener("click", () => currentSearch && startSearch(currentSearch));
+getElement("clinic").addEventListener("change", () => {
+  clearMatches();
+  goToSearch({ kind: "latest", id: getSelectedClinicId() });
+});
+getElement("access-days").addEventListener("change", () => showTab("accesses"));
 addEventListener("hashchange", () => {
   const search = readSearchFromUrl();
-  if (search && credential.get()) startSearch(search);
+  if (!search || !credential.get()) return;
+  startSearch(search);
+  // On a narrow screen, the list is below the matches.
+  if (isNarrow()) getElement("list-title").focus();
 });
 if (credential.get()) signIn().catch((error) => signOut(error.message));

@@ -1,14 +1,18 @@
 import { getElement } from "./dom.js";
 
-const FILTER_NAMES = ["from", "to", "by", "type", "actor"];
+const FILTER_NAMES = ["from", "to", "day", "by", "type", "actor"];
+
+/** Searches whose subject is the selected clinic, besides the kinds in the form. */
+const CLINIC_KINDS = ["latest"];
 
 /**
  * Reads the search from the URL's fragment. The search is stored in the fragment, so that the Back button works. A
- * search is not secret, because it contains only ids and filters. Returns undefined if the fragment contains no search.
+ * search is not secret, because it contains only ids and filters, and no names of people. Returns undefined if the
+ * fragment contains no search.
  */
 export function readSearchFromUrl() {
   const parameters = new URLSearchParams(location.hash.slice(1));
-  const kinds = [...getElement("kind").options].map(({ value }) => value);
+  const kinds = [...CLINIC_KINDS, ...[...getElement("kind").options].map(({ value }) => value)];
   const kind = kinds.find((name) => parameters.get(name));
   const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, parameters.get(name) ?? ""]));
   return kind && { kind, id: parameters.get(kind), ...filters };
@@ -21,11 +25,12 @@ export function toUrlFragment({ kind, id, ...filters }) {
 }
 
 /** Returns the query parameters of a search for the operation `events`. */
-export function toQueryParameters({ kind, id, from, to, by, type, actor }) {
+export function toQueryParameters({ kind, id, from, to, day, by, type, actor }) {
   return {
     [kind]: id,
     from: from && toUtc(from),
     to: to && toUtc(to),
+    day,
     by,
     type: type?.replaceAll(" ", ""),
     actor,
@@ -37,31 +42,79 @@ function toUtc(text) {
   return `${text.length === 16 ? `${text}:00` : text}Z`;
 }
 
+/** Describes the filters of a search; the empty string if there are none. */
+export function describeFilters({ from, to, day, by, type, actor }) {
+  const time = by === "stored" ? "stored" : "occurred";
+  const parts = [
+    day && `on ${day}`,
+    from && `${time} from ${from.replace("T", " ")} UTC`,
+    to && `${time} before ${to.replace("T", " ")} UTC`,
+    type && `type ${type}`,
+    actor && `done by ${actor}`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
 /**
- * Initializes the search form.
+ * Initializes the form that searches by id.
  *
  * @param {(search: object) => void} onSubmit called when the user submits a search
  */
-export function initSearchForm(onSubmit) {
+export function initIdForm(onSubmit) {
   const kind = getElement("kind");
   const showPlaceholder = () => {
     const isStream = kind.value === "stream";
-    getElement("subject-label").textContent = isStream ? "Name" : "Id";
+    getElement("subject-label").textContent = isStream ? "Name of the stream" : "Id";
     getElement("subject").placeholder = `${isStream ? "appointment-" : ""}00000000-0000-0000-0000-000000000000`;
   };
   kind.addEventListener("change", showPlaceholder);
-  getElement("search-form").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, getElement(name).value.trim()]));
-    onSubmit({ kind: kind.value, id: getElement("subject").value.trim(), ...filters });
+  onSubmitOf("search-form", () => {
+    const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, readField(name)]));
+    onSubmit({ kind: kind.value, id: readField("subject"), ...filters });
   });
   return {
     /** Fills the form with a search. */
     show(search) {
+      getElement("search-form").reset();
+      getElement("filters").open = describeFilters(search) !== "";
+      if (CLINIC_KINDS.includes(search.kind)) return showPlaceholder();
       kind.value = search.kind;
       getElement("subject").value = search.id;
       for (const name of FILTER_NAMES) getElement(name).value = search[name] || (name === "by" ? "occurred" : "");
       showPlaceholder();
     },
   };
+}
+
+/**
+ * Initializes the forms that search without an id.
+ *
+ * @param {(fields: object) => void} listeners.onName
+ * @param {(fields: object) => void} listeners.onAppointment
+ * @param {(fields: object) => void} listeners.onActor
+ */
+export function initFinderForms({ onName, onAppointment, onActor }) {
+  onSubmitOf("name-form", () => {
+    onName({ name: readField("name"), kind: readField("name-kind"), isEverywhere: readField("name-scope") === "all" });
+  });
+  onSubmitOf("appointment-form", () => {
+    onAppointment({ day: readField("appointment-day"), time: readField("appointment-time") });
+  });
+  onSubmitOf("actor-form", () => onActor({ actor: readField("actor-id"), day: readField("actor-day") }));
+}
+
+/** Empties all fields that can contain names. */
+export function clearFinderForms() {
+  for (const id of ["name-form", "appointment-form", "actor-form", "search-form"]) getElement(id).reset();
+}
+
+function onSubmitOf(formId, listener) {
+  getElement(formId).addEventListener("submit", (event) => {
+    event.preventDefault();
+    listener();
+  });
+}
+
+function readField(id) {
+  return getElement(id).value.trim();
 }

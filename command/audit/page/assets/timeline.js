@@ -1,5 +1,7 @@
 import { createEmptyText, getElement, h } from "./dom.js";
-import { formatActor, formatName, formatTime, formatType, shortenId, splitStreamName } from "./text.js";
+import { createNamedId } from "./names.js";
+import { formatName, formatType, splitStreamName } from "./text.js";
+import { createTime } from "./times.js";
 
 /** Creates the button that selects an event. The timeline and the tree of causes use the same button. */
 export function createEventButton(event, onSelect) {
@@ -17,10 +19,14 @@ export function createEventButton(event, onSelect) {
       onclick: () => onSelect(event),
     },
     h("span", { class: "what" }, formatType(event.type), problem),
-    h("time", { datetime: time }, formatTime(time)),
-    h("span", { class: "where" }, categoryTag, ` ${shortenId(id)} @ ${event.revision}`),
-    h("span", { class: "by" }, `by ${formatActor(event.actor)}`),
+    createTime(time, event.clinicId),
+    h("span", { class: "where" }, categoryTag, " ", createNamedId(id), ` @ ${event.revision}`),
+    h("span", { class: "by" }, ...describeActor(event.actor)),
   );
+}
+
+function describeActor(actor) {
+  return actor ? [`by ${actor.type} `, createNamedId(actor.id)] : ["by unknown"];
 }
 
 /** Marks the selected event in all views. */
@@ -31,7 +37,7 @@ export function markSelected(id) {
   }
 }
 
-/** Creates the list of events in log order. The up and down arrow keys move the focus from event to event. */
+/** Creates the list of events in the order of the search. The up and down arrow keys move the focus from event to event. */
 export function createTimeline(onSelect, onMore) {
   const panel = getElement("panel-timeline");
   const list = h("ol", { class: "timeline", onkeydown: moveFocus });
@@ -43,10 +49,11 @@ export function createTimeline(onSelect, onMore) {
       panel.replaceChildren(list, more);
     },
     add: (event) => list.append(h("li", {}, createEventButton(event, onSelect))),
-    showEmpty: () => panel.replaceChildren(createEmptyText("No visible events match this search.")),
+    showEmpty: (text) => panel.replaceChildren(createEmptyText(text), more),
     /** Shows or hides the button that loads the next page. */
-    offerMore(isOffered) {
+    offerMore(isOffered, text = "Show more") {
       more.hidden = !isOffered;
+      more.textContent = text;
     },
   };
 }

@@ -1,0 +1,75 @@
+import { fetchJson, ServiceError } from "./api.js";
+import { getElement, h } from "./dom.js";
+import { shortenId } from "./text.js";
+
+/** The clinics in the auditor's scope, by id. */
+const clinics = new Map();
+
+/**
+ * Loads the clinics in the auditor's scope and fills the selection. If the read models are unavailable, the selection
+ * contains only the ids in the auditor's scope.
+ *
+ * @param {string[] | null} scope ids of the auditor's clinics; null for all clinics
+ * @returns an explanation if the list is incomplete or has no names; otherwise the empty string
+ */
+export async function loadClinics(scope) {
+  clinics.clear();
+  let problem = "";
+  try {
+    const { clinics: list, isComplete } = await fetchJson("clinics", {});
+    for (const clinic of list) clinics.set(clinic.id, clinic);
+    if (!isComplete) problem = "Only the first 1,000 clinics are listed. Search for other clinics by id.";
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.status !== 503) throw error;
+    problem = error.message;
+  }
+  for (const id of scope ?? []) if (!clinics.has(id)) clinics.set(id, { id });
+  const options = [...clinics.values()].map(({ id, name, environment }) => {
+    const sandboxNote = environment === "sandbox" ? " (sandbox)" : "";
+    return h("option", { value: id }, name === undefined ? id : `${name}${sandboxNote} · ${shortenId(id)}`);
+  });
+  getElement("clinic").replaceChildren(...options);
+  getElement("clinic").disabled = options.length === 0;
+  showSelectedClinic();
+  return problem;
+}
+
+/** Removes all clinics. */
+export function clearClinics() {
+  clinics.clear();
+  getElement("clinic").replaceChildren();
+  getElement("clinic-hint").textContent = "";
+}
+
+/** Returns the id of the selected clinic; the empty string if there is none. */
+export function getSelectedClinicId() {
+  return getElement("clinic").value;
+}
+
+/** Selects a clinic, if it is in the list. */
+export function selectClinic(id) {
+  if (clinics.has(id)) getElement("clinic").value = id;
+  showSelectedClinic();
+}
+
+export function countClinics() {
+  return clinics.size;
+}
+
+/** Returns the name of a clinic, or its id if the name is unknown. */
+export function getClinicName(id) {
+  return clinics.get(id)?.name ?? id;
+}
+
+/** Returns the time zone of a clinic; undefined if it is unknown. */
+export function getTimeZone(clinicId) {
+  return clinics.get(clinicId)?.timezone;
+}
+
+function showSelectedClinic() {
+  const id = getSelectedClinicId();
+  const { timezone } = clinics.get(id) ?? {};
+  const zoneText = timezone === undefined ? "Time zone unknown: times are in UTC." : `Time zone ${timezone}.`;
+  getElement("clinic-hint").textContent = id === "" ? "No clinic is in your scope." : `${zoneText} Id ${id}`;
+  for (const label of document.querySelectorAll("[data-zone]")) label.textContent = timezone ?? "UTC";
+}

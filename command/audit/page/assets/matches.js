@@ -1,0 +1,108 @@
+import { fetchJson, postJson } from "./api.js";
+import { countClinics, getClinicName, getTimeZone } from "./clinics.js";
+import { createEmptyText, getElement, h } from "./dom.js";
+import { rememberName } from "./names.js";
+import { toUrlFragment } from "./search.js";
+import { formatMinute, formatName, shortenId } from "./text.js";
+
+const INCOMPLETE_TEXT = "There are more matches. Enter more of the name to see them.";
+
+let controller = new AbortController();
+
+/** Hides the matches and ends a running search. */
+export function clearMatches() {
+  controller.abort();
+  getElement("matches").hidden = true;
+  getElement("matches-body").replaceChildren();
+}
+
+/** Finds customers, animals and staff members by name, and shows links to their events. */
+export function findByName(query, onError) {
+  const describeCount = (count) => `${count} ${count === 1 ? "name matches" : "names match"}`;
+  return show(onError, describeCount, async (signal) => {
+    const { results, isComplete } = await postJson("search", query, signal);
+    return { items: results.map(createNameItem), emptyText: "No name contains this text.", isComplete };
+  });
+}
+
+/** Finds the appointments of a day, or at a time of that day, and shows links to their events. */
+export function findAppointments({ clinic, day, time }, onError) {
+  const when = time ? `on ${day} at ${time}` : `on ${day}`;
+  const describeCount = (count) => `${count} ${count === 1 ? "appointment" : "appointments"} ${when}`;
+  return show(onError, describeCount, async (signal) => {
+    const { appointments, isComplete } = await fetchJson("appointments", { clinic, day, time }, signal);
+    const emptyText = time ? "No appointment takes place at this time." : "No appointments on this day.";
+    return { items: appointments.map(createAppointmentItem), emptyText, isComplete };
+  });
+}
+
+async function show(onError, describeCount, find) {
+  controller.abort();
+  controller = new AbortController();
+  const { signal } = controller;
+  const body = getElement("matches-body");
+  getElement("matches").hidden = false;
+  getElement("matches-title").textContent = "Searching …";
+  body.replaceChildren();
+  try {
+    const { items, emptyText, isComplete } = await find(signal);
+    if (signal.aborted) return;
+    getElement("matches-title").textContent = describeCount(items.length);
+    body.replaceChildren(
+      items.length === 0 ? createEmptyText(emptyText) : h("ul", { class: "matches" }, ...items),
+      isComplete ? "" : h("p", { class: "hint" }, INCOMPLETE_TEXT),
+    );
+  } catch (error) {
+    if (signal.aborted) return;
+    clearMatches();
+    onError(error);
+  }
+}
+
+/** Subject of the search for the events of each kind of record. */
+const SUBJECTS = {
+  customer: (id) => ({ kind: "customer", id }),
+  animal: (id) => ({ kind: "animal", id }),
+  staff: (id) => ({ kind: "stream", id: `staff-${id}` }),
+};
+
+function createNameItem({ kind, id, name, clinicId, customer, detail }) {
+  rememberName(id, name);
+  if (customer) rememberName(customer.id, customer.name);
+  const owner = customer ? ["of ", createLink(SUBJECTS.customer(customer.id), customer.name), " "] : [];
+  const clinicName = countClinics() > 1 ? h("span", { class: "soft" }, getClinicName(clinicId)) : "";
+  return h(
+    "li",
+    {},
+    h("span", { class: "tag" }, detail ? `${kind}, ${formatName(detail)}` : kind),
+    h("span", {}, createLink(SUBJECTS[kind](id), name), " ", ...owner, h("span", { class: "id" }, shortenId(id))),
+    clinicName,
+  );
+}
+
+function createAppointmentItem({ id, clinicId, scheduledAt, durationMinutes, status, branch, animal, customer }) {
+  for (const record of [animal, customer]) if (record) rememberName(record.id, record.name);
+  const createRecordLink = (kind, record) =>
+    record ? [" · ", createLink({ kind, id: record.id }, record.name ?? shortenId(record.id))] : [];
+  return h(
+    "li",
+    {},
+    createLink({ kind: "appointment", id }, formatMinute(scheduledAt, getTimeZone(clinicId) ?? "UTC")),
+    h("span", { class: "utc" }, formatMinute(scheduledAt, "UTC")),
+    h(
+      "span",
+      {},
+      `${durationMinutes} min`,
+      ...createRecordLink("animal", animal),
+      ...createRecordLink("customer", customer),
+      branch === null ? "" : ` · ${branch}`,
+      " ",
+      h("span", { class: "id", title: id }, shortenId(id)),
+    ),
+    h("span", { class: "tag" }, formatName(status).replaceAll("_", " ")),
+  );
+}
+
+function createLink(subject, text) {
+  return h("a", { href: toUrlFragment(subject) }, text);
+}

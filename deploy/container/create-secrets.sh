@@ -101,7 +101,10 @@ nats_password=n$(password)
 echo "NATS_PASSWORD=$nats_password" > nats.env
 printf "tls://clinic:$nats_password@%s:4222," $nats_hosts | sed 's/,$//' > nats-url
 
-[ $# -gt 0 ] || password > postgres-password
+if [ $# -eq 0 ]; then
+  password > postgres-password
+  password > grafana-password
+fi
 echo "CREATE ROLE clinic_command; CREATE ROLE clinic_query; CREATE ROLE clinic_audit;" > postgres-roles.sql
 for service in projection command query audit; do
   postgres_password=$(password)

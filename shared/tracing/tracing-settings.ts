@@ -27,9 +27,13 @@ function isCollectorUrl(text: string): boolean {
 export const tracingSettings = {
   OTEL_EXPORTER_OTLP_ENDPOINT: z
     .string()
-    .refine(isCollectorUrl, "must be a URL like http://host:4318, without user, password and query")
+    .refine(
+      (text) => text === "" || isCollectorUrl(text),
+      "must be a URL like http://host:4318, without user, password and query",
+    )
+    .transform((text) => text || undefined)
     .optional()
-    .describe("URL of an OpenTelemetry collector (OTLP over HTTP). If not set, tracing is off."),
+    .describe("URL of an OpenTelemetry collector (OTLP over HTTP). If not set or empty, tracing is off."),
   OTEL_EXPORTER_OTLP_HEADERS: pairsSchema
     .optional()
     .describe("Headers of requests to the collector, such as credentials: name=value, separated by commas.")

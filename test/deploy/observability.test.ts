@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
@@ -118,13 +118,18 @@ describe("alert rules and dashboards", () => {
     await database.drop();
   });
 
-  it("promtool accepts the alert rules, the example configuration and the expressions of the dashboards", async function () {
+  it("promtool accepts the alert rules, the configurations and the expressions of the dashboards", async function () {
     const promtool = findPromtool();
     if (!promtool) return this.skip();
     const dashboardRules = dashboardExpressions.map((expr, index) => ({ record: `panel_${index}`, expr }));
     const dashboardFile = join(makeTestRoot(), "dashboards.json");
     writeFileSync(dashboardFile, JSON.stringify({ groups: [{ name: "dashboards", rules: dashboardRules }] }));
+    // The configuration of compose.yaml expects the rules in its own folder.
+    const composeFolder = makeTestRoot();
+    cpSync(join(observabilityFolder, "alerts.yaml"), join(composeFolder, "alerts.yaml"));
+    cpSync(join(root, "deploy/container/prometheus.yaml"), join(composeFolder, "prometheus.yaml"));
     for (const args of [
+      ["check", "config", join(composeFolder, "prometheus.yaml")],
       ["check", "rules", join(observabilityFolder, "alerts.yaml"), dashboardFile],
       ["check", "config", join(observabilityFolder, "prometheus.yaml")],
       ["test", "rules", join(observabilityFolder, "alerts.test.yaml")],

@@ -1,12 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseEnv } from "node:util";
 import { expect } from "chai";
 import { z } from "zod";
 import { makeTestRoot } from "../../support/stack.ts";
-import { type Container, findProblems, readYaml, SECRETS_FOLDER } from "./containers.ts";
+import { type Container, findProblems, IMAGE_ENV, readYaml, SECRETS_FOLDER } from "./containers.ts";
 
 const containerFolder = fileURLToPath(new URL("../../../deploy/container", import.meta.url));
 
@@ -22,8 +22,15 @@ const composeSchema = z.object({
       networks: z.array(z.string()),
     }),
   ),
+  configs: z.record(z.string(), z.object({ file: z.string() })),
   secrets: z.record(z.string(), z.object({ file: z.string() })),
   networks: z.record(z.string(), z.object({ internal: z.boolean().default(false) })),
+});
+
+const prometheusSchema = z.looseObject({
+  scrape_configs: z.array(
+    z.object({ job_name: z.string(), static_configs: z.array(z.object({ targets: z.array(z.string()) })) }),
+  ),
 });
 
 describe("compose.yaml", () => {
@@ -38,7 +45,8 @@ describe("compose.yaml", () => {
     writeFileSync(join(secretsFolder, "portal-jwt-secret"), "s".repeat(40));
   });
 
-  const interpolate = (text: string) => text.replace(/\$\{(\w+)\}/g, (_, name: string) => exampleEnv[name] ?? "");
+  const interpolate = (text: string) =>
+    text.replace(/\$\{(\w+)(?::-([^}]*))?\}/g, (_, name, fallback = "") => exampleEnv[name] ?? fallback);
 
   for (const [name, { command = [], entrypoint = [], environment }] of productServices) {
     it(`${name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
@@ -79,10 +87,24 @@ describe("compose.yaml", () => {
     );
   });
 
-  it("only the dispatcher and the ingress are in a network that reaches the internet", () => {
+  it("all configuration files exist", () => {
+    for (const { file } of Object.values(compose.configs))
+      expect(existsSync(join(containerFolder, file)), file).to.equal(true);
+  });
+
+  it("Prometheus scrapes all services, and is in a network with each of them", () => {
+    const jobs = prometheusSchema.parse(readYaml("container/prometheus.yaml")[0]).scrape_configs;
+    const targets = jobs.flatMap(({ static_configs }) => static_configs.flatMap(({ targets }) => targets));
+    const services = productServices.filter(([, { command = [] }]) => command[0] === "node");
+    expect(targets).to.have.members(services.map(([name]) => `${name}:${IMAGE_ENV.PORT}`));
+    for (const [, { networks }] of services)
+      expect(networks).to.include.oneOf(compose.services.prometheus?.networks ?? []);
+  });
+
+  it("only the dispatcher, the ingress and Grafana are in a network that reaches the internet", () => {
     const connectedServices = Object.entries(compose.services).filter(([, { networks }]) =>
       networks.some((network) => compose.networks[network]?.internal !== true),
     );
-    expect(connectedServices.map(([name]) => name)).to.have.members(["webhooks", "ingress"]);
+    expect(connectedServices.map(([name]) => name)).to.have.members(["webhooks", "ingress", "grafana"]);
   });
 });

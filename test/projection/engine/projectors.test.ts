@@ -126,7 +126,7 @@ describe("projectors", () => {
     await leader.stop();
     await append(id, EMPTY_STREAM, createRegisteredEvent(id, "Taken Over"));
     await waitForName(id, "Taken Over");
-    expect(standby.getStatus().state).to.equal("running");
+    await eventually("the standby runs", () => standby.getStatus().state === "running");
   });
 
   it("projectors stop at an event that does not fit the schema, and write nothing for later events", async () => {

@@ -11,6 +11,7 @@ import { linkAssets } from "../deploy/local/setup/build.mjs";
 import { withDeathSignal } from "../deploy/local/setup/death-signal.mjs";
 import { PROJECT_FOLDER } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
+import { bundlePrograms } from "./support/bundle.ts";
 import { findChromium } from "./support/chromium.ts";
 import type { FileResult } from "./support/mocha-process.ts";
 
@@ -39,6 +40,7 @@ await runEntry(async () => {
   const summaryFile = path.join(scratchDir, "summary");
   const typeCheckExitCode = await runStep("types", () => [startProcess(toBinPath("tsc"), ["--outDir", buildDir])]);
   linkBuild(buildDir);
+  await bundlePrograms(buildDir);
   const exitCodes = [
     typeCheckExitCode,
     await runStep("lint", () => [startProcess(toBinPath("biome"), ["check", "."])]),

@@ -1,5 +1,5 @@
 /** Kills the current process with SIGKILL when the webhooks role reaches a given step. */
-import { createRequire } from "node:module";
+import { JsMsgImpl } from "nats/lib/jetstream/jsmsg.js";
 import type pg from "pg";
 
 /** Pairs of steps between which the process can be killed. */
@@ -72,10 +72,7 @@ function getStatementName(statement: unknown): string {
 
 /** Kills the process after the NATS server has confirmed an acknowledgement. */
 function killAfterAck(): void {
-  type Message = { ack(): void; ackAck(): Promise<boolean> };
-  const require = createRequire(import.meta.url);
-  const { JsMsgImpl } = require("nats/lib/jetstream/jsmsg.js") as { JsMsgImpl: { prototype: Message } };
-  JsMsgImpl.prototype.ack = function (this: Message) {
+  JsMsgImpl.prototype.ack = function (this: JsMsgImpl) {
     void this.ackAck().then(kill);
   };
 }

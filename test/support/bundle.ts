@@ -1,0 +1,69 @@
+/** Bundles the programs that the tests start in separate processes. */
+import fs from "node:fs";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { build, type Plugin } from "esbuild";
+import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
+
+/** Entries of the programs that many tests start. Other programs run from the compiler's output. */
+const ENTRIES = [
+  "command/audit/main.ts",
+  "command/cli/main.ts",
+  "command/main.ts",
+  "deploy/local/eventstore/main.ts",
+  "deploy/local/gateway/main.ts",
+  "projection/cli/main.ts",
+  "projection/main.ts",
+  "query-api/main.ts",
+  "test/deploy/local/supervised-servers.ts",
+  "test/projection/webhooks/webhooks-process.ts",
+];
+
+/** CommonJS packages call `require`, which does not exist in an ES module. */
+const REQUIRE_BANNER = `import { createRequire as createBundleRequire } from "node:module";
+const require = createBundleRequire(import.meta.url);`;
+
+/**
+ * Replaces the compiled entries of a build by bundles with all packages. Loading a bundle takes half the CPU time,
+ * because Node opens 20 files instead of 700.
+ *
+ * @param buildDir folder with the compiled project
+ */
+export async function bundlePrograms(buildDir: string): Promise<void> {
+  await build({
+    absWorkingDir: PROJECT_FOLDER,
+    entryPoints: ENTRIES,
+    outdir: buildDir,
+    outbase: PROJECT_FOLDER,
+    chunkNames: "chunks/[hash]",
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: `node${process.versions.node}`,
+    external: ["classic-level"], // loads a native library from its own folder
+    keepNames: true,
+    sourcemap: "linked",
+    sourcesContent: false,
+    logLevel: "warning",
+    banner: { js: REQUIRE_BANNER },
+    plugins: [createLocationPlugin(buildDir)],
+  });
+}
+
+/** Code finds its files relative to its own location. In a chunk, this must be the location of the compiled file. */
+function createLocationPlugin(buildDir: string): Plugin {
+  return {
+    name: "location",
+    setup({ onLoad }) {
+      onLoad({ filter: /\.ts$/ }, async ({ path: file }) => {
+        const source = await fs.promises.readFile(file, "utf8");
+        const compiledFile = path.join(buildDir, path.relative(PROJECT_FOLDER, file).replace(/\.ts$/, ".js"));
+        const contents = source
+          .replaceAll("import.meta.dirname", JSON.stringify(path.dirname(compiledFile)))
+          .replaceAll("import.meta.url", JSON.stringify(pathToFileURL(compiledFile).href));
+        return { contents, loader: "ts" };
+      });
+    },
+  };
+}

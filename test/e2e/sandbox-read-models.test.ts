@@ -16,7 +16,6 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext, sendRequest } from "../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
-import { getTestServers } from "../support/stack.ts";
 
 const logger = createLogger("test", "fatal");
 const signal = new AbortController().signal;
@@ -33,7 +32,7 @@ describe("sandboxes in the read models", () => {
 
   before(async () => {
     api = await startPartnerApi();
-    client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    client = connectEventStore(api.eventstoreUrl, "test");
     const url = api.database.urls.projection;
     pool = createPool({ url, applicationName: "test", size: 4, statementTimeoutMs: 10_000, logger });
   });

@@ -8,6 +8,7 @@ import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { eventually } from "./eventually.ts";
 import { createDatabaseWithReadModels } from "./migrated-database.ts";
+import { startOwnLog } from "./own-log.ts";
 import {
   createApplication,
   type PartnerResponse,
@@ -21,6 +22,7 @@ import {
 import { getTestServers, type TestDatabase } from "./stack.ts";
 
 export interface PartnerApi {
+  eventstoreUrl: string;
   command: TestCommand;
   /** Origin of the query API. */
   queryUrl: string;
@@ -50,7 +52,7 @@ export interface Partner extends TestApplication {
 type Method = Parameters<typeof sendRequest>[0];
 
 export interface PartnerApiOptions {
-  /** URL of an event log; by default, the log that all tests share. */
+  /** URL of an event log; by default, a new log. */
   logUrl?: string;
   /** Prepared database; by default, a new database of the Postgres server that all tests share. */
   database?: Pick<TestDatabase, "urls" | "drop">;
@@ -59,8 +61,9 @@ export interface PartnerApiOptions {
 }
 
 export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<PartnerApi> {
-  const { natsUrl, eventstoreUrl: sharedLogUrl } = await getTestServers();
-  const eventstoreUrl = options.logUrl ?? sharedLogUrl;
+  const { natsUrl } = await getTestServers();
+  const ownLog = options.logUrl === undefined ? await startOwnLog() : undefined;
+  const eventstoreUrl = options.logUrl ?? ownLog!.eventstoreUrl;
   const database = options.database ?? (await createDatabaseWithReadModels());
   const commonEnv = { PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
   const secretKeysJson = JSON.stringify({ current: "k1", keys: { k1: Buffer.alloc(32).toString("base64") } });
@@ -87,6 +90,7 @@ export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<
     TOKEN_JWKS_URL: `${command.url}/.well-known/jwks.json`,
   });
   return {
+    eventstoreUrl,
     command,
     queryUrl: queryService.url,
     projectionUrl: projectionService.url,
@@ -100,6 +104,7 @@ export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<
     async stop() {
       await Promise.all([command.stop(), queryService.stop()]);
       await projectionService.stop();
+      await ownLog?.stop();
       await database.drop();
     },
   };

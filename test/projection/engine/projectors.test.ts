@@ -24,7 +24,8 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, getTestServers, type TestDatabase } from "../../support/stack.ts";
+import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
+import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
@@ -38,6 +39,7 @@ const createRenamedEvent = (customerId: string, fullName: string): CatalogEvent 
 });
 
 describe("projectors", () => {
+  let ownLog: OwnLog;
   let client: EventStoreDBClient;
   let log: EventLog;
   let database: TestDatabase;
@@ -45,8 +47,8 @@ describe("projectors", () => {
   const roles: Role[] = [];
 
   beforeEach(async () => {
-    const { eventstoreUrl } = await getTestServers();
-    client = connectEventStore(eventstoreUrl, "test");
+    ownLog = await startOwnLog();
+    client = connectEventStore(ownLog.eventstoreUrl, "test");
     log = createEventLog(client);
     database = await createTestDatabase();
     await migrate(database.urls.projection, logger);
@@ -64,6 +66,7 @@ describe("projectors", () => {
     await Promise.all(roles.splice(0).map((role) => role.stop()));
     await pool.end();
     await client.dispose();
+    await ownLog.stop();
     await database.drop();
   });
 

@@ -18,7 +18,8 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase, getTestServers, type TestDatabase } from "../../support/stack.ts";
+import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
+import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
@@ -26,6 +27,7 @@ const neverAbortedSignal = new AbortController().signal;
 const ignore = () => undefined;
 
 describe("a rebuild under traffic", () => {
+  let ownLog: OwnLog;
   let client: EventStoreDBClient;
   let log: EventLog;
   let database: TestDatabase;
@@ -36,8 +38,8 @@ describe("a rebuild under traffic", () => {
   let appendedCustomerIds: string[] = [];
 
   beforeEach(async () => {
-    const { eventstoreUrl } = await getTestServers();
-    client = connectEventStore(eventstoreUrl, "test");
+    ownLog = await startOwnLog();
+    client = connectEventStore(ownLog.eventstoreUrl, "test");
     log = createEventLog(client);
     database = await createTestDatabase();
     await migrate(database.urls.projection, logger);
@@ -57,6 +59,7 @@ describe("a rebuild under traffic", () => {
   afterEach(async () => {
     await projectors.stop();
     await Promise.all([pool.end(), readerPool.end(), client.dispose()]);
+    await ownLog.stop();
     await database.drop();
   });
 

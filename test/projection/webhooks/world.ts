@@ -3,10 +3,8 @@
  * event log unless EVENTSTORE_URL is set, so that its roles do not process the events of other tests.
  */
 import { randomBytes, randomUUID } from "node:crypto";
-import path from "node:path";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { migrate } from "../../../projection/migrate.ts";
@@ -28,7 +26,8 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
-import { getTestServers, makeTestRoot } from "../../support/stack.ts";
+import { startOwnLog } from "../../support/own-log.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 export const BRAND = "SERVICE";
 export const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
@@ -120,7 +119,10 @@ export interface RequestedAppointment {
 export async function createWorld(servers?: WorldServers): Promise<World> {
   const database = servers ? undefined : await createDatabaseWithReadModels();
   const ownLog = servers ? undefined : await startOwnLog();
-  const urls = servers ?? { ...(await getTestServers()), ...ownLog?.urls, databaseUrl: database!.urls.projection };
+  const urls = servers ?? {
+    ...{ natsUrl: (await getTestServers()).natsUrl, eventstoreUrl: ownLog!.eventstoreUrl },
+    databaseUrl: database!.urls.projection,
+  };
   const { databaseUrl, eventstoreUrl, natsUrl } = urls;
   const client = connectEventStore(eventstoreUrl, "test");
   const log = createEventLog(client);
@@ -168,14 +170,6 @@ export async function createWorld(servers?: WorldServers): Promise<World> {
       await database?.drop();
     },
   };
-}
-
-async function startOwnLog(): Promise<{ urls: { eventstoreUrl: string }; stop(): Promise<void> } | undefined> {
-  if (process.env.EVENTSTORE_URL) return undefined;
-  const logDir = path.join(makeTestRoot(), "log");
-  const server = await startLogServer({ dir: logDir, host: "127.0.0.1", port: 0, shouldSync: false });
-  const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
-  return { urls: { eventstoreUrl }, stop: () => server.stop() };
 }
 
 const secretBox = createSecretBox(SECRET_KEYS);

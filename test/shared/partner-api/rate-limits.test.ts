@@ -35,6 +35,7 @@ describe("rate limits of the partner API", () => {
   before(async () => {
     api = await startPartnerApi();
     peer = await startTestCommandService({
+      EVENTSTORE_URL: api.eventstoreUrl,
       DATABASE_URL: api.database.urls.command,
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [api.command.signingKey] }),
     });

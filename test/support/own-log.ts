@@ -1,0 +1,21 @@
+import path from "node:path";
+import { startLogServer } from "../../deploy/local/eventstore/server.ts";
+import { makeTestRoot } from "./stack.ts";
+
+/** An event log without the events of other tests. */
+export interface OwnLog {
+  eventstoreUrl: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts an event log in this process. A role that starts from the beginning of the shared log would process the events
+ * of all former tests. If EVENTSTORE_URL is set, returns that log instead, which can contain other events.
+ */
+export async function startOwnLog(): Promise<OwnLog> {
+  const { EVENTSTORE_URL } = process.env;
+  if (EVENTSTORE_URL) return { eventstoreUrl: EVENTSTORE_URL, stop: async () => undefined };
+  const dir = path.join(makeTestRoot(), "log");
+  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
+  return { eventstoreUrl: `esdb://127.0.0.1:${server.port}?tls=false`, stop: () => server.stop() };
+}

@@ -15,6 +15,8 @@ export interface LoadBalancer {
   port: number;
   /** Adds a process, and waits until it is ready. */
   add(service: Upstream, url: string): Promise<void>;
+  /** Waits until a process gets no more requests and has answered all former ones. */
+  awaitRemoval(url: string): Promise<void>;
   /** Requests that could not be forwarded, with the error. */
   failures: string[];
   close(): Promise<void>;
@@ -30,6 +32,7 @@ interface Backend {
   service: Upstream;
   origin: URL;
   isReady: boolean;
+  openRequestCount: number;
 }
 
 export async function startLoadBalancer(): Promise<LoadBalancer> {
@@ -42,14 +45,16 @@ export async function startLoadBalancer(): Promise<LoadBalancer> {
     const service = findUpstream(method, url);
     const readyBackends = backends.filter((backend) => backend.service === service && backend.isReady);
     requestCount += 1;
-    const origin = readyBackends[requestCount % readyBackends.length]?.origin;
+    const backend = readyBackends[requestCount % readyBackends.length];
     const fail = (reason: string) => {
       failures.push(`${method} ${url}: ${reason}`);
       response.writeHead(502).end();
     };
-    if (!origin) return fail("no process is ready");
+    if (!backend) return fail("no process is ready");
+    backend.openRequestCount += 1;
+    response.once("close", () => (backend.openRequestCount -= 1));
     const headers = { ...request.headers, "x-forwarded-for": "127.0.0.1" };
-    const upstreamRequest = http.request(new URL(url, origin), { method, headers, agent });
+    const upstreamRequest = http.request(new URL(url, backend.origin), { method, headers, agent });
     upstreamRequest.on("response", (upstreamResponse) => {
       const { connection: _, ...upstreamHeaders } = upstreamResponse.headers;
       response.writeHead(upstreamResponse.statusCode ?? 502, upstreamHeaders);
@@ -79,10 +84,14 @@ export async function startLoadBalancer(): Promise<LoadBalancer> {
   return {
     ...{ url: `http://127.0.0.1:${port}`, port, failures },
     async add(service, url) {
-      const backend = { service, origin: new URL(url), isReady: false };
+      const backend = { service, origin: new URL(url), isReady: false, openRequestCount: 0 };
       backends.push(backend);
       probe(backend);
       await eventually(`${service} is ready`, () => backend.isReady);
+    },
+    async awaitRemoval(url) {
+      const backend = backends.find(({ origin }) => origin.href === new URL(url).href);
+      await eventually(`no requests to ${url}`, () => !backend?.isReady && !backend?.openRequestCount);
     },
     async close() {
       stopController.abort();

@@ -18,8 +18,12 @@ export interface ServiceEntryProcess {
   url: string;
   /** Log lines that the process has written so far. */
   lines: ServiceLogLine[];
-  /** Sends SIGTERM, and waits for the end. @returns the exit code */
-  stop(): Promise<number | null>;
+  /**
+   * Sends SIGTERM, which starts a drain. Ends the drain with SIGINT when `awaitDrain` resolves; by default, immediately.
+   *
+   * @returns the exit code
+   */
+  stop(awaitDrain?: () => Promise<unknown>): Promise<number | null>;
 }
 
 /**
@@ -44,8 +48,10 @@ export async function startServiceEntry(entryFile: string, env: NodeJS.ProcessEn
   });
   return {
     ...{ url, lines },
-    async stop() {
+    async stop(awaitDrain) {
       child.kill("SIGTERM");
+      await awaitDrain?.();
+      child.kill("SIGINT");
       const [code] = await exitPromise;
       return code;
     },

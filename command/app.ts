@@ -20,6 +20,8 @@ import type { Logger } from "../shared/runtime/logger.ts";
 import type { Decide } from "./handling/aggregate-cache.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
 import { createWebhookEndpoint } from "./partner-api/create-webhook-endpoint.ts";
+import { disableWebhookEndpoint } from "./partner-api/disable-webhook-endpoint.ts";
+import { enableWebhookEndpoint } from "./partner-api/enable-webhook-endpoint.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
 import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
@@ -34,6 +36,7 @@ import { testWebhookEndpoint } from "./partner-api/test-webhook-endpoint.ts";
 import { applyFormStatuses } from "./partner-api/token-errors.ts";
 import { parseTokenBody } from "./partner-api/token-request.ts";
 import { KEYS_PATH, publishKeys, type TokenSigner } from "./partner-api/token-signer.ts";
+import { updateWebhookEndpoint } from "./partner-api/update-webhook-endpoint.ts";
 
 export interface CommandAppOptions {
   logger: Logger;
@@ -145,6 +148,21 @@ function createWriteRouter(options: CommandAppOptions) {
       "createWebhookEndpoint",
       { requiresActiveClinic: true, checks: [parseJsonBody()] },
       createWebhookEndpoint(options),
+    ),
+    updateWebhookEndpoint: defineOperation(
+      "updateWebhookEndpoint",
+      { requiresActiveClinic: true, checks: [parseJsonBody()] },
+      updateWebhookEndpoint(options),
+    ),
+    disableWebhookEndpoint: defineOperation(
+      "disableWebhookEndpoint",
+      { requiresActiveClinic: false },
+      disableWebhookEndpoint(options),
+    ),
+    enableWebhookEndpoint: defineOperation(
+      "enableWebhookEndpoint",
+      { requiresActiveClinic: true },
+      enableWebhookEndpoint(options),
     ),
     revokeWebhookEndpoint: defineOperation(
       "revokeWebhookEndpoint",

@@ -12,6 +12,7 @@ import {
 import {
   decideDisableEndpoint,
   decideEnableEndpoint,
+  decideEnableOwnEndpoint,
   decideRegisterEndpoint,
   decideRevokeEndpoint,
   decideRotateSecret,
@@ -83,7 +84,7 @@ export async function rotateSecret(
   const previousExpiresAt = toInstant(context.now + (input.isLeaked ? 0 : SECRET_OVERLAP_MS));
   const decide = decideRotateSecret({ ...storedSecret, previousExpiresAt });
   try {
-    const { state, statePosition } = await changeEndpoint(log, input, decide, context, "throw");
+    const { state, statePosition } = await handleOwnEndpoint(log, input, decide, context, "throw");
     return { endpoint: requireOwnEndpoint(state, input.owner), secret, statePosition };
   } catch (error) {
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
@@ -93,14 +94,20 @@ export async function rotateSecret(
 
 /** Defines an operation by which the owner of an endpoint changes the endpoint. */
 function defineOperation(decide: Decision<Endpoint, WebhookEndpointEvent>): Operation<EndpointReference, Endpoint> {
-  return (log, input, context) => changeEndpoint(log, input, decide, context);
+  return (log, input, context) => handleOwnEndpoint(log, input, decide, context);
 }
 
-/** Stops deliveries to an endpoint until the endpoint is enabled again. */
+/** Stops deliveries to an endpoint until the operator enables the endpoint again. */
 export const disableEndpoint = defineOperation(decideDisableEndpoint("operator"));
 
 /** Resumes deliveries to a disabled endpoint. */
 export const enableEndpoint = defineOperation(decideEnableEndpoint());
+
+/** Stops deliveries to an endpoint, at the request of its partner, until the endpoint is enabled again. */
+export const disableOwnEndpoint = defineOperation(decideDisableEndpoint("partner"));
+
+/** Resumes deliveries to a disabled endpoint at the request of its partner, unless the operator disabled it. */
+export const enableOwnEndpoint = defineOperation(decideEnableOwnEndpoint());
 
 /** Revokes an endpoint permanently. Revoking a revoked endpoint changes nothing. */
 export const revokeEndpoint = defineOperation(decideRevokeEndpoint());
@@ -117,7 +124,7 @@ export async function testEndpoint(
   context: CommandContext,
 ): Promise<CommandResult<Endpoint> & { deliveryId: string }> {
   const testId = randomUUID();
-  const commandResult = await changeEndpoint(log, input, decideTestEndpoint(testId), context);
+  const commandResult = await handleOwnEndpoint(log, input, decideTestEndpoint(testId), context);
   return { ...commandResult, deliveryId: deriveWebhookDeliveryId(testId, input.endpointId) };
 }
 
@@ -156,7 +163,8 @@ export async function replayDelivery(
   }
 }
 
-function changeEndpoint(
+/** Changes an endpoint for its owner. An endpoint of another owner is refused with `webhook_endpoint_not_found`. */
+export function handleOwnEndpoint(
   log: EventLog,
   { endpointId, owner }: EndpointReference,
   decide: Decision<Endpoint, WebhookEndpointEvent>,

@@ -10,7 +10,7 @@ import {
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
-import type { WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
+import type { WebhookEndpointDetail, WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
 import type { CommandContext } from "../handling/handle.ts";
 import { resolveSandbox } from "../operations/sandbox-operations.ts";
@@ -80,4 +80,11 @@ export function readEndpointReference(ctx: ContextWithParams<ClinicState>): Endp
 export function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
   const { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt } = endpoint;
   return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };
+}
+
+/** Converts an endpoint to its form with all settings. */
+export function toEndpointDetail(endpoint: Endpoint): WebhookEndpointDetail {
+  const { branchIds, headers, rateLimitPerSecond } = endpoint;
+  const headerNames = headers.map(({ name }) => name);
+  return { ...toEndpointRecord(endpoint), branchIds, headerNames, rateLimitPerSecond };
 }

@@ -125,7 +125,7 @@ type ColumnName<Member extends string> = Member extends `${infer First}${infer R
   : Member;
 
 /** Members of event data, under the names of their columns. */
-type ColumnsOf<Data> = { [Member in keyof Data & string as ColumnName<Member>]: Data[Member] };
+type ColumnsOf<Data> = { [Member in keyof Data as Member extends string ? ColumnName<Member> : never]: Data[Member] };
 
 /** Names of columns by the names of members, so that each name is converted only once. */
 const columnNames = new Map<string, string>();

@@ -1,4 +1,5 @@
-import { createUpdateHandler, defineReadModel } from "../engine/read-model.ts";
+import { changesDisabling } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const webhookEndpoints = defineReadModel({
   table: "webhook_endpoint",
@@ -11,6 +12,12 @@ export const webhookEndpoints = defineReadModel({
     /** Scheme, host and port of the URL. In production, an operator must approve the origin for the application. */
     origin: "text",
     events: "jsonb",
+    /** Branches whose events the endpoint receives; null for all branches of the installation. */
+    branch_ids: "jsonb",
+    /** Names of the custom headers. */
+    header_names: "jsonb",
+    /** Maximum number of attempts per second; null for no limit. */
+    rate_limit_per_second: "integer",
     status: "text",
     disabled_reason: "text",
     /** Time at which the endpoint was last enabled or registered. */
@@ -21,7 +28,7 @@ export const webhookEndpoints = defineReadModel({
     created_at: "timestamptz",
     updated_at: "timestamptz",
   },
-  nullable: ["disabled_reason", "secret_rotated_at"],
+  nullable: ["branch_ids", "rate_limit_per_second", "disabled_reason", "secret_rotated_at"],
   primaryKey: ["endpoint_id"],
   auditColumns: ["endpoint_id", "clinic_id", "origin"],
   indexes: ["clinic_id, application_id, created_at"],
@@ -35,6 +42,9 @@ export const webhookEndpoints = defineReadModel({
       url: data.url,
       origin: new URL(data.url).origin,
       events: data.events,
+      branch_ids: null,
+      header_names: [],
+      rate_limit_per_second: null,
       status: "active",
       disabled_reason: null,
       enabled_at: metadata.occurredAt,
@@ -47,8 +57,14 @@ export const webhookEndpoints = defineReadModel({
       secret_rotated_at: metadata.occurredAt,
       updated_at: metadata.occurredAt,
     })),
+    WebhookEndpointChanged: createUpdateHandler(({ data: { endpointId: _, headers, ...settings }, metadata }) => ({
+      ...toColumns(settings),
+      ...(settings.url !== undefined && { origin: new URL(settings.url).origin }),
+      ...(headers && { header_names: headers.map(({ name }) => name) }),
+      updated_at: metadata.occurredAt,
+    })),
     WebhookEndpointDisabled: createUpdateHandler(({ data, metadata }, row) =>
-      row.status === "active"
+      changesDisabling({ status: row.status, disabledReason: row.disabled_reason }, data.reason)
         ? { status: "disabled", disabled_reason: data.reason, updated_at: metadata.occurredAt }
         : {},
     ),

@@ -1,4 +1,5 @@
-import { defineJsonColumn, defineReadModel } from "../engine/read-model.ts";
+import type { EncryptedHeader } from "../../shared/domain/events/partner.ts";
+import { createUpdateHandler, defineJsonColumn, defineReadModel } from "../engine/read-model.ts";
 
 /** A former secret. Until `expiresAt`, deliveries are signed with both this secret and the current secret. */
 export type FormerSecret = { encryptedSecret: string; expiresAt: string };
@@ -6,7 +7,7 @@ export type FormerSecret = { encryptedSecret: string; expiresAt: string };
 /** Maximum number of former secrets. Each former secret makes the signature header longer. */
 const MAX_FORMER_SECRETS = 8;
 
-/** Encrypted signing secrets of endpoints. The query API cannot read this table. */
+/** Encrypted signing secrets and custom headers of endpoints. The query API cannot read this table. */
 export const webhookSecrets = defineReadModel({
   table: "webhook_secret",
   columns: {
@@ -14,6 +15,8 @@ export const webhookSecrets = defineReadModel({
     encrypted_secret: "text",
     /** Latest first. */
     former_secrets: defineJsonColumn<FormerSecret[]>(),
+    /** Custom headers of all requests to the endpoint. */
+    headers: defineJsonColumn<EncryptedHeader[]>(),
   },
   nullable: [],
   primaryKey: ["endpoint_id"],
@@ -25,7 +28,9 @@ export const webhookSecrets = defineReadModel({
       endpoint_id: data.endpointId,
       encrypted_secret: data.encryptedSecret,
       former_secrets: [],
+      headers: [],
     }),
+    WebhookEndpointChanged: createUpdateHandler(({ data: { headers } }) => (headers ? { headers } : {})),
     WebhookSecretRotated: (row, { data, metadata }) => {
       const previousSecret = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
       const formerSecrets = [...(previousSecret ? [previousSecret] : []), ...(row?.former_secrets ?? [])];
@@ -35,6 +40,7 @@ export const webhookSecrets = defineReadModel({
         endpoint_id: data.endpointId,
         encrypted_secret: data.encryptedSecret,
         former_secrets: signingSecrets.slice(0, MAX_FORMER_SECRETS),
+        headers: row?.headers ?? [],
       };
     },
     WebhookEndpointRevoked: () => undefined,

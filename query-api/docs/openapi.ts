@@ -21,7 +21,7 @@ export interface Server {
   description: string;
 }
 
-export type PathItem = Partial<Record<"get" | "post" | "delete", Operation>>;
+export type PathItem = Partial<Record<"get" | "post" | "patch" | "delete", Operation>>;
 
 export interface Operation {
   operationId: string;

@@ -4,7 +4,7 @@ import {
   type PartnerOperationId,
   partnerOperations,
 } from "../../shared/partner-api/operations.ts";
-import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
+import { webhookEndpointDetail, webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import { timeWindow } from "../http/fields.ts";
 import { partnerPage } from "../partner/cursor.ts";
@@ -92,6 +92,7 @@ function buildSchemas(reads: readonly PartnerRead[]) {
   const sharedSchemas = {
     Appointment: partnerAppointment,
     WebhookEndpoint: webhookEndpointRecord,
+    WebhookEndpointDetail: webhookEndpointDetail,
     WebhookDelivery: deliveryRecord,
     Page: partnerPage,
     TimeWindow: timeWindow,

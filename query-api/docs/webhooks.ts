@@ -14,7 +14,7 @@ the service disables the endpoint. After any other response, the service retries
 
 The service disables an endpoint (\`disabledReason: no_success\`) after a failure period of five days. In this period
 no attempt succeeds, at least ten attempts fail, and consecutive failures are at most two days apart. A successful
-attempt resets the period. Only the operator can enable a disabled endpoint, which also resets the period.`;
+attempt resets the period. Enabling the endpoint also resets the period.`;
 
 const limitsText = `The service waits up to five seconds for the connection, including DNS lookup and TLS handshake. Then
 it waits up to ten seconds for the complete response. If you close a kept-alive connection before the response begins,

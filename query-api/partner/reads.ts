@@ -1,6 +1,7 @@
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import { getClinicContext } from "./get-clinic-context.ts";
 import { getSandboxState } from "./get-sandbox-state.ts";
+import { getWebhookEndpoint } from "./get-webhook-endpoint.ts";
 import { listPartnerAppointments } from "./list-appointments.ts";
 import { listWebhookDeliveries } from "./list-webhook-deliveries.ts";
 import { listWebhookEndpoints } from "./list-webhook-endpoints.ts";
@@ -11,6 +12,7 @@ const reads: Record<PartnerReadId, PartnerRead> = {
   listPartnerAppointments,
   getSandboxState,
   listWebhookEndpoints,
+  getWebhookEndpoint,
   listWebhookDeliveries,
 };
 

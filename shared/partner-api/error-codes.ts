@@ -28,7 +28,9 @@ export const partnerErrors = {
   webhook_endpoint_limit_reached: "The application has 50 webhook endpoints at this clinic. Revoke one first.",
   webhook_endpoint_not_found: "The application has no webhook endpoint with this id at this clinic.",
   webhook_endpoint_revoked: "The webhook endpoint is revoked.",
-  webhook_endpoint_disabled: "The webhook endpoint is disabled. The operator can enable it.",
+  webhook_endpoint_disabled: "The webhook endpoint is disabled. Enable it first.",
+  webhook_endpoint_disabled_by_operator:
+    "The operator disabled the webhook endpoint. Only the operator can enable it again.",
   concurrent_rotation: "Another request changed the endpoint at the same time. This request did not rotate the secret.",
   delivery_not_replayable:
     "The delivery cannot be replayed. Only a failed or skipped delivery of an active endpoint can be replayed.",

@@ -2,7 +2,7 @@ import type { Scope } from "../domain/events/partner.ts";
 
 /** Declaration of a partner API operation. The command service and the query-api service use the same declarations. */
 export interface PartnerOperation {
-  method: "GET" | "POST" | "DELETE";
+  method: "GET" | "POST" | "PATCH" | "DELETE";
   /** Path below the base `/{sandbox|production}/v1`, with parameters as in @koa/router. */
   path: string;
   summary: string;
@@ -52,6 +52,15 @@ export const partnerOperations = {
   resetSandbox: defineAtSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
   listWebhookEndpoints: defineAtClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),
   createWebhookEndpoint: defineAtClinic("POST", "/webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
+  getWebhookEndpoint: defineAtClinic("GET", endpointPath, "webhooks:read", "Get webhook endpoint"),
+  updateWebhookEndpoint: defineAtClinic("PATCH", endpointPath, "webhooks:write", "Change webhook endpoint"),
+  disableWebhookEndpoint: defineAtClinic(
+    "POST",
+    `${endpointPath}/disable`,
+    "webhooks:write",
+    "Disable webhook endpoint",
+  ),
+  enableWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/enable`, "webhooks:write", "Enable webhook endpoint"),
   revokeWebhookEndpoint: defineAtClinic("DELETE", endpointPath, "webhooks:write", "Revoke webhook endpoint"),
   rotateWebhookSecret: defineAtClinic(
     "POST",

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import { webhookEventType } from "../domain/events/partner.ts";
+import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
+import { customHeaderName, customHeaderValue } from "./custom-headers.ts";
 
 /**
  * Body of a token request. The schema accepts any text, because the operation reports each invalid member with its
@@ -45,14 +47,52 @@ export const idempotencyKey = z
   .regex(/^[\x20-\x7e]{8,128}$/, "must be 8 to 128 printable ASCII characters")
   .meta({ minLength: 8, maxLength: 128 });
 
-export const webhookEndpointRequest = z.strictObject({
-  url: z.string().meta({
-    format: "uri",
-    description:
-      "HTTPS URL of a public host. In production, the operator must first approve the URL's origin. If the operator withdraws the approval, deliveries stay `pending` until the origin is approved again.",
-  }),
-  events: z
-    .array(webhookEventType)
-    .min(1, "must contain at least one event type")
-    .meta({ description: "Event types to deliver." }),
+const endpointUrl = z.string().meta({
+  format: "uri",
+  description:
+    "HTTPS URL of a public host. In production, the operator must first approve the URL's origin. If the operator withdraws the approval, deliveries stay `pending` until the origin is approved again.",
 });
+const endpointEvents = z
+  .array(webhookEventType)
+  .min(1, "must contain at least one event type")
+  .meta({ description: "Event types to deliver." });
+
+export const webhookEndpointRequest = z.strictObject({ url: endpointUrl, events: endpointEvents });
+
+const customHeaders = z
+  .record(customHeaderName, customHeaderValue.nullable())
+  .refine(hasDistinctNames, "must not contain a name twice, regardless of case")
+  .nullable()
+  .meta({
+    description: `Custom headers of all requests to the endpoint, with secret values that are never returned. A value of null removes the header; null instead of the object removes all headers. Headers that are absent remain unchanged. An endpoint has at most ${MAX_HEADERS} custom headers. If the origin of the URL changes, all custom headers that are not in the same request are removed. Headers that the service or HTTP itself uses are not allowed: \`Host\`, \`User-Agent\`, \`Content-*\`, \`webhook-*\`, hop-by-hop headers, forwarding headers, trace headers and the service's own headers.`,
+  });
+
+function hasDistinctNames(headers: Record<string, unknown>): boolean {
+  const names = Object.keys(headers);
+  return new Set(names.map((name) => name.toLowerCase())).size === names.length;
+}
+
+/** Schema of the changes of an endpoint. Members that are absent remain unchanged. */
+export const webhookEndpointChanges = z.strictObject({
+  url: endpointUrl.optional(),
+  events: endpointEvents.optional(),
+  branchIds: z
+    .array(uuid)
+    .min(1, "must contain at least one branch; null selects all branches")
+    .max(500)
+    .nullable()
+    .optional()
+    .meta({
+      description:
+        "Branches whose events the endpoint receives. The installation must cover them. Null selects all branches that the installation covers.",
+    }),
+  headers: customHeaders.optional(),
+  rateLimitPerSecond: z
+    .int()
+    .min(1)
+    .max(1_000)
+    .nullable()
+    .optional()
+    .meta({ description: "Maximum number of attempts per second. Null removes the limit." }),
+});
+export type WebhookEndpointChanges = z.infer<typeof webhookEndpointChanges>;

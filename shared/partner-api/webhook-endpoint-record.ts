@@ -14,9 +14,21 @@ export const webhookEndpointRecord = z.strictObject({
     .string()
     .nullable()
     .describe(
-      "Reason why the endpoint is disabled; null if it is not disabled. `operator`: the operator disabled it. `gone`: the receiver returned 410. `no_success`: five days of repeated failures.",
+      "Reason why the endpoint is disabled; null if it is not disabled. `operator`: the operator disabled it, and only the operator can enable it. `partner`: the application disabled it. `gone`: the receiver returned 410. `no_success`: five days of repeated failures.",
     ),
   createdAt: instant,
   updatedAt: instant,
 });
 export type WebhookEndpointRecord = z.infer<typeof webhookEndpointRecord>;
+
+/** Schema of a webhook endpoint with all its settings. The values of custom headers are never returned. */
+export const webhookEndpointDetail = z.strictObject({
+  ...webhookEndpointRecord.shape,
+  branchIds: z
+    .array(z.guid())
+    .nullable()
+    .describe("Branches whose events the endpoint receives; null for all branches of the installation."),
+  headerNames: z.array(z.string()).describe("Names of the custom headers. Their values are never returned."),
+  rateLimitPerSecond: z.int().min(1).nullable().describe("Maximum number of attempts per second; null for no limit."),
+});
+export type WebhookEndpointDetail = z.infer<typeof webhookEndpointDetail>;

@@ -9,10 +9,11 @@ import {
   idempotencyKey,
   tokenForm,
   tokenRequest,
+  webhookEndpointChanges,
   webhookEndpointRequest,
 } from "./request-bodies.ts";
 import { sandboxRecord } from "./sandbox-record.ts";
-import { webhookEndpointRecord } from "./webhook-endpoint-record.ts";
+import { webhookEndpointDetail, webhookEndpointRecord } from "./webhook-endpoint-record.ts";
 
 /** Declaration of a request or response header. */
 export interface PartnerHeader {
@@ -49,6 +50,7 @@ const secret = z
   .string()
   .meta({ description: "Signing secret: `whsec_` and base64. It is shown only in this response." });
 const endpointWithSecretBody = z.strictObject({ ok, endpoint: webhookEndpointRecord, secret });
+const endpointDetailBody = z.strictObject({ ok, endpoint: webhookEndpointDetail });
 const queuedDeliveryBody = z.strictObject({
   ok,
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
@@ -56,6 +58,12 @@ const queuedDeliveryBody = z.strictObject({
 /** Error of operations that need an active clinic. */
 const clinicStatusErrors = { clinic_not_operational: 403 } as const;
 const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
+const endpointUrlErrors = {
+  validation_failed: 400,
+  invalid_destination: 400,
+  unsafe_destination: 400,
+  destination_not_approved: 400,
+} as const;
 
 /**
  * All operations that change data. The code compiles only if every operation of `partnerOperations` except GET is
@@ -133,11 +141,39 @@ export const partnerWrites = {
     },
     refusals: {
       ...clinicStatusErrors,
-      validation_failed: 400,
-      invalid_destination: 400,
-      unsafe_destination: 400,
-      destination_not_approved: 400,
+      ...endpointUrlErrors,
       webhook_endpoint_limit_reached: 409,
+      too_many_changes: 503,
+    },
+  },
+  updateWebhookEndpoint: {
+    description:
+      "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers and rate limit apply to all later attempts, also of deliveries that are already pending. Event types and branches apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
+    request: webhookEndpointChanges,
+    successResponse: { status: 200, description: "The endpoint after the change.", body: endpointDetailBody },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      ...endpointUrlErrors,
+      webhook_endpoint_revoked: 409,
+      too_many_changes: 503,
+    },
+  },
+  disableWebhookEndpoint: {
+    description:
+      "Stops deliveries to an endpoint until it is enabled again. Pending and new deliveries are skipped, and can be replayed later. Repeating the request changes nothing.",
+    successResponse: { status: 200, description: "The disabled endpoint.", body: endpointDetailBody },
+    refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, too_many_changes: 503 },
+  },
+  enableWebhookEndpoint: {
+    description:
+      "Resumes deliveries to a disabled endpoint, unless the operator disabled it. Skipped deliveries are not sent again unless you replay them. Repeating the request changes nothing.",
+    successResponse: { status: 200, description: "The active endpoint.", body: endpointDetailBody },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      webhook_endpoint_disabled_by_operator: 409,
+      webhook_endpoint_revoked: 409,
       too_many_changes: 503,
     },
   },

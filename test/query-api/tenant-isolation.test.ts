@@ -200,6 +200,7 @@ describe("tenant isolation", () => {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
+      getWebhookEndpoint: (endpointId) => `/webhook-endpoints/${endpointId}`,
       listWebhookDeliveries: (endpointId) => `/webhook-endpoints/${endpointId}/deliveries`,
     };
     const getEndpointId = (clinic: typeof ownClinic) => (clinic as never as { endpoint: string }).endpoint;
@@ -212,13 +213,12 @@ describe("tenant isolation", () => {
       });
     }
 
-    it("listWebhookDeliveries returns 404 for an endpoint of another application at another clinic", async () => {
-      const { status } = await readAsPartner(
-        pathBuilders.listWebhookDeliveries(getEndpointId(otherClinic)),
-        ownClinic.clinicId,
-      );
-      expect(status).to.equal(404);
-    });
+    for (const operationId of ["getWebhookEndpoint", "listWebhookDeliveries"] as const) {
+      it(`${operationId} returns 404 for an endpoint of another application at another clinic`, async () => {
+        const path = pathBuilders[operationId](getEndpointId(otherClinic));
+        expect((await readAsPartner(path, ownClinic.clinicId)).status).to.equal(404);
+      });
+    }
   });
 
   describe("the database role of query-api", () => {

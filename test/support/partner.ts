@@ -181,7 +181,7 @@ export interface PartnerResponse {
  * @param body a string is sent unchanged; any other value is sent as JSON
  */
 export async function sendRequest(
-  method: "GET" | "POST" | "DELETE" | "PUT",
+  method: "GET" | "POST" | "PATCH" | "DELETE" | "PUT",
   url: string,
   headers: Record<string, string> = {},
   body?: unknown,

@@ -78,7 +78,7 @@ function parseEvent(event: RecordedEvent): { catalogEvent: LogEvent["catalogEven
 }
 
 /** Fields with hashes and ciphertexts of secrets, which auditors do not need. */
-const SECRET_FIELDS = new Set(["secretHash", "encryptedSecret"]);
+const SECRET_FIELDS = new Set(["secretHash", "encryptedSecret", "encryptedValue"]);
 const WITHHELD_TEXT = "(withheld)";
 
 function withholdSecrets(value: unknown): unknown {

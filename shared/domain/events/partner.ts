@@ -95,7 +95,22 @@ export type WebhookEventType = z.infer<typeof webhookEventType>;
 export const deliveredEventType = z.enum([...webhookEventType.options, "endpoint.test"]);
 
 const endpointId = uuid;
+const endpointUrl = notPersonal(z.url(), "URL of a server");
 const encryptedSecret = notPersonal(z.string(), "encrypted secret of an application");
+
+/**
+ * Reason why an endpoint is disabled: by the operator, by the partner, because the receiver returned 410, or after five
+ * days of repeated failures.
+ */
+export const disabledReason = z.enum(["operator", "partner", "gone", "no_success"]);
+export type DisabledReason = z.infer<typeof disabledReason>;
+
+/** Custom header of deliveries to an endpoint. The value is encrypted like a signing secret. */
+const encryptedHeader = z.object({
+  name: notPersonal(z.string().min(1), "name of a header"),
+  encryptedValue: notPersonal(z.string(), "encrypted secret of an application"),
+});
+export type EncryptedHeader = z.infer<typeof encryptedHeader>;
 
 /**
  * Events of a webhook endpoint, which receives a clinic's events for an application. Signing secrets are encrypted as
@@ -107,7 +122,7 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     applicationId: uuid,
     clinicId: uuid,
     environment,
-    url: notPersonal(z.url(), "URL of a server"),
+    url: endpointUrl,
     events: z.array(webhookEventType).min(1),
     secretId: uuid,
     encryptedSecret,
@@ -122,7 +137,19 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
      */
     previousExpiresAt: instant,
   }),
-  WebhookEndpointDisabled: z.object({ endpointId, reason: z.enum(["operator", "gone", "no_success"]) }),
+  /** Settings of the endpoint were changed. Members that are absent did not change. */
+  WebhookEndpointChanged: z.object({
+    endpointId,
+    url: endpointUrl.exactOptional(),
+    events: z.array(webhookEventType).exactOptional(),
+    /** Branches whose events the endpoint receives; null for all branches of the installation. */
+    branchIds: z.array(uuid).min(1).nullable().exactOptional(),
+    /** All custom headers of the endpoint. */
+    headers: z.array(encryptedHeader).exactOptional(),
+    /** Maximum number of attempts per second; null for no limit. */
+    rateLimitPerSecond: z.int().min(1).nullable().exactOptional(),
+  }),
+  WebhookEndpointDisabled: z.object({ endpointId, reason: disabledReason }),
   WebhookEndpointEnabled: z.object({ endpointId }),
   WebhookEndpointRevoked: z.object({ endpointId }),
   /**

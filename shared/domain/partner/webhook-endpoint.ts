@@ -2,7 +2,13 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import type { Environment } from "../events/fields.ts";
-import { type WebhookEndpointEvent, type WebhookEventType, webhookEndpointCategory } from "../events/partner.ts";
+import {
+  type DisabledReason,
+  type EncryptedHeader,
+  type WebhookEndpointEvent,
+  type WebhookEventType,
+  webhookEndpointCategory,
+} from "../events/partner.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
 /** State of a webhook endpoint. The signing secret is omitted, because no decision needs it. */
@@ -13,8 +19,14 @@ export interface Endpoint {
   environment: Environment;
   url: string;
   events: WebhookEventType[];
+  /** Branches whose events the endpoint receives; null for all branches of the installation. */
+  branchIds: string[] | null;
+  /** Custom headers of deliveries. The names differ also without regard to case. */
+  headers: EncryptedHeader[];
+  /** Maximum number of attempts per second; null for no limit. */
+  rateLimitPerSecond: number | null;
   status: "active" | "disabled" | "revoked";
-  disabledReason: string | null;
+  disabledReason: DisabledReason | null;
   createdAt: Instant;
   updatedAt: Instant;
 }
@@ -28,6 +40,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
       return {
         id,
         ...registration,
+        ...{ branchIds: null, headers: [], rateLimitPerSecond: null },
         status: "active",
         disabledReason: null,
         createdAt: occurredAt,
@@ -40,9 +53,13 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
         return { ...state, updatedAt: occurredAt };
       case "WebhookEndpointTested":
         return state;
+      case "WebhookEndpointChanged": {
+        const { endpointId: _, ...changes } = event.data;
+        return { ...state, ...changes, updatedAt: occurredAt };
+      }
       // A failed attempt can disable an endpoint just after its revocation. The endpoint stays revoked.
       case "WebhookEndpointDisabled":
-        if (state.status !== "active") return state;
+        if (!changesDisabling(state, event.data.reason)) return state;
         return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: occurredAt };
       case "WebhookEndpointEnabled":
         if (state.status !== "disabled") return state;
@@ -73,17 +90,44 @@ export function decideRotateSecret(
   return (state) => [{ type: "WebhookSecretRotated", data: { endpointId: requireNotRevoked(state).id, ...rotation } }];
 }
 
-export function decideDisableEndpoint(reason: "operator" | "gone" | "no_success"): EndpointDecision {
+export function decideDisableEndpoint(reason: DisabledReason): EndpointDecision {
   return (state) => {
-    const { id: endpointId, status } = requireNotRevoked(state);
-    return status === "disabled" ? [] : [{ type: "WebhookEndpointDisabled", data: { endpointId, reason } }];
+    const endpoint = requireNotRevoked(state);
+    if (!changesDisabling(endpoint, reason)) return [];
+    return [{ type: "WebhookEndpointDisabled", data: { endpointId: endpoint.id, reason } }];
   };
+}
+
+/**
+ * Returns true if disabling the endpoint for the reason changes the endpoint. The operator can also take over an
+ * endpoint that is already disabled, so that the partner cannot enable it.
+ */
+export function changesDisabling(
+  { status, disabledReason }: { status: string; disabledReason: string | null },
+  reason: DisabledReason,
+): boolean {
+  if (status === "disabled") return reason === "operator" && disabledReason !== "operator";
+  return status === "active";
 }
 
 export function decideEnableEndpoint(): EndpointDecision {
   return (state) => {
     const { id: endpointId, status } = requireNotRevoked(state);
     return status === "active" ? [] : [{ type: "WebhookEndpointEnabled", data: { endpointId } }];
+  };
+}
+
+/**
+ * Enables an endpoint at the request of its partner.
+ *
+ * @throws {DomainError} `webhook_endpoint_disabled_by_operator`; only the operator can then enable the endpoint
+ */
+export function decideEnableOwnEndpoint(): EndpointDecision {
+  return (state) => {
+    if (requireNotRevoked(state).disabledReason === "operator") {
+      throw new DomainError("webhook_endpoint_disabled_by_operator", "only the operator can enable the endpoint");
+    }
+    return decideEnableEndpoint()(state);
   };
 }
 
@@ -141,7 +185,12 @@ export function refuseUnknownEndpoint(): never {
   throw new DomainError("webhook_endpoint_not_found", "there is no such webhook endpoint");
 }
 
-function requireNotRevoked(state: Endpoint | undefined): Endpoint {
+/**
+ * Requires that an endpoint exists and is not revoked.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_revoked`
+ */
+export function requireNotRevoked(state: Endpoint | undefined): Endpoint {
   const endpoint = requireExistingEndpoint(state);
   if (endpoint.status !== "revoked") return endpoint;
   throw new DomainError("webhook_endpoint_revoked", "the webhook endpoint is revoked");

@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_2",
-  fingerprint: "9bbe69071910c80eabd3cd95603274ab4530456372e6f29265c201bbdb2b1002",
+  fingerprint: "e215c2988988ab02b93f22e5ca51d6ce4c032cd8d867ef8f21967a86dbb8e97d",
 };
 
 describe("the schema of the read models", () => {

@@ -7,7 +7,7 @@ type Rotation = Parameters<typeof webhookSecrets.on.WebhookSecretRotated>[1];
 
 const NOON_MS = Date.parse("2026-05-04T12:00:00.000Z");
 const MINUTE_MS = 60_000;
-const firstRow: Row = { endpoint_id: "e", encrypted_secret: "s0", former_secrets: [] };
+const firstRow: Row = { endpoint_id: "e", encrypted_secret: "s0", former_secrets: [], headers: [] };
 
 /**
  * Applies a rotation.

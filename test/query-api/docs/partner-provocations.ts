@@ -98,6 +98,17 @@ const createRevocationTrigger =
 
 const createValidTrigger = (id: PartnerOperationId) => createChangeTrigger(id, () => ({}));
 
+/** Sends a read whose object was just created, and waits until the read models contain it. */
+const createReadAfterWriteTrigger =
+  (id: PartnerOperationId): StatusTrigger =>
+  async (world) => {
+    const request = await validRequests[id](world.unrestrictedPartner, world);
+    return eventually("the object", async () => {
+      const response = await send(world.origins, request);
+      return response.status !== 404 && response;
+    });
+  };
+
 /** Functions by operation and documented status. Each function provokes a response with its status. */
 export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
   exchangeToken: {
@@ -153,6 +164,31 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
       await world.useUpEndpointQuota(partner);
       return send(world.origins, await validRequests.createWebhookEndpoint(partner, world));
     },
+  },
+  getWebhookEndpoint: {
+    ...createReadTriggers("getWebhookEndpoint"),
+    200: createReadAfterWriteTrigger("getWebhookEndpoint"),
+    404: createUnknownEndpointTrigger("getWebhookEndpoint"),
+  },
+  updateWebhookEndpoint: {
+    ...createWriteTriggers("updateWebhookEndpoint"),
+    ...createInvalidBodyTriggers("updateWebhookEndpoint"),
+    200: createValidTrigger("updateWebhookEndpoint"),
+    400: createChangeTrigger("updateWebhookEndpoint", () => ({ body: { url: "https://10.0.0.1/" } })),
+    404: createUnknownEndpointTrigger("updateWebhookEndpoint"),
+    409: createRevocationTrigger("updateWebhookEndpoint"),
+  },
+  disableWebhookEndpoint: {
+    ...createWriteTriggers("disableWebhookEndpoint"),
+    200: createValidTrigger("disableWebhookEndpoint"),
+    404: createUnknownEndpointTrigger("disableWebhookEndpoint"),
+    409: createRevocationTrigger("disableWebhookEndpoint"),
+  },
+  enableWebhookEndpoint: {
+    ...createWriteTriggers("enableWebhookEndpoint"),
+    200: createValidTrigger("enableWebhookEndpoint"),
+    404: createUnknownEndpointTrigger("enableWebhookEndpoint"),
+    409: createRevocationTrigger("enableWebhookEndpoint"),
   },
   revokeWebhookEndpoint: {
     ...createWriteTriggers("revokeWebhookEndpoint"),

@@ -6,7 +6,7 @@ import type { Origins, PartnerContractWorld, SandboxPartner } from "./partner-wo
 
 /** A request to the sandbox environment. The path is relative to the base URL. */
 export interface PartnerRequest {
-  method: "GET" | "POST" | "DELETE";
+  method: "GET" | "POST" | "PATCH" | "DELETE";
   path: string;
   headers: Record<string, string>;
   /** Undefined if the request has no body. */
@@ -33,13 +33,22 @@ const scheduledAt = "2099-05-04T10:00:00Z";
 
 export const newEndpointBody = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
 
-/** Returns the id of an endpoint, or an unknown id if the partner may not create endpoints. */
+/** Id of the endpoint that was created last. */
+let lastEndpointId: string | undefined;
+
+/**
+ * Returns the id of a new endpoint, or an unknown id if the partner may not create endpoints. Revokes the endpoint that
+ * was created before, because the number of endpoints is limited.
+ */
 async function createEndpoint(
   partner: SandboxPartner,
   { unrestrictedPartner, origins }: PartnerContractWorld,
 ): Promise<string> {
   if (partner !== unrestrictedPartner) return randomUUID();
+  const headers = createClinicHeaders(partner);
+  if (lastEndpointId) await send(origins, { method: "DELETE", path: `/webhook-endpoints/${lastEndpointId}`, headers });
   const { body } = await send(origins, await validRequests.createWebhookEndpoint(partner, {} as never));
+  lastEndpointId = body.endpoint.id;
   return body.endpoint.id;
 }
 
@@ -79,6 +88,23 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     ...{ method: "POST", path: "/webhook-endpoints" },
     ...{ headers: createClinicHeaders(partner), body: newEndpointBody },
   }),
+  getWebhookEndpoint: async (partner, world) => ({
+    ...{ method: "GET", headers: createClinicHeaders(partner) },
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
+  }),
+  updateWebhookEndpoint: async (partner, world) => ({
+    ...{ method: "PATCH", headers: createClinicHeaders(partner) },
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
+    body: { branchIds: [partner.branchId], headers: { "X-Api-Key": "secret" }, rateLimitPerSecond: 5 },
+  }),
+  disableWebhookEndpoint: async (partner, world) => ({
+    ...{ method: "POST", headers: createClinicHeaders(partner) },
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/disable`,
+  }),
+  enableWebhookEndpoint: async (partner, world) => ({
+    ...{ method: "POST", headers: createClinicHeaders(partner) },
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/enable`,
+  }),
   revokeWebhookEndpoint: async (partner, world) => ({
     ...{ method: "DELETE", headers: createClinicHeaders(partner) },
     path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
@@ -114,4 +140,5 @@ export const operationsWithBody: readonly PartnerWriteId[] = [
   "exchangeToken",
   "createPartnerAppointment",
   "createWebhookEndpoint",
+  "updateWebhookEndpoint",
 ];

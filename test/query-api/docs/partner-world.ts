@@ -68,7 +68,11 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
   const servicesWithoutServers = await startWithoutServers(api.command);
   const [unrestrictedPartner, rateLimitedPartner] = await Promise.all([1, 2].map(() => createSandboxPartner(api)));
   if (!unrestrictedPartner || !rateLimitedPartner) throw new Error("There must be two partners.");
-  await agreeRateLimit(api.command.log, { ...rateLimitedPartner, rateLimitPerMinute: 1 }, createTestOperatorContext());
+  const limits = [
+    { ...rateLimitedPartner, rateLimitPerMinute: 1 },
+    { ...unrestrictedPartner, rateLimitPerMinute: 10_000 },
+  ];
+  for (const limit of limits) await agreeRateLimit(api.command.log, limit, createTestOperatorContext());
   const admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   const damagedServices = await startWithDamagedData();
   const { log } = api.command;

@@ -1,0 +1,35 @@
+import type Koa from "koa";
+import type { SecretBox } from "../../shared/auth/secret-box.ts";
+import { requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { webhookEndpointChanges } from "../../shared/partner-api/request-bodies.ts";
+import { changeEndpoint } from "../operations/change-endpoint.ts";
+import { checkEndpointUrl } from "./check-endpoint-url.ts";
+import { parseEndpointBody } from "./parse-endpoint-body.ts";
+import { readEndpointReference, toCommandContext, toEndpointDetail, type WriteState } from "./request-context.ts";
+
+/** PATCH /webhook-endpoints/{endpointId}: returns 200 with all settings, also for a repeated request. */
+export function updateWebhookEndpoint(dependencies: {
+  log: EventLog;
+  secretBox: SecretBox;
+  allowsLoopback: boolean;
+}): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const reference = readEndpointReference(ctx);
+    const { url: urlText, ...otherChanges } = parseEndpointBody(webhookEndpointChanges, ctx.request.body);
+    const url = urlText === undefined ? undefined : await checkEndpointUrl(dependencies, urlText, ctx.state);
+    const input = {
+      ...reference,
+      changes: { ...otherChanges, url },
+      permittedBranchIds: listPermittedBranchIds(ctx.state),
+    };
+    const { state, statePosition } = await changeEndpoint(dependencies, input, toCommandContext(ctx.state));
+    ctx.state.logPosition = statePosition;
+    ctx.body = { ok: true, endpoint: toEndpointDetail(requireOwnEndpoint(state, reference.owner)) };
+  };
+}
+
+/** Returns the ids of the clinic's branches that the installation covers. */
+function listPermittedBranchIds({ clinic, installation: { branchIds } }: WriteState): string[] {
+  return clinic.branches.map(({ id }) => id).filter((id) => branchIds?.includes(id) !== false);
+}

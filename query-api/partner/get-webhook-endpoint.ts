@@ -1,0 +1,25 @@
+import { z } from "zod";
+import { uuid } from "../../shared/domain/events/fields.ts";
+import { webhookEndpointDetail } from "../../shared/partner-api/webhook-endpoint-record.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { definePartnerRead } from "./read.ts";
+
+export const getWebhookEndpoint = definePartnerRead({
+  operationId: "getWebhookEndpoint",
+  description: "Returns an endpoint with all its settings. The list of endpoints contains fewer fields.",
+  response: z.strictObject({ ok: z.literal(true), endpoint: webhookEndpointDetail }),
+  refusals: { webhook_endpoint_not_found: 404 },
+  sql: `SELECT CASE WHEN e.endpoint_id IS NULL THEN 'webhook_endpoint_not_found' END AS refusal,
+    json_build_object('endpoint', json_build_object(
+      'id', e.endpoint_id, 'clinicId', e.clinic_id, 'url', e.url, 'events', e.events, 'status', e.status,
+      'disabledReason', e.disabled_reason, 'createdAt', rfc3339(e.created_at), 'updatedAt', rfc3339(e.updated_at),
+      'branchIds', e.branch_ids, 'headerNames', e.header_names,
+      'rateLimitPerSecond', e.rate_limit_per_second))::text AS body
+    FROM (VALUES (1)) request
+    LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
+      AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3`,
+  getSqlParameters({ state: { clinicId, applicationId, environment }, pathParams }) {
+    // An id that is not a UUID matches no endpoint.
+    return [clinicId, applicationId, environment, uuid.safeParse(pathParams.endpointId).data ?? null];
+  },
+});

@@ -1,0 +1,103 @@
+import type { Decision } from "../aggregate.ts";
+import { DomainError, type ErrorDetail } from "../domain-error.ts";
+import { isEqual } from "../equal.ts";
+import type { DataOf } from "../events/category.ts";
+import {
+  type EncryptedHeader,
+  type WebhookEndpointEvent,
+  type WebhookEventType,
+  webhookEventType,
+} from "../events/partner.ts";
+import { type Endpoint, requireNotRevoked } from "./webhook-endpoint.ts";
+
+/** Maximum number of custom headers of an endpoint. */
+export const MAX_HEADERS = 8;
+
+/** Requested changes of an endpoint. Settings that are absent or undefined remain unchanged. */
+export interface EndpointChanges {
+  /** Destination, which the caller has checked. */
+  url?: string | undefined;
+  events?: WebhookEventType[] | undefined;
+  /** Branches whose events the endpoint receives; null for all branches of the installation. */
+  branchIds?: string[] | null | undefined;
+  /**
+   * Encrypted values of the headers to add or replace, by name. A null value removes the header. Null instead of an
+   * object removes all headers.
+   */
+  headers?: Readonly<Record<string, string | null>> | null | undefined;
+  /** Maximum number of attempts per second; null for no limit. */
+  rateLimitPerSecond?: number | null | undefined;
+}
+
+type EndpointSettings = Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointChanged">, "endpointId">;
+
+/**
+ * Changes settings of an endpoint. Settings that already have the requested value do not count as changes.
+ *
+ * If the origin of the URL changes, the endpoint loses its custom headers, except for those in the same change. Their
+ * values are secrets of the former receiver.
+ *
+ * @param permittedBranchIds branches that the endpoint may be limited to
+ * @throws {DomainError} `validation_failed` with details, `webhook_endpoint_revoked`
+ */
+export function decideChangeEndpoint(
+  changes: EndpointChanges,
+  permittedBranchIds: readonly string[],
+): Decision<Endpoint, WebhookEndpointEvent> {
+  return (state) => {
+    const endpoint = requireNotRevoked(state);
+    const { url = endpoint.url, events, branchIds, rateLimitPerSecond } = changes;
+    const requestedSettings = {
+      url,
+      events: events && sortEvents(events),
+      branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
+      headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),
+      rateLimitPerSecond,
+    };
+    const changedSettings: EndpointSettings = Object.fromEntries(
+      Object.entries(requestedSettings).filter(
+        ([name, value]) => value !== undefined && !isEqual(value, endpoint[name as keyof Endpoint]),
+      ),
+    );
+    if (Object.keys(changedSettings).length === 0) return [];
+    return [{ type: "WebhookEndpointChanged", data: { endpointId: endpoint.id, ...changedSettings } }];
+  };
+}
+
+/** Sorts event types in the order of their declaration, and removes duplicates. */
+function sortEvents(events: readonly WebhookEventType[]): WebhookEventType[] {
+  return webhookEventType.options.filter((type) => events.includes(type));
+}
+
+function sortPermitted(branchIds: readonly string[], permittedBranchIds: readonly string[]): string[] {
+  const details = branchIds.flatMap((id, index): ErrorDetail[] =>
+    permittedBranchIds.includes(id)
+      ? []
+      : [{ path: `branchIds.${index}`, message: "must be a branch that the installation covers" }],
+  );
+  if (details.length > 0) throw createValidationError("a branch is not covered by the installation", details);
+  return [...new Set(branchIds)].sort();
+}
+
+function haveSameOrigin(url: string, otherUrl: string): boolean {
+  return new URL(url).origin === new URL(otherUrl).origin;
+}
+
+/** Applies changes to headers. Names are compared without regard to case. */
+function mergeHeaders(headers: readonly EncryptedHeader[], changes: EndpointChanges["headers"]): EncryptedHeader[] {
+  if (changes === null) return [];
+  const headersByName = new Map(headers.map((header) => [header.name.toLowerCase(), header]));
+  for (const [name, encryptedValue] of Object.entries(changes ?? {})) {
+    if (encryptedValue === null) headersByName.delete(name.toLowerCase());
+    else headersByName.set(name.toLowerCase(), { name, encryptedValue });
+  }
+  if (headersByName.size > MAX_HEADERS) {
+    const message = `must leave at most ${MAX_HEADERS} headers`;
+    throw createValidationError("there are too many headers", [{ path: "headers", message }]);
+  }
+  return [...headersByName.values()];
+}
+
+function createValidationError(message: string, details: ErrorDetail[]): DomainError {
+  return new DomainError("validation_failed", message, details);
+}

@@ -1,0 +1,257 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
+import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
+import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
+import { disableEndpoint, enableEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
+import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  createClinic,
+  createPartnerWorld,
+  createTestOperatorContext,
+  installApplication,
+  type PartnerWorld,
+  sendRequest,
+  startTestCommandService,
+  type TestCommand,
+} from "../../support/partner.ts";
+
+const ORIGIN = "http://127.0.0.1:9";
+const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
+const secretBox = createSecretBox(SECRET_KEYS);
+
+describe("changes of a webhook endpoint by its partner", () => {
+  let command: TestCommand;
+  let world: PartnerWorld;
+  let otherWorld: PartnerWorld;
+
+  before(async () => {
+    command = await startTestCommandService({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
+    [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
+    await approveWebhookOrigin(command.log, { ...world, origin: ORIGIN }, createTestOperatorContext());
+  });
+  after(() => command.stop());
+
+  const call = (method: "POST" | "PATCH" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
+    sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
+  async function createEndpoint(caller = world): Promise<string> {
+    const { body } = await call("POST", "", { url: `${ORIGIN}/hooks`, events: ["appointment.created"] }, caller);
+    return body.endpoint.id;
+  }
+  const readEvents = (id: string) => command.log.read<RecordedEvent<WebhookEndpointEvent>>(`webhookEndpoint-${id}`);
+  const getReference = (endpointId: string) => {
+    const { applicationId, clinicId, environment } = world;
+    return { endpointId, owner: { applicationId, clinicId, environment } };
+  };
+
+  it("updateWebhookEndpoint returns 200 with all settings, and records one event with the application as actor", async () => {
+    const id = await createEndpoint();
+    const changes = {
+      url: `${ORIGIN}/new`,
+      events: ["appointment.updated"],
+      branchIds: [world.branchId.toUpperCase()],
+      headers: { Authorization: "Bearer one", "X-Key": "two" },
+      rateLimitPerSecond: 10,
+    };
+    const { status, body } = await call("PATCH", `/${id}`, changes);
+    expect(status).to.equal(200);
+    const { createdAt, updatedAt, ...endpoint } = body.endpoint;
+    expect(endpoint).to.deep.equal({
+      ...{ id, clinicId: world.clinicId, url: `${ORIGIN}/new`, events: ["appointment.updated"] },
+      ...{ status: "active", disabledReason: null, branchIds: [world.branchId], rateLimitPerSecond: 10 },
+      headerNames: ["Authorization", "X-Key"],
+    });
+    expect(updatedAt > createdAt).to.equal(true);
+    const [, event] = await readEvents(id);
+    expect(event?.type).to.equal("WebhookEndpointChanged");
+    expect(event?.metadata).to.deep.include({
+      actor: { type: "application", id: world.applicationId },
+      clinicId: world.clinicId,
+      environment: "production",
+    });
+  });
+
+  it("updateWebhookEndpoint returns the same response for a repeated request, and records no further event", async () => {
+    const id = await createEndpoint();
+    const changes = { headers: { "X-Key": "one" }, rateLimitPerSecond: 1, branchIds: null };
+    const firstResponse = await call("PATCH", `/${id}`, changes);
+    expect((await call("PATCH", `/${id.toUpperCase()}`, changes)).text).to.equal(firstResponse.text);
+    expect((await call("PATCH", `/${id}`, {})).text).to.equal(firstResponse.text);
+    expect(await readEvents(id)).to.have.length(2);
+  });
+
+  it("the values of custom headers are stored encrypted, and never returned", async () => {
+    const id = await createEndpoint();
+    const responses = [
+      await call("PATCH", `/${id}`, { headers: { "X-Key": "first value", "X-Other": "other value" } }),
+      await call("PATCH", `/${id}`, { headers: { "x-key": "second value", "X-Other": null } }),
+      await call("PATCH", `/${id}`, { headers: { "X-Key": "third value\n" } }),
+    ];
+    expect(responses.map(({ status }) => status)).to.deep.equal([200, 200, 400]);
+    expect(responses[1]!.body.endpoint.headerNames).to.deep.equal(["x-key"]);
+    const events = await readEvents(id);
+    const storedText = JSON.stringify(events, (_, value) => (typeof value === "bigint" ? String(value) : value));
+    for (const text of [...responses.map((response) => response.text), storedText]) {
+      expect(text).to.not.match(/(first|second|third|other) value/);
+    }
+    const lastEvent = events.at(-1);
+    if (lastEvent?.type !== "WebhookEndpointChanged") throw new Error("The endpoint was not changed.");
+    expect(await secretBox.open(lastEvent.data.headers![0]!.encryptedValue)).to.equal("second value");
+  });
+
+  it("a changed URL keeps the signing secret, but removes the headers of another origin", async () => {
+    const id = await createEndpoint();
+    await call("PATCH", `/${id}`, { headers: { "X-Key": "one" } });
+    const otherOrigin = "http://localhost:10";
+    await approveWebhookOrigin(command.log, { ...world, origin: otherOrigin }, createTestOperatorContext());
+    const { body } = await eventually("the approval", async () => {
+      const response = await call("PATCH", `/${id}`, { url: `${otherOrigin}/` });
+      return response.status === 200 && response;
+    });
+    expect(body.endpoint).to.deep.include({ url: `${otherOrigin}/`, headerNames: [] });
+    expect((await readEvents(id)).map(({ type }) => type)).to.not.include("WebhookSecretRotated");
+  });
+
+  const invalidChanges: [string, unknown, string][] = [
+    ["a URL of another origin", { url: "https://hooks.example.com/" }, "destination_not_approved"],
+    ["a text that is not a URL", { url: "hooks" }, "invalid_destination"],
+    ["a URL that is null", { url: null }, "invalid_destination"],
+    ["no events", { events: [] }, "validation_failed"],
+    ["an unknown event", { events: ["appointment.deleted"] }, "validation_failed"],
+    ["an empty list of branches", { branchIds: [] }, "validation_failed"],
+    ["an unknown branch", { branchIds: [randomUUID()] }, "validation_failed"],
+    ["a branch that is not a UUID", { branchIds: ["main"] }, "validation_failed"],
+    ["a reserved header", { headers: { "Webhook-Id": "1" } }, "validation_failed"],
+    ["a header twice", { headers: { "X-Key": "1", "x-key": "2" } }, "validation_failed"],
+    ["a header with a number", { headers: { "X-Key": 1 } }, "validation_failed"],
+    ["nine headers", { headers: Object.fromEntries([..."123456789"].map((n) => [`X-${n}`, n])) }, "validation_failed"],
+    ["a rate limit of zero", { rateLimitPerSecond: 0 }, "validation_failed"],
+    ["a fractional rate limit", { rateLimitPerSecond: 1.5 }, "validation_failed"],
+    ["a rate limit above 1,000", { rateLimitPerSecond: 1_001 }, "validation_failed"],
+    ["a status", { status: "active" }, "validation_failed"],
+    ["an array as body", [], "validation_failed"],
+  ];
+  it("updateWebhookEndpoint returns 400 for invalid changes, and changes nothing", async () => {
+    const id = await createEndpoint();
+    for (const [caseName, changes, code] of invalidChanges) {
+      const { status, body } = await call("PATCH", `/${id}`, changes);
+      expect([status, body.error], caseName).to.deep.equal([400, code]);
+      expect(body.details, caseName).to.have.length.above(0);
+    }
+    expect(await readEvents(id)).to.have.length(1);
+  });
+
+  it("in the sandbox, updateWebhookEndpoint checks that the destination is safe", async () => {
+    const sandboxWorld = await createPartnerWorld(command, "sandbox");
+    const id = await createEndpoint(sandboxWorld);
+    for (const url of ["https://10.0.0.1/", "http://8.8.8.8/", "https://user:pass@hooks.example.com/"]) {
+      const { status, body } = await call("PATCH", `/${id}`, { url }, sandboxWorld);
+      expect([status, body.error], url).to.deep.equal([400, "unsafe_destination"]);
+    }
+  });
+
+  it("an endpoint can be limited only to branches of the installation, with the same error for all other branches", async () => {
+    const limitedWorld = await createPartnerWorld(command, "sandbox");
+    await narrowInstallation(
+      command.log,
+      { ...limitedWorld, branchIds: [limitedWorld.branchId] },
+      createTestOperatorContext(),
+    );
+    const id = await createEndpoint(limitedWorld);
+    const limit = (branchId: string) => call("PATCH", `/${id}`, { branchIds: [branchId] }, limitedWorld);
+    await eventually("the narrowed installation", async () => {
+      return (await limit(limitedWorld.otherBranchId)).status === 400;
+    });
+    const otherClinic = await createClinic(command.log, "sandbox");
+    const refusals = [
+      await limit(limitedWorld.otherBranchId),
+      await limit(otherClinic.branchId),
+      await limit(randomUUID()),
+    ];
+    for (const { status, body } of refusals) {
+      expect([status, body.error]).to.deep.equal([400, "validation_failed"]);
+      expect(body.details).to.deep.equal([
+        { path: "branchIds.0", message: "must be a branch that the installation covers" },
+      ]);
+    }
+    expect((await limit(limitedWorld.branchId)).status).to.equal(200);
+  });
+
+  const operations = [
+    ["updateWebhookEndpoint", "PATCH", ""],
+    ["disableWebhookEndpoint", "POST", "/disable"],
+    ["enableWebhookEndpoint", "POST", "/enable"],
+  ] as const;
+  for (const [operationId, method, suffix] of operations) {
+    const body = method === "PATCH" ? { rateLimitPerSecond: 1 } : undefined;
+
+    it(`${operationId} returns 404 for endpoints of other applications, clinics and environments`, async () => {
+      const id = await createEndpoint();
+      // The same application at another clinic.
+      const otherClinic = await createClinic(command.log);
+      await installApplication(command.log, world, otherClinic);
+      const otherHeaders = { ...world.headers, "X-SERVICE-Clinic-ID": otherClinic.clinicId };
+      const responses = [
+        await call(method, `/${randomUUID()}${suffix}`, body),
+        await call(method, `/mine${suffix}`, body),
+        await call(method, `/${id}${suffix}`, body, otherWorld),
+        await call(method, `/${id}${suffix}`, body, await createPartnerWorld(command, "sandbox")),
+        await call(method, `/${id}${suffix}`, body, { ...world, headers: otherHeaders }),
+      ];
+      for (const { status, body: errorBody } of responses) {
+        expect([status, errorBody.error]).to.deep.equal([404, "webhook_endpoint_not_found"]);
+      }
+      expect(await readEvents(id)).to.have.length(1);
+    });
+
+    it(`${operationId} returns 409 for a revoked endpoint`, async () => {
+      const id = await createEndpoint();
+      await call("DELETE", `/${id}`);
+      const { status, body: errorBody } = await call(method, `/${id}${suffix}`, body);
+      expect([status, errorBody.error]).to.deep.equal([409, "webhook_endpoint_revoked"]);
+    });
+  }
+
+  it("a partner can disable an endpoint and enable it again, and a repeated request changes nothing", async () => {
+    const id = await createEndpoint();
+    for (const suffix of ["/disable", "/disable", "/enable", "/enable"]) {
+      const { status, body } = await call("POST", `/${id}${suffix}`);
+      expect(status).to.equal(200);
+      const reason = suffix === "/disable" ? "partner" : null;
+      expect(body.endpoint).to.include({ status: reason ? "disabled" : "active", disabledReason: reason });
+    }
+    expect((await readEvents(id)).map(({ type }) => type)).to.deep.equal([
+      "WebhookEndpointRegistered",
+      "WebhookEndpointDisabled",
+      "WebhookEndpointEnabled",
+    ]);
+  });
+
+  it("a partner cannot enable an endpoint that the operator disabled", async () => {
+    const id = await createEndpoint();
+    await call("POST", `/${id}/disable`);
+    await disableEndpoint(command.log, getReference(id), createTestOperatorContext());
+    const { status, body } = await call("POST", `/${id}/enable`);
+    expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_disabled_by_operator"]);
+    expect((await call("POST", `/${id}/disable`)).body.endpoint.disabledReason).to.equal("operator");
+    await enableEndpoint(command.log, getReference(id), createTestOperatorContext());
+    expect((await call("POST", `/${id}/enable`)).status).to.equal(200);
+  });
+
+  it("at a suspended clinic, an endpoint can be disabled, but neither changed nor enabled", async () => {
+    const suspendedWorld = await createPartnerWorld(command, "sandbox");
+    const { clinicId } = suspendedWorld;
+    const id = await createEndpoint(suspendedWorld);
+    await suspendClinic(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
+    await eventually("the suspension", async () => {
+      return (await call("PATCH", `/${id}`, {}, suspendedWorld)).body.error === "clinic_not_operational";
+    });
+    expect((await call("POST", `/${id}/disable`, undefined, suspendedWorld)).status).to.equal(200);
+    expect((await call("POST", `/${id}/enable`, undefined, suspendedWorld)).body.error).to.equal(
+      "clinic_not_operational",
+    );
+  });
+});

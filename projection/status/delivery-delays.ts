@@ -33,11 +33,13 @@ const MEASURE_DELAYS_SQL = `
          extract(epoch FROM $1 - min(oldest.next_attempt_at))::float8 AS seconds
     FROM oldest
    CROSS JOIN LATERAL (${buildActiveEndpointSql("oldest.endpoint_id")}) active
+   WHERE active.rate_limit_per_second IS NULL
    GROUP BY failing`;
 
 /**
  * Measures how long the oldest due delivery has been due. Deliveries that may not be sent do not count, for example while
- * the origin of their endpoint is not approved.
+ * the origin of their endpoint is not approved. Deliveries to endpoints with a rate limit do not count either, because
+ * partners choose these limits.
  *
  * @param now milliseconds since 1970
  */

@@ -11,7 +11,7 @@ import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
-import { deleteOldDeliveries } from "./maintenance/retention.ts";
+import { deleteOldDeliveries, deleteOldPaces } from "./maintenance/retention.ts";
 import {
   type ClosedStatus,
   closedStatuses,
@@ -199,6 +199,7 @@ function startParts(
   const sweep = async () => reportClosed(await closeUnsendableDeliveries(pool, clock()));
   const enforceRetention = async () => {
     const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
+    await deleteOldPaces(pool);
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
     return hasOldDeliveries || hasMoreToSkip;
   };

@@ -1,6 +1,11 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
+/** Deletes the paces of endpoints that had no attempt for an hour. */
+export async function deleteOldPaces(pool: pg.Pool): Promise<void> {
+  await pool.query("DELETE FROM webhooks.endpoint_pace WHERE next_start_at < now() - interval '1 hour'");
+}
+
 /** Time for which deliveries and their attempts are kept. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 

@@ -50,8 +50,8 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
 /**
  * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment,
  * subscribed to the event's type, and was registered before the event. The endpoint's application must have access to
- * the event's branch. A test event matches only the endpoint under test, which need not subscribe to its type. Revoked
- * endpoints never match.
+ * the event's branch, and the endpoint must not be limited to other branches. A test event matches only the endpoint
+ * under test, which need not subscribe to its type. Revoked endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
   const { rows } = await pool.query<Omit<EndpointMatch, "event"> & { ordinal: number }>({
@@ -64,6 +64,7 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
                ON e.clinic_id = v.clinic_id AND e.environment = v.environment
               AND CASE WHEN v.only_endpoint_id IS NULL THEN e.events ? v.type ELSE e.endpoint_id = v.only_endpoint_id END
               AND e.registered_position < v.position AND e.status <> 'revoked'
+              AND (e.branch_ids IS NULL OR v.branch_id IS NULL OR e.branch_ids ? v.branch_id::text)
              JOIN ${READ_MODEL_SCHEMA}.installation i
                ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
               AND (i.branch_ids IS NULL OR v.branch_id IS NULL OR i.branch_ids ? v.branch_id::text)

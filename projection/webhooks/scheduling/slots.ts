@@ -85,9 +85,14 @@ export class Slots {
     this.#clock = clock;
   }
 
-  /** Decides which endpoints may use free slots now, and how many slots each may use. */
+  /**
+   * Decides which endpoints may use free slots now, and how many slots each may use. The lanes take turns in coming
+   * first, because the first attempts and the retries of an endpoint share its rate limit.
+   */
   grant(dueEndpoints: DueEndpoints): SlotGrant[] {
-    return this.#pools.flatMap((pool) => grantFromPool(pool, dueEndpoints, this.#clock()));
+    const grants = this.#pools.flatMap((pool) => grantFromPool(pool, dueEndpoints, this.#clock()));
+    if (grants.length > 0) this.#pools.reverse();
+    return grants;
   }
 
   /** Reserves a claimed delivery, and occupies a slot for its attempt. */
@@ -172,10 +177,11 @@ function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number):
       usedMs: slotUse.calculateUsedMs(now),
       maxNewSlots: pace.countPossibleStarts(now, calculateSpacingMs(pool, slotUse, now)),
       listEndpoints: () =>
-        Array.from(endpoints.values(), ({ endpointId, isFailing }) => {
+        Array.from(endpoints.values(), ({ endpointId, isFailing, notBefore }) => {
           const endpointUse = pool.endpoints.get(endpointId) ?? NO_USE.slotUse;
           const { occupiedSlots } = endpointUse;
-          const maxSlots = isFailing ? MAX_SLOTS_WHILE_FAILING : maxSlotsPerEndpoint;
+          const maxSlotsNow = isFailing ? MAX_SLOTS_WHILE_FAILING : maxSlotsPerEndpoint;
+          const maxSlots = notBefore > now ? 0 : maxSlotsNow;
           const usedMs = endpointUse.calculateUsedMs(now);
           return { applicationId, endpointId, maxSlots, occupiedSlots, usedMs };
         }),

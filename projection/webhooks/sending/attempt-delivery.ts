@@ -62,6 +62,7 @@ async function signAndSend(
     if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
     const timestamp = Math.floor(clock() / 1_000);
     const headers = {
+      ...(await openHeaders(delivery, secretReader)),
       "Content-Type": "application/json",
       "User-Agent": USER_AGENT,
       // The start of the response is stored unchanged, so the response must not be compressed.
@@ -78,4 +79,16 @@ async function signAndSend(
     logger.error({ error, deliveryId, endpointId }, "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS.");
     return { statusCode: null, error: "not_signed", retryAfter: null, responseBody: null, durationMs: 0 };
   }
+}
+
+/** Decrypts the custom headers of the endpoint. Their names never equal the names of other headers. */
+async function openHeaders(
+  { encryptedHeaders }: ClaimedDelivery,
+  secretReader: SecretReader,
+): Promise<Record<string, string>> {
+  const entries = encryptedHeaders.map(async ({ name, encryptedValue }) => [
+    name,
+    await secretReader.open(encryptedValue),
+  ]);
+  return Object.fromEntries(await Promise.all(entries));
 }

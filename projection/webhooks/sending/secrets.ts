@@ -3,7 +3,8 @@ export interface SecretReader {
   open(encryptedSecret: string): Promise<string>;
 }
 
-const MAX_CACHED_SECRETS = 1_000;
+/** Enough for the secrets and custom headers of a few hundred endpoints. */
+const MAX_CACHED_SECRETS = 4_000;
 
 /** Creates a reader that caches decrypted secrets, so that it need not decrypt a secret again for every delivery. */
 export function createSecretCache(reader: SecretReader): SecretReader {

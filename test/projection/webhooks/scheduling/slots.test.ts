@@ -82,10 +82,33 @@ describe("the slots of a sender", () => {
     const dueEndpoints = new DueEndpoints();
     const dueEndpoint = createEndpoint("a", "e");
     dueEndpoints.add([dueEndpoint]);
-    dueEndpoints.setFailing(dueEndpoint, true);
+    dueEndpoints.update(dueEndpoint, { isFailing: true, notBefore: 0 });
     expect(slots.grant(dueEndpoints).map(({ slotCount: count }) => count)).to.deep.equal([1]);
-    dueEndpoints.setFailing(dueEndpoint, false);
+    dueEndpoints.update(dueEndpoint, { isFailing: false, notBefore: 0 });
     expect(slots.grant(dueEndpoints).map(({ slotCount: count }) => count)).to.deep.equal([4]);
+  });
+
+  it("an endpoint whose rate limit permits no attempt gets no slot, and other endpoints of its application get slots", () => {
+    const dueEndpoints = new DueEndpoints();
+    const [limitedEndpoint, otherEndpoint] = [createEndpoint("a", "limited"), createEndpoint("a", "other")];
+    dueEndpoints.add([limitedEndpoint, otherEndpoint]);
+    dueEndpoints.update(limitedEndpoint, { isFailing: false, notBefore: 1_000 });
+    // New deliveries do not lift the limit.
+    dueEndpoints.add([limitedEndpoint]);
+    const listGranted = () => slots.grant(dueEndpoints).map(({ endpointId }) => endpointId);
+    expect(listGranted()).to.deep.equal(["other"]);
+    now = 1_000;
+    expect(listGranted()).to.have.members(["limited", "other"]);
+  });
+
+  it("first attempts and retries take turns in getting the first slots", () => {
+    const dueEndpoints = new DueEndpoints();
+    dueEndpoints.add([createEndpoint("a", "e"), createEndpoint("a", "e", { lane: "retry" })]);
+    const listLanes = () => slots.grant(dueEndpoints).map(({ lane }) => lane);
+    expect([listLanes(), listLanes()]).to.deep.equal([
+      ["first", "retry"],
+      ["retry", "first"],
+    ]);
   });
 
   it("an application without recent attempts may start four attempts together", () => {

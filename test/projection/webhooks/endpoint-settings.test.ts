@@ -1,0 +1,125 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+type Settings = Omit<Extract<WebhookEndpointEvent, { type: "WebhookEndpointChanged" }>["data"], "endpointId">;
+
+describe("changed settings of an endpoint", () => {
+  let world: World;
+  let receiver: Receiver;
+
+  before(async () => {
+    world = await createWorld();
+    world.startAll({ retryScheduleSeconds: [0.2, 0.2, 0.2] });
+    // A second dispatcher, as in a second process.
+    world.start.webhooks({ retryScheduleSeconds: [0.2, 0.2, 0.2] });
+  });
+  after(() => world.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  afterEach(() => receiver.close());
+
+  const change = ({ endpointId }: Endpoint, settings: Settings) =>
+    world.append(`webhookEndpoint-${endpointId}`, {
+      type: "WebhookEndpointChanged",
+      data: { endpointId, ...settings },
+    });
+  const awaitDelivered = (eventId: string, endpoint: Endpoint) =>
+    world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+  async function sealHeaders(headers: Record<string, string>) {
+    const entries = Object.entries(headers);
+    return Promise.all(entries.map(async ([name, value]) => ({ name, encryptedValue: await world.seal(value) })));
+  }
+
+  it("a retry of a pending delivery goes to the changed URL with the changed headers and a valid signature", async () => {
+    const endpoint = await world.registerEndpoint(`${receiver.url}/old`);
+    receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "2" } }, "/old");
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    const headers = await sealHeaders({ Authorization: "Bearer one", "x-api-key": "two" });
+    await change(endpoint, { url: `${receiver.url}/new`, headers });
+    await awaitDelivered(eventId, endpoint);
+    const [firstRequest, secondRequest] = receiver.requests;
+    expect(firstRequest!.headers).to.not.have.any.keys("authorization", "x-api-key");
+    expect(secondRequest!.path).to.equal("/new");
+    expect(secondRequest!.headers).to.include({
+      ...{ authorization: "Bearer one", "x-api-key": "two" },
+      ...{ "content-type": "application/json", "webhook-id": firstRequest!.headers["webhook-id"] },
+    });
+  });
+
+  it("custom headers are sent until they are removed", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    await change(endpoint, { headers: await sealHeaders({ "X-Api-Key": "one" }) });
+    await awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
+    await change(endpoint, { headers: [] });
+    await awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
+    expect(receiver.requests.map(({ headers }) => headers["x-api-key"])).to.deep.equal(["one", undefined]);
+  });
+
+  it("a delivery whose custom headers cannot be decrypted is not sent", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    await change(endpoint, { headers: [{ name: "X-Api-Key", encryptedValue: "damaged" }] });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    expect(new Set(attempts.map(({ error }) => error))).to.deep.equal(new Set(["not_signed"]));
+    expect(receiver.requests).to.have.length(0);
+  });
+
+  it("an endpoint receives only events of its branches, and only if the installation covers them", async () => {
+    const [ownBranchId, otherBranchId, uncoveredBranchId] = [randomUUID(), randomUUID(), randomUUID()];
+    const witness = await world.registerEndpoint(receiver.url);
+    const { clinicId } = witness;
+    const endpoint = await world.registerEndpoint(receiver.url, { clinicId, branchIds: [ownBranchId, otherBranchId] });
+    await change(endpoint, { branchIds: [ownBranchId, uncoveredBranchId] });
+    const eventIds: string[] = [];
+    for (const branchId of [ownBranchId, otherBranchId, uncoveredBranchId]) {
+      eventIds.push((await world.requestAppointment(clinicId, { branchId })).eventId);
+    }
+    for (const eventId of eventIds) await awaitDelivered(eventId, witness);
+    const deliveries = await Promise.all(eventIds.map((eventId) => world.readDelivery(eventId, endpoint)));
+    expect(deliveries.map((delivery) => delivery !== undefined)).to.deep.equal([true, false, false]);
+    await change(endpoint, { branchIds: null });
+    const { eventId } = await world.requestAppointment(clinicId, { branchId: otherBranchId });
+    await awaitDelivered(eventId, endpoint);
+  });
+
+  it("changed event types apply to later events, and deliveries that already exist are still sent", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.queueReactions({ status: 503, headers: { "Retry-After": "1" } });
+    const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
+    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    await change(endpoint, { events: ["appointment.updated"] });
+    const { eventId: laterEventId } = await world.requestAppointment(endpoint.clinicId);
+    const data = { appointmentId };
+    const updateId = await world.changeAppointment(appointmentId, { type: "AppointmentConfirmed", data });
+    await awaitDelivered(updateId, endpoint);
+    await awaitDelivered(eventId, endpoint);
+    expect(await world.readDelivery(laterEventId, endpoint)).to.equal(undefined);
+  });
+
+  it("two dispatchers together keep the rate limit of an endpoint, and do not delay its sibling", async () => {
+    const endpoint = await world.registerEndpoint(`${receiver.url}/limited`);
+    const sibling = await world.registerEndpoint(receiver.url, { siblingEndpoint: endpoint });
+    await change(endpoint, { rateLimitPerSecond: 10 });
+    const eventIds: string[] = [];
+    for (let count = 0; count < 30; count += 1) {
+      eventIds.push((await world.requestAppointment(endpoint.clinicId)).eventId);
+    }
+    for (const eventId of eventIds) await awaitDelivered(eventId, sibling);
+    const limitedCount = receiver.requests.filter(({ path }) => path === "/limited").length;
+    for (const eventId of eventIds) await awaitDelivered(eventId, endpoint);
+    const { rows } = await world.pool.query<{ count: number; seconds: number }>(
+      `SELECT count(*)::integer AS count, extract(epoch FROM max(started_at) - min(started_at))::float8 AS seconds
+         FROM webhooks.attempt JOIN webhooks.delivery USING (delivery_id) WHERE endpoint_id = $1`,
+      [endpoint.endpointId],
+    );
+    expect(rows[0]?.count).to.equal(30);
+    // The limit permits 30 attempts within 2.8 seconds. The time of an attempt is that of its process, before the claim.
+    expect(rows[0]?.seconds).to.be.above(2.3);
+    expect(limitedCount).to.be.below(30);
+  });
+});

@@ -1,6 +1,7 @@
 import { CommanderError, Command as Program } from "commander";
 import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import { commands } from "./commands/commands.ts";
+import { discloseCustomer } from "./commands/disclose.ts";
 import { recoverWebhooks } from "./commands/recover-webhooks.ts";
 import { rotateEndpointSecret } from "./commands/rotate-secret.ts";
 import type { Command } from "./framework/command.ts";
@@ -72,6 +73,7 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
       .description(nounCommands.map(({ verb }) => verb).join(", "))
       .addHelpText("after", formatExample(nounCommands[0]));
     for (const command of nounCommands) addCommand(group, command, terminal);
+    if (noun === "customer") addDiscloseCommand(group.description(`${group.description()}, disclose`), terminal);
     if (noun === "endpoint") addRotateCommand(group.description(`${group.description()}, rotate-secret`), terminal);
     if (noun === "webhooks") addRecoverCommand(group.description("test, recover"), terminal);
   }
@@ -127,6 +129,22 @@ function addLogCopyCommand(program: Program, terminal: Terminal, setExitCode: (c
     .action(async (options: LogCopyOptions) => setExitCode(await runLogCopy(options, terminal)));
 }
 
+function addDiscloseCommand(group: Program, terminal: Terminal): void {
+  group
+    .command("disclose")
+    .description(
+      "Writes everything held about a customer to a file: all data, its changes, who saw it, and who received it. The disclosure itself is recorded.",
+    )
+    .option("--clinic <uuid>", "the clinic (required)")
+    .option("--customer <uuid>", "the customer (required)")
+    .option("--format <format>", "json, or html for a printable page; default: json")
+    .option("--output <file>", "output file, which must not exist; only its owner can read it (required)")
+    .option(...ACTOR_OPTION)
+    .option(...JSON_OPTION)
+    .addHelpText("after", DISCLOSE_HELP)
+    .action((rawOptions: RawOptions) => discloseCustomer(rawOptions, terminal));
+}
+
 function addRecoverCommand(group: Program, terminal: Terminal): void {
   group
     .command("recover")
@@ -175,6 +193,10 @@ const EXAMPLE_ENDPOINT_ID = "7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b";
 const ROTATE_HELP = `
 The secret is encrypted with WEBHOOK_SECRET_KEYS. Use the same keys as the running services.
 ${formatExampleText(`endpoint rotate-secret --id ${EXAMPLE_ENDPOINT_ID} --leaked`)}`;
+
+const DISCLOSE_HELP = `
+Needs DATABASE_URL and the keys of the personal data.
+${formatExampleText("customer disclose --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001 --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --format html --output disclosure.html")}`;
 
 const RECOVER_HELP = formatExampleText(
   `webhooks recover --endpoint ${EXAMPLE_ENDPOINT_ID} --since 2026-05-04T00:00:00Z --dry-run`,

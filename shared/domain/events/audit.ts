@@ -23,9 +23,9 @@ export const auditorCategory = defineCategory("auditor", {
 export type AuditorEvent = EventOf<typeof auditorCategory>;
 
 /** Kinds of access to the records of clinics. */
-const auditAction = z.enum([
+export const auditAction = z.enum([
   ...["sign-in", "events", "state", "diff", "replay", "deliveries", "export"],
-  ...["clinics", "latest", "search", "appointments", "names", "accesses"],
+  ...["clinics", "latest", "search", "appointments", "names", "accesses", "disclose"],
 ] as const);
 export type AuditAction = z.infer<typeof auditAction>;
 

@@ -1,0 +1,178 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import { auditorAggregate } from "../../shared/domain/audit/auditor.ts";
+import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
+import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
+import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { applicationAggregate } from "../../shared/domain/partner/application.ts";
+import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { recordAccess } from "../audit/access/record-access.ts";
+import { accessesQuerySchema, listAccesses } from "../audit/accesses/list-accesses.ts";
+import type { ScanProgress } from "../audit/log/scan.ts";
+import { type CommandContext, loadAggregate } from "../handling/handle.ts";
+import {
+  DISCLOSURE_LIMITS,
+  type DisclosedAccess,
+  type DisclosedActor,
+  type DisclosedDelivery,
+  type Disclosure,
+} from "./disclosure.ts";
+import { createExtentFinder } from "./person-accesses.ts";
+import { findAppointmentDeliveries } from "./person-deliveries.ts";
+import { findPersonRecords, type PersonRecords } from "./person-records.ts";
+
+export interface DisclosureDependencies {
+  /** Decrypts personal data. */
+  log: EventLog;
+  client: EventStoreDBClient;
+  pool: pg.Pool;
+  onProgress(progress: ScanProgress): void;
+}
+
+/**
+ * Collects everything held about a customer, who saw it, and who received it. Records the disclosure before it returns
+ * any data.
+ *
+ * @throws {DomainError} `clinic_not_found`, `customer_not_found`
+ * @throws {LogUnavailableError | ServerUnavailableError}
+ */
+export async function collectDisclosure(
+  dependencies: DisclosureDependencies,
+  { clinicId, customerId }: { clinicId: string; customerId: string },
+  context: CommandContext,
+): Promise<Disclosure> {
+  const { log, pool } = dependencies;
+  const clinic = requireExisting((await loadAggregate(log, clinicAggregate, clinicId)).state, "clinic");
+  const customer = requireOwnedBy(
+    clinicId,
+    (await loadAggregate(log, customerAggregate, customerId)).state,
+    "customer",
+  );
+  const query = { clinic: clinicId, customer: customerId };
+  const access = { auditorId: null, action: "disclose", query, found: [customerId] } as const;
+  const id = await recordAccess(log, access, context);
+  const records = await findPersonRecords(dependencies, clinicId, customerId);
+  const { name, timezone } = clinic.registration;
+  const names = createNameFinder(log);
+  return {
+    format: "clinic-service/disclosure/1",
+    id,
+    createdAt: toInstant(context.now),
+    createdBy: await names.describeActor(context.actor),
+    clinic: { id: clinicId, name, timezone },
+    customer: { id: customerId, ...customer.details, erasedCategories: customer.erasedCategories },
+    ...(await describeRecords(records, names)),
+    accesses: await findAccesses(dependencies, customer, records, names),
+    deliveries: await describeDeliveries(pool, clinicId, records, names),
+    limits: DISCLOSURE_LIMITS,
+  };
+}
+
+/** Actor in the metadata of an event. */
+type ActorRef = { type: string; id: string; note?: string | undefined };
+
+type NameFinder = ReturnType<typeof createNameFinder>;
+
+async function describeRecords(records: PersonRecords, names: NameFinder) {
+  const animals = records.animals.map(({ id, details, weightKg }) => ({ id, ...details, weightKg }));
+  const appointments: Disclosure["appointments"] = [];
+  for (const { applicationId, ...appointment } of records.appointments) {
+    const { id, scheduledAt, durationMinutes, status, reason, notes, animalId, branchId } = appointment;
+    const application =
+      applicationId === null ? null : { id: applicationId, name: await names.findApplicationName(applicationId) };
+    const times = { scheduledAt, durationMinutes };
+    appointments.push({ id, ...times, status, reason, notes, animalId, branchId, application });
+  }
+  const queueTickets = records.queueTickets.map(({ id, status, issue }) => {
+    const { ticketNumber: number, queueDate: date, notes, appointmentId, animalId } = issue;
+    return { id, number, date, status, notes, appointmentId, animalId };
+  });
+  const changes: Disclosure["changes"] = [];
+  for (const { event, storedAt } of records.events) {
+    const { id: eventId, type, stream, revision, metadata, data } = event;
+    const actor = await names.describeActor(metadata.actor);
+    const times = { occurredAt: metadata.occurredAt, storedAt };
+    changes.push({ eventId, ...times, type, stream, revision: Number(revision), actor, data });
+  }
+  return { animals, appointments, queueTickets, changes };
+}
+
+/** Finds the recorded accesses that concerned the customer, including the disclosure itself. */
+async function findAccesses(
+  { log, client, onProgress }: DisclosureDependencies,
+  customer: Customer,
+  records: PersonRecords,
+  names: NameFinder,
+): Promise<DisclosedAccess[]> {
+  const { animals, appointments, queueTickets } = records;
+  const recordIds = new Set([customer, ...animals, ...appointments, ...queueTickets].map(({ id }) => id));
+  const findExtent = createExtentFinder(recordIds, records.events);
+  const query = accessesQuerySchema.parse({ clinic: customer.clinicId });
+  const { signal } = new AbortController();
+  const accesses: DisclosedAccess[] = [];
+  for await (const access of listAccesses(query, { log, client, permittedClinicIds: null, signal, onProgress })) {
+    const extent = findExtent(access);
+    if (extent === undefined || access.actor === null) continue;
+    const { accessId: id, at, action } = access;
+    accesses.push({
+      id,
+      at,
+      actor: await names.describeActor(access.actor),
+      action,
+      extent,
+      query: access.asked ?? {},
+    });
+  }
+  return accesses;
+}
+
+async function describeDeliveries(
+  pool: pg.Pool,
+  clinicId: string,
+  { appointments }: PersonRecords,
+  names: NameFinder,
+): Promise<DisclosedDelivery[]> {
+  const streamNames = new Map(appointments.map(({ id }) => [toStreamName(appointmentCategory, id), id]));
+  const deliveries: DisclosedDelivery[] = [];
+  for (const delivery of await findAppointmentDeliveries(pool, clinicId, [...streamNames.keys()])) {
+    const { id, applicationId, endpointId, stream, createdAt, type, status, lastAttempt } = delivery;
+    const appointmentId = streamNames.get(stream);
+    if (appointmentId === undefined) continue;
+    const application = { id: applicationId, name: await names.findApplicationName(applicationId) };
+    const endpointOrigin = await names.findEndpointOrigin(endpointId);
+    deliveries.push({ id, createdAt, application, endpointOrigin, type, appointmentId, status, lastAttempt });
+  }
+  return deliveries;
+}
+
+/** Creates functions that find names in the log, and remember them. */
+function createNameFinder(log: EventLog) {
+  const namePromises = new Map<string, Promise<string | null>>();
+  const remember = (key: string, findName: () => Promise<string | null>) => {
+    const namePromise = namePromises.get(key) ?? findName();
+    namePromises.set(key, namePromise);
+    return namePromise;
+  };
+  const findApplicationName = (id: string) =>
+    remember(`application ${id}`, async () => (await loadAggregate(log, applicationAggregate, id)).state?.name ?? null);
+  const findAuditorName = (id: string) =>
+    remember(`auditor ${id}`, async () => (await loadAggregate(log, auditorAggregate, id)).state?.name ?? null);
+  const findEndpointOrigin = (id: string) =>
+    remember(`endpoint ${id}`, async () => {
+      const { state } = await loadAggregate(log, endpointAggregate, id);
+      return state ? new URL(state.url).origin : null;
+    });
+  const findActorName = ({ type, id }: ActorRef) => {
+    if (type === "application") return findApplicationName(id);
+    return type === "auditor" ? findAuditorName(id) : null;
+  };
+  const describeActor = async (actor: ActorRef): Promise<DisclosedActor> => {
+    const { type, id, note = null } = actor;
+    return { type, id, name: await findActorName(actor), note };
+  };
+  return { findApplicationName, findEndpointOrigin, describeActor };
+}

@@ -20,6 +20,7 @@ const BENCHMARK_FILES: Record<string, string> = {
   memory: "memory.ts",
   webhooks: "webhooks.ts",
   deliveries: "delivery-writes.ts",
+  processes: "processes.ts",
   log: "log.ts",
   alternatives: "alternatives.ts",
 };

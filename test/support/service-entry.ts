@@ -16,6 +16,7 @@ export interface ServiceLogLine {
 /** A service in a separate process. */
 export interface ServiceEntryProcess {
   url: string;
+  pid: number | undefined;
   /** Log lines that the process has written so far. */
   lines: ServiceLogLine[];
   /**
@@ -47,7 +48,7 @@ export async function startServiceEntry(entryFile: string, env: NodeJS.ProcessEn
     });
   });
   return {
-    ...{ url, lines },
+    ...{ url, pid: child.pid, lines },
     async stop(awaitDrain) {
       child.kill("SIGTERM");
       await awaitDrain?.();

@@ -8,19 +8,26 @@ import { MIGRATION_TABLE, readMigrationNames } from "./migrate.ts";
  * Checks that all migrations of this release have been applied and that the read models exist. A database that a later
  * release has migrated is accepted too.
  *
- * @throws {StartError} if the database is not prepared
+ * @throws {StartError} if the database is unavailable or not prepared
  */
 export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
+  const isPrepared = await checkPreparation(pool).catch((error) => {
+    throw new StartError(`The database is unavailable. Check DATABASE_URL. (${error.message || error.code})`);
+  });
+  if (isPrepared) return;
+  throw new StartError(
+    `The database is not prepared for this release. Run \`${formatCommandLine("projection migrate")}\` of this release.`,
+  );
+}
+
+async function checkPreparation(pool: pg.Pool): Promise<boolean> {
   const { rows } = await pool.query<{ migrated: boolean; complete: boolean }>(
     `SELECT to_regclass($1) IS NOT NULL AS migrated,
             EXISTS (SELECT FROM pg_attribute
                      WHERE attrelid = to_regclass('${READ_MODEL_SCHEMA}.checkpoint') AND attname = 'filled') AS complete`,
     [MIGRATION_TABLE],
   );
-  if (rows[0]?.migrated && rows[0].complete && (await hasAllMigrations(pool))) return;
-  throw new StartError(
-    `The database is not prepared for this release. Run \`${formatCommandLine("projection migrate")}\` of this release.`,
-  );
+  return Boolean(rows[0]?.migrated && rows[0].complete) && hasAllMigrations(pool);
 }
 
 async function hasAllMigrations(pool: pg.Pool): Promise<boolean> {

@@ -1,4 +1,3 @@
-import type pg from "pg";
 import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
@@ -165,7 +164,7 @@ async function connect(config: ServiceConfig, logger: Logger) {
     settlesWithin(Promise.all([pool.end(), client.dispose(), readModelLock?.release()]), CLOSE_TIMEOUT_MS);
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
-    await checkDatabase(pool);
+    await requirePreparedDatabase(pool);
   } catch (error) {
     await closeConnections();
     throw error;
@@ -180,14 +179,4 @@ function createDroppedError(): StartError {
   return new StartError(
     `The read models ${READ_MODEL_SCHEMA} do not exist, because the prune of another release dropped them. Stop this release, or run its \`${formatCommandLine("projection migrate")}\`.`,
   );
-}
-
-/** @throws {StartError} if the database is unavailable or not prepared for this release */
-async function checkDatabase(pool: pg.Pool): Promise<void> {
-  try {
-    await requirePreparedDatabase(pool);
-  } catch (error) {
-    if (error instanceof StartError) throw error;
-    throw new StartError("The database is unavailable. Check DATABASE_URL.", { cause: error });
-  }
 }

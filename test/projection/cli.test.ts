@@ -125,6 +125,16 @@ describe("the projection command line", function () {
     expect(migrateResult.stderr).not.to.contain("hunter2");
   });
 
+  it("`status` prints one line with the reason for each server if no server accepts connections", async () => {
+    const DATABASE_URL = "postgres://user:hunter2@127.0.0.1:1,127.0.0.1:2/clinic?target_session_attrs=read-write";
+    const { code, stderr } = await runProjection("status", { DATABASE_URL });
+    expect(code).to.equal(2);
+    expect(stderr.trim()).to.match(
+      /^projection: The database is unavailable\. Check DATABASE_URL\. \(.*127\.0\.0\.1:1: .*ECONNREFUSED.*127\.0\.0\.1:2: .*\)$/,
+    );
+    expect(stderr).not.to.contain("hunter2");
+  });
+
   it("`rebuild` fails without DATABASE_URL, even if EVENTSTORE_URL is set", async () => {
     const { code, stdout, stderr } = await runProjection("rebuild", { DATABASE_URL: undefined });
     expect([code, stdout]).to.deep.equal([2, ""]);

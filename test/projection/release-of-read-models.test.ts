@@ -43,6 +43,7 @@ describe("a release with its own read models", function () {
       ['    full_name: "text",', '    full_name: "text",\n    shouted: "text",'],
       [/\.\.\.toColumns\(data\),/g, "...toColumns(data), shouted: data.fullName.toUpperCase(),"],
     ]);
+    await formerTree.build();
     expect(await runCli(world, ["migrate"], formerTree.root)).to.include({ code: 0 });
     formerService = await startFormerService();
   });

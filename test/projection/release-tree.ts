@@ -1,8 +1,9 @@
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
+import { bundle } from "../support/bundle.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -11,11 +12,13 @@ export interface ReleaseTree {
   root: string;
   /** Replaces text in a file. Fails if a pattern does not occur. */
   patch(path: string, replacements: readonly [string | RegExp, string][]): Promise<void>;
+  /** Bundles the service and its command line. Call it after the last change. */
+  build(): Promise<void>;
   remove(): Promise<void>;
 }
 
 export async function createReleaseTree(): Promise<ReleaseTree> {
-  const root = await mkdtemp(join(tmpdir(), "clinic-release-"));
+  const root = await realpath(await mkdtemp(join(tmpdir(), "clinic-release-")));
   for (const name of ["projection", "shared", "package.json", "tsconfig.json"]) {
     await cp(join(ROOT, name), join(root, name), { recursive: true });
   }
@@ -32,6 +35,7 @@ export async function createReleaseTree(): Promise<ReleaseTree> {
       }
       await writeFile(file, text);
     },
+    build: () => bundle(root, ["projection/main.ts", "projection/cli/main.ts"], root),
     remove: () => rm(root, { recursive: true, force: true }),
   };
 }

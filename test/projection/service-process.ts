@@ -22,13 +22,10 @@ export interface ServiceServers {
   natsUrl?: string;
 }
 
-/**
- * Returns the command that runs an entry point of a source tree. Only the entry points of this source tree may be
- * compiled.
- */
+/** Returns the command that runs an entry point of a source tree. The entry points of a release tree are bundled. */
 function buildEntryCommand(root: string, entryPath: string, args: readonly string[] = []) {
   if (root === ROOT) return buildNodeCommand(entryPath, args);
-  return { command: process.execPath, args: ["--import=tsx", join(root, entryPath), ...args] };
+  return { command: process.execPath, args: [join(root, entryPath.replace(/\.ts$/, ".js")), ...args] };
 }
 
 /**

@@ -27,6 +27,7 @@ describe("two releases at once", function () {
       ['    full_name: "text",', '    full_name: "text",\n    shouted: "text",'],
       [/\.\.\.toColumns\(data\),/g, "...toColumns(data), shouted: data.fullName.toUpperCase(),"],
     ]);
+    await newerTree.build();
   });
 
   after(async () => {

@@ -24,17 +24,28 @@ const REQUIRE_BANNER = `import { createRequire as createBundleRequire } from "no
 const require = createBundleRequire(import.meta.url);`;
 
 /**
- * Replaces the compiled entries of a build by bundles with all packages. Loading a bundle takes half the CPU time,
- * because Node opens 20 files instead of 700.
+ * Replaces the compiled programs of a build by bundles.
  *
  * @param buildDir folder with the compiled project
  */
 export async function bundlePrograms(buildDir: string): Promise<void> {
+  await bundle(PROJECT_FOLDER, ENTRIES, buildDir);
+}
+
+/**
+ * Bundles programs with all their packages. Loading a bundle takes half the CPU time, because Node opens 20 files
+ * instead of 700.
+ *
+ * @param sourceDir folder with the source tree
+ * @param entries files of the source tree
+ * @param outDir folder for the bundles, which have the same relative paths as the entries
+ */
+export async function bundle(sourceDir: string, entries: readonly string[], outDir: string): Promise<void> {
   await build({
-    absWorkingDir: PROJECT_FOLDER,
-    entryPoints: ENTRIES,
-    outdir: buildDir,
-    outbase: PROJECT_FOLDER,
+    absWorkingDir: sourceDir,
+    entryPoints: [...entries],
+    outdir: outDir,
+    outbase: sourceDir,
     chunkNames: "chunks/[hash]",
     bundle: true,
     splitting: true,
@@ -47,18 +58,18 @@ export async function bundlePrograms(buildDir: string): Promise<void> {
     sourcesContent: false,
     logLevel: "warning",
     banner: { js: REQUIRE_BANNER },
-    plugins: [createLocationPlugin(buildDir)],
+    plugins: [createLocationPlugin(sourceDir, outDir)],
   });
 }
 
 /** Code finds its files relative to its own location. In a chunk, this must be the location of the compiled file. */
-function createLocationPlugin(buildDir: string): Plugin {
+function createLocationPlugin(sourceDir: string, outDir: string): Plugin {
   return {
     name: "location",
     setup({ onLoad }) {
       onLoad({ filter: /\.ts$/ }, async ({ path: file }) => {
         const source = await fs.promises.readFile(file, "utf8");
-        const compiledFile = path.join(buildDir, path.relative(PROJECT_FOLDER, file).replace(/\.ts$/, ".js"));
+        const compiledFile = path.join(outDir, path.relative(sourceDir, file).replace(/\.ts$/, ".js"));
         const contents = source
           .replaceAll("import.meta.dirname", JSON.stringify(path.dirname(compiledFile)))
           .replaceAll("import.meta.url", JSON.stringify(pathToFileURL(compiledFile).href));

@@ -17,24 +17,26 @@ const portalOptions = {
   portalCookieName: "sb-local-auth-token",
 };
 const now = Date.parse("2026-05-05T09:10:00Z");
+const HOUR_MS = 3_600_000;
 
 describe("demo data", () => {
   let root: string;
   let server: LogServer;
   const lines: string[] = [];
+  let interruption: { message: string; eventCount: number };
   let firstAccess: DemoAccess;
 
-  // The tests share one log, so each test sees the events of all earlier tests.
+  // The tests share one log, because a run takes seconds. Each test sees the events of all earlier tests.
   before(async () => {
-    await startEmptyLog();
-    firstAccess = await seed();
-  });
-  after(() => server.stop());
-
-  async function startEmptyLog(): Promise<void> {
     root = makeTestRoot();
     server = await startLogServer({ dir: path.join(root, "log"), host: "127.0.0.1", port: 0, shouldSync: false });
-  }
+    const seedError = await seed(() => {
+      throw new Error("interrupted");
+    }).catch((error: Error) => error);
+    interruption = { message: String(seedError), eventCount: (await readEvents()).length };
+    firstAccess = await seed(undefined, now + 5 * HOUR_MS);
+  });
+  after(() => server.stop());
 
   const getCredentialsPath = () => path.join(root, "demo-credentials.json");
   const getEventstoreUrl = () => `esdb://127.0.0.1:${server.port}?tls=false`;
@@ -58,6 +60,16 @@ describe("demo data", () => {
   const filterByType = <Type extends CatalogEvent["type"]>(events: CatalogEvent[], type: Type) =>
     events.filter((event): event is Extract<CatalogEvent, { type: Type }> => event.type === type);
 
+  it("seedDemoData completes an interrupted run without duplicates, even hours later", async () => {
+    expect(interruption.message).to.contain("interrupted");
+    const events = await readEvents();
+    expect(interruption.eventCount).to.be.within(1, events.length - 1);
+    const animalIds = filterByType(events, "AnimalRegistered").map(({ data }) => data.animalId);
+    expect(new Set(animalIds).size).to.equal(animalIds.length);
+    const distinctEvents = new Set(events.map((event) => JSON.stringify(event.data) + event.type));
+    expect(distinctEvents.size).to.equal(events.length);
+  });
+
   it("seedDemoData creates all demo data, and a second call appends nothing", async () => {
     const events = await readEvents();
     expect(filterByType(events, "ClinicRegistered").map(({ data }) => data.environment)).to.have.members([
@@ -76,7 +88,7 @@ describe("demo data", () => {
     expect(filterByType(events, "InstallationApproved")).to.have.length(2);
     expect(lines.at(-1)).to.match(/^demo data: (\d+) of \1 steps$/);
 
-    const secondAccess = await seed(undefined, now + 3_600_000);
+    const secondAccess = await seed(undefined, now + 6 * HOUR_MS);
     expect(await readEvents()).to.have.length(events.length);
     expect(secondAccess.applications).to.deep.equal(firstAccess.applications);
     expect(secondAccess.portalUsers[0]?.cookie).not.to.equal(firstAccess.portalUsers[0]?.cookie);
@@ -126,22 +138,5 @@ describe("demo data", () => {
     for (const [index, { clientSecret }] of secondAccess.applications.entries()) {
       expect(clientSecret).not.to.equal(firstAccess.applications[index]?.clientSecret);
     }
-  });
-
-  it("seedDemoData completes an interrupted run without duplicates, even hours later", async () => {
-    await server.stop();
-    await startEmptyLog();
-    const seedError = await seed(() => {
-      throw new Error("interrupted");
-    }).catch((error: Error) => error);
-    expect(String(seedError)).to.contain("interrupted");
-    const eventCountBefore = (await readEvents()).length;
-    await seed(undefined, now + 5 * 3_600_000);
-    const events = await readEvents();
-    expect(eventCountBefore).to.be.within(1, events.length - 1);
-    const animalIds = filterByType(events, "AnimalRegistered").map(({ data }) => data.animalId);
-    expect(new Set(animalIds).size).to.equal(animalIds.length);
-    const distinctEvents = new Set(events.map((event) => JSON.stringify(event.data) + event.type));
-    expect(distinctEvents.size).to.equal(events.length);
   });
 });

@@ -7,12 +7,16 @@ import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestStack } from "../support/stack.ts";
 import { type ApiResponse, createWorld, type World } from "./world.ts";
 
 /** If true, the tests are skipped, because tests must not stop external servers. */
 const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
+
+/** Pause of each worker between two requests, so that the load leaves CPU time for the restarts. Milliseconds. */
+const LOAD_PAUSE_MS = 50;
 
 (hasExternalServers ? describe.skip : describe)("faults", function () {
   this.timeout(240_000);
@@ -78,9 +82,10 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
 
   /** Creates appointments until `stop` is called. Retries failed requests with the same idempotency key. */
   function createContinuously(workerCount = 4): { stop(): Promise<void> } {
-    let isStopped = false;
+    const stopController = new AbortController();
+    const { signal } = stopController;
     const runWorker = async () => {
-      while (!isStopped) {
+      while (!signal.aborted) {
         const key = `fault-${randomUUID()}`;
         await eventually("a create that succeeds in the end", async () => {
           const response = await world.createAppointment(key).catch(() => undefined);
@@ -88,12 +93,13 @@ const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((
           else if (response) expect(response.status).to.be.oneOf([502, 503]);
           return response?.status === 201;
         });
+        await pause(LOAD_PAUSE_MS, signal);
       }
     };
     const runningWorkers = Promise.all(Array.from({ length: workerCount }, runWorker));
     return {
       async stop() {
-        isStopped = true;
+        stopController.abort();
         await runningWorkers;
       },
     };

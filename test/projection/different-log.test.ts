@@ -3,6 +3,7 @@ import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
+import { type LogServer, startLogServer } from "../../deploy/local/eventstore/server.ts";
 import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint } from "../../projection/checkpoints/relay-checkpoint.ts";
 import { DIFFERENT_LOG, DifferentLogError } from "../../projection/checkpoints/same-log.ts";
@@ -15,7 +16,7 @@ import { buildTablesDdl } from "../../projection/engine/ddl.ts";
 import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { createTemporaryDir, findFreePort, LogProcess } from "../deploy/eventstore/log-process.ts";
+import { createTemporaryDir, findFreePort } from "../deploy/eventstore/log-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { createTestDatabase, getTestServers, type TestDatabase } from "../support/stack.ts";
@@ -31,7 +32,7 @@ describe("a projection whose database was built from another log", function () {
   let dir: string;
   let remove: () => Promise<void>;
   let port: number;
-  let log: LogProcess;
+  let log: LogServer;
   let database: TestDatabase;
   let world: World;
   let service: ServiceProcess;
@@ -41,7 +42,7 @@ describe("a projection whose database was built from another log", function () {
   beforeEach(async () => {
     ({ dir, remove } = await createTemporaryDir());
     port = await findFreePort();
-    log = await LogProcess.start(join(dir, "log"), port);
+    log = await startLog();
     database = await createTestDatabase();
     const { natsUrl } = await getTestServers();
     const eventstoreUrl = `esdb://127.0.0.1:${port}?tls=false`;
@@ -55,11 +56,12 @@ describe("a projection whose database was built from another log", function () {
     await service.kill();
     await world.close();
     await receiver.close();
-    await log.kill("SIGKILL");
+    await log.stop();
     await database.drop();
     await remove();
   });
 
+  const startLog = () => startLogServer({ dir: join(dir, "log"), host: "127.0.0.1", port, shouldSync: false });
   const startRoles = () => startService({ ...world, roles: ROLES, secretKeys: SECRET_KEYS });
   const adoptLog = () => runInProcess(world, (context) => adoptCurrentLog(context, { url: world.natsUrl }, undefined));
   const migrate = () => runInProcess(world, (context) => migrateDatabase(context, context.terminal));
@@ -69,9 +71,9 @@ describe("a projection whose database was built from another log", function () {
     (await runInProcess(world, (context) => showStatus(context, { json }))).stdout;
   /** Stops the log, changes its files, and restarts it on the same port. */
   const replaceLog = async (change: (logDir: string) => Promise<void>) => {
-    await log.kill();
+    await log.stop();
     await change(join(dir, "log"));
-    log = await LogProcess.start(join(dir, "log"), port);
+    log = await startLog();
   };
   const copy = (sourceDir: string, targetDir: string) => cp(sourceDir, targetDir, { recursive: true });
   const backupPath = join("..", "backup");

@@ -69,7 +69,9 @@ describe("the rights of the database roles", () => {
     expect((await pool.query<{ right: string; table: string }>(RIGHTS_SQL)).rows).to.have.deep.members(rows);
     await pool.end();
     const isReadModel = ({ right, table }: { right: string; table: string }) =>
-      right.startsWith(`clinic_query ${READ_MODEL_SCHEMA}.`) && right.endsWith(" SELECT") && !["webhook_secret", "erasure"].includes(table);
+      right.startsWith(`clinic_query ${READ_MODEL_SCHEMA}.`) &&
+      right.endsWith(" SELECT") &&
+      !["webhook_secret", "erasure"].includes(table);
     const readModelCount = rows.filter(isReadModel).length;
     expect(readModelCount).to.equal(readModels.filter(({ isHidden }) => !isHidden).length + 1);
     const summarizedRights = [

@@ -90,8 +90,9 @@ describe("configuration", () => {
     const secretNames = (Object.keys(settings) as (keyof Settings)[]).filter(isSecret);
     const suspectNames = Object.keys(settings).filter(
       (name) =>
-        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|DATA_KEYS|OTLP_HEADERS|(EVENTSTORE|DATABASE|NATS|TARGET)_URL/.test(name) &&
-        !name.endsWith("_FILE"),
+        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|DATA_KEYS|OTLP_HEADERS|(EVENTSTORE|DATABASE|NATS|TARGET)_URL/.test(
+          name,
+        ) && !name.endsWith("_FILE"),
     );
     expect(secretNames).to.have.members(suspectNames);
     // A variable with the name of a secret's file must not be a setting of its own.

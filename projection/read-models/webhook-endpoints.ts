@@ -12,6 +12,7 @@ export const webhookEndpoints = defineReadModel({
     /** Scheme, host and port of the URL. In production, an operator must approve the origin for the application. */
     origin: "text",
     events: "jsonb",
+    operational_events: "jsonb",
     /** Branches whose events the endpoint receives; null for all branches of the installation. */
     branch_ids: "jsonb",
     /** Names of the custom headers. */
@@ -42,6 +43,7 @@ export const webhookEndpoints = defineReadModel({
       url: data.url,
       origin: new URL(data.url).origin,
       events: data.events,
+      operational_events: [],
       branch_ids: null,
       header_names: [],
       rate_limit_per_second: null,

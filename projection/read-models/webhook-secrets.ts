@@ -2,7 +2,16 @@ import type { EncryptedHeader } from "../../shared/domain/events/partner.ts";
 import { createUpdateHandler, defineJsonColumn, defineReadModel } from "../engine/read-model.ts";
 
 /** A former secret. Until `expiresAt`, deliveries are signed with both this secret and the current secret. */
-export type FormerSecret = { encryptedSecret: string; expiresAt: string };
+export type FormerSecret = {
+  secretId: string;
+  encryptedSecret: string;
+  expiresAt: string;
+  /** Id and correlation id of the event that replaced the secret. */
+  rotationId: string;
+  correlationId: string;
+  /** True if the coming expiry was reported as an event. */
+  isReported: boolean;
+};
 
 /** Maximum number of former secrets. Each former secret makes the signature header longer. */
 const MAX_FORMER_SECRETS = 8;
@@ -12,6 +21,7 @@ export const webhookSecrets = defineReadModel({
   table: "webhook_secret",
   columns: {
     endpoint_id: "uuid",
+    secret_id: "uuid",
     encrypted_secret: "text",
     /** Latest first. */
     former_secrets: defineJsonColumn<FormerSecret[]>(),
@@ -26,23 +36,33 @@ export const webhookSecrets = defineReadModel({
   on: {
     WebhookEndpointRegistered: (_, { data }) => ({
       endpoint_id: data.endpointId,
+      secret_id: data.secretId,
       encrypted_secret: data.encryptedSecret,
       former_secrets: [],
       headers: [],
     }),
     WebhookEndpointChanged: createUpdateHandler(({ data: { headers } }) => (headers ? { headers } : {})),
-    WebhookSecretRotated: (row, { data, metadata }) => {
-      const previousSecret = row && { encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt };
+    WebhookSecretRotated: (row, { id: rotationId, data, metadata }) => {
+      const previousSecret = row && {
+        ...{ secretId: row.secret_id, encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt },
+        ...{ rotationId, correlationId: metadata.$correlationId, isReported: false },
+      };
       const formerSecrets = [...(previousSecret ? [previousSecret] : []), ...(row?.former_secrets ?? [])];
       // Secrets from earlier rotations keep their expiry times.
       const signingSecrets = formerSecrets.filter(({ expiresAt }) => expiresAt > metadata.occurredAt);
       return {
         endpoint_id: data.endpointId,
+        secret_id: data.secretId,
         encrypted_secret: data.encryptedSecret,
         former_secrets: signingSecrets.slice(0, MAX_FORMER_SECRETS),
         headers: row?.headers ?? [],
       };
     },
+    WebhookSecretExpiryReported: createUpdateHandler(({ data }, row) => ({
+      former_secrets: row.former_secrets.map((secret) =>
+        secret.secretId === data.secretId ? { ...secret, isReported: true } : secret,
+      ),
+    })),
     WebhookEndpointRevoked: () => undefined,
   },
 });

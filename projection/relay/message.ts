@@ -31,6 +31,10 @@ export const relayMessageSchema = z.discriminatedUnion("kind", [
      * event.
      */
     onlyEndpointId: uuid.nullable().default(null),
+    /** The only application whose endpoints receive the event. If null, endpoints of all applications receive it. */
+    onlyApplicationId: uuid.nullable().default(null),
+    /** Endpoint that does not receive the event; null if there is no such endpoint. */
+    exceptEndpointId: uuid.nullable().default(null),
     body: bodySchema,
   }),
   /** A request of a partner to replay a delivery. */
@@ -69,13 +73,13 @@ export interface OutgoingMessage {
  * Creates the message of a public event.
  *
  * @param sourceEvent the domain event
- * @param onlyEndpointId the only endpoint that receives the event. If absent, all endpoints that subscribed to the
+ * @param recipients limits of the endpoints that receive the event. If absent, all endpoints that subscribed to the
  *   event's type receive the event
  */
 export function createEventMessage(
   sourceEvent: { position: bigint; stream: string; revision: bigint; correlationId: string },
   body: WebhookBody,
-  onlyEndpointId?: string,
+  recipients: Partial<Record<"onlyEndpointId" | "onlyApplicationId" | "exceptEndpointId", string | null>> = {},
 ): OutgoingMessage {
   return {
     id: body.id,
@@ -86,7 +90,7 @@ export function createEventMessage(
       stream: sourceEvent.stream,
       revision: String(sourceEvent.revision),
       correlationId: sourceEvent.correlationId,
-      ...(onlyEndpointId !== undefined && { onlyEndpointId }),
+      ...recipients,
       body,
     },
   };

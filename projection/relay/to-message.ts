@@ -1,12 +1,17 @@
 import { StreamDeletedError } from "@eventstore/db-client";
 import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
-import type { CatalogEventType } from "../../shared/domain/events/catalog.ts";
+import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import type { Category } from "../../shared/domain/events/category.ts";
 import { parkingCategory } from "../../shared/domain/events/parking.ts";
-import { webhookDeliveryCategory, webhookEndpointCategory } from "../../shared/domain/events/partner.ts";
+import {
+  type WebhookEndpointEvent,
+  webhookDeliveryCategory,
+  webhookEndpointCategory,
+} from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
+import { isOperational, toOperationalEvent } from "../../shared/partner-api/operational-body.ts";
 import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { createEventMessage, type OutgoingMessage } from "./message.ts";
 
@@ -55,7 +60,13 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
   const sourceEvent = { position, stream, revision, correlationId: metadata.$correlationId };
   if (event.type === "WebhookEndpointTested") {
     const testBody = toTestBody(event);
-    return testBody && createEventMessage(sourceEvent, testBody, event.data.endpointId);
+    return testBody && createEventMessage(sourceEvent, testBody, { onlyEndpointId: event.data.endpointId });
+  }
+  if (isOperational(event)) {
+    const operationalEvent = toOperationalEvent(await readHistory<WebhookEndpointEvent>(log, event));
+    if (!operationalEvent) return undefined;
+    const { body, ...recipients } = operationalEvent;
+    return createEventMessage(sourceEvent, body, recipients);
   }
   if (!SENT_EVENT_TYPES.has(event.type)) return undefined;
   const body = await createWebhookBody(log, event);
@@ -63,22 +74,39 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
 }
 
 async function createWebhookBody(log: EventLog, event: RecordedEvent) {
+  const history = await readHistory<AppointmentEvent>(log, event);
+  try {
+    return toWebhookBody(history);
+  } catch (cause) {
+    throw new RelayError(`${describeLogPosition(event)}: ${event.type} cannot be mapped to a public event`, { cause });
+  }
+}
+
+/**
+ * Reads the stream of an event up to the event.
+ *
+ * @throws {RelayError} if the stream cannot be read, or does not end with the event
+ */
+async function readHistory<Event extends CatalogEvent>(
+  log: EventLog,
+  event: RecordedEvent,
+): Promise<RecordedEvent<Event>[]> {
   const positionText = describeLogPosition(event);
-  const history = await readHistoryUpTo(log, event).catch((cause: unknown) => {
+  const history = await readUpTo<Event>(log, event).catch((cause: unknown) => {
     // A retry cannot succeed if an event of the stream is unreadable or the stream was deleted.
     const isFinal = cause instanceof EventSchemaError || cause instanceof StreamDeletedError;
     throw isFinal ? new RelayError(`${positionText}: ${cause.message}`, { cause }) : cause;
   });
   if (history.at(-1)?.id !== event.id) throw new RelayError(`${positionText}: the stream does not end with this event`);
-  try {
-    return toWebhookBody(history);
-  } catch (cause) {
-    throw new RelayError(`${positionText}: ${event.type} cannot be mapped to a public event`, { cause });
-  }
+  return history;
 }
 
-async function readHistoryUpTo(log: EventLog, event: RecordedEvent): Promise<RecordedEvent<AppointmentEvent>[]> {
-  return event.type === "AppointmentRequested" ? [event] : log.read<AppointmentEvent>(event.stream, event.revision);
+async function readUpTo<Event extends CatalogEvent>(
+  log: EventLog,
+  event: RecordedEvent,
+): Promise<RecordedEvent<Event>[]> {
+  if (event.revision === 0n) return [event as unknown as RecordedEvent<Event>];
+  return log.read<Event>(event.stream, event.revision);
 }
 
 function toReplayMessage(event: RecordedEvent & { type: "WebhookDeliveryReplayRequested" }): OutgoingMessage {

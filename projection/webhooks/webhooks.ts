@@ -11,6 +11,7 @@ import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
+import { reportExpiringSecrets } from "./maintenance/expiring-secrets.ts";
 import { deleteOldDeliveries, deleteOldPaces } from "./maintenance/retention.ts";
 import {
   type ClosedStatus,
@@ -58,6 +59,7 @@ export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLi
 const OUTBOX_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 1_000;
 const RETENTION_INTERVAL_MS = 10 * 60_000;
+const SECRETS_INTERVAL_MS = 10 * 60_000;
 
 /** Pause between two checks that the event log matches the database. Milliseconds. */
 const LOG_CHECK_INTERVAL_MS = 1_000;
@@ -203,12 +205,17 @@ function startParts(
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
     return hasOldDeliveries || hasMoreToSkip;
   };
+  const reportSecrets = async () => {
+    if ((await reportExpiringSecrets(pool, clock())) > 0) outboxNotifier.wake();
+    return false;
+  };
   const context = { logger, health, signal };
   const completion = Promise.all([
     retryForever("messages", context, dispatch),
     sender.run(signal),
     repeatForever("outbox", context, drain, () => outboxNotifier.sleep(OUTBOX_INTERVAL_MS, signal)),
     repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
+    repeatForever("secrets", context, reportSecrets, () => pause(SECRETS_INTERVAL_MS, signal)),
     repeatForever("retention", context, enforceRetention, () => pause(RETENTION_INTERVAL_MS, signal)),
   ]);
   return { getStatus: () => ({ state: hasConnected ? "running" : "starting", ...health.getStatus() }), completion };

@@ -1,3 +1,8 @@
+import {
+  endpointDisabledBody,
+  endpointFailingBody,
+  secretExpiringBody,
+} from "../../shared/partner-api/operational-body.ts";
 import { appointmentBody, endpointTestBody } from "../../shared/partner-api/webhook-body.ts";
 import { toContent } from "./json-schema.ts";
 import type { Operation, Parameter, PathItem } from "./openapi.ts";
@@ -5,7 +10,13 @@ import { describeHeaderParameter } from "./parameters.ts";
 import { findSectionName } from "./partner-sections.ts";
 
 /** Schemas of delivery bodies. The keys are the schema names in the OpenAPI document. */
-export const webhookBodies = { AppointmentEvent: appointmentBody, TestEvent: endpointTestBody };
+export const webhookBodies = {
+  AppointmentEvent: appointmentBody,
+  TestEvent: endpointTestBody,
+  EndpointFailingEvent: endpointFailingBody,
+  EndpointDisabledEvent: endpointDisabledBody,
+  SecretExpiringEvent: secretExpiringBody,
+};
 
 const verificationText = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
 HMAC-SHA256 of \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which
@@ -37,6 +48,25 @@ reset replaces all appointments. After a reset, delete the revisions that you st
 
 const noRevisionText = `A test event contains no appointment and no revision.`;
 
+const recipientsText = `This event is sent to endpoints of the same application at the same clinic, if their setting
+\`operationalEvents\` contains its type. It contains no appointment and no revision.`;
+
+const failingText = `The endpoint has been failing for at least five minutes, with at least three failed attempts and no
+success. The event is sent at most once per endpoint and day (UTC), and never to the failing endpoint itself.
+
+${recipientsText}`;
+
+const disabledText = `The endpoint was disabled, for the reason in \`data.reason\`. The event is never sent to the
+disabled endpoint itself.
+
+${recipientsText}`;
+
+const expiringText = `After a secret rotation, deliveries are also signed with the former secret for 24 hours. This event
+is sent once, about six hours before the former secret expires. If you see it and still verify with the former secret,
+switch to the new secret. A former secret that expires immediately, because it has leaked, sends no event.
+
+${recipientsText}`;
+
 /**
  * Describes the requests that the service sends to webhook endpoints.
  *
@@ -44,27 +74,58 @@ const noRevisionText = `A test event contains no appointment and no revision.`;
  */
 export function describeWebhooks(brand: string): Record<string, PathItem> {
   const parameters = describeDeliveryHeaders(brand);
-  const describeAppointmentEvent = (operationId: string, summary: string) =>
-    describeDelivery({ operationId, summary, parameters }, "AppointmentEvent", orderText);
-  const testOperation = { operationId: "onEndpointTest", summary: "You requested a test event", parameters };
+  const describeEvent = (
+    operationId: string,
+    summary: string,
+    bodyName: keyof typeof webhookBodies,
+    eventText: string,
+  ) => describeDelivery({ operationId, summary, parameters }, bodyName, eventText);
   return {
-    "appointment.created": describeAppointmentEvent("onAppointmentCreated", "An appointment was created"),
-    "appointment.updated": describeAppointmentEvent("onAppointmentUpdated", "An appointment was changed"),
-    "endpoint.test": describeDelivery(testOperation, "TestEvent", noRevisionText),
+    "appointment.created": describeEvent(
+      "onAppointmentCreated",
+      "An appointment was created",
+      "AppointmentEvent",
+      orderText,
+    ),
+    "appointment.updated": describeEvent(
+      "onAppointmentUpdated",
+      "An appointment was changed",
+      "AppointmentEvent",
+      orderText,
+    ),
+    "endpoint.test": describeEvent("onEndpointTest", "You requested a test event", "TestEvent", noRevisionText),
+    "endpoint.failing": describeEvent(
+      "onEndpointFailing",
+      "An endpoint keeps failing",
+      "EndpointFailingEvent",
+      failingText,
+    ),
+    "endpoint.disabled": describeEvent(
+      "onEndpointDisabled",
+      "An endpoint was disabled",
+      "EndpointDisabledEvent",
+      disabledText,
+    ),
+    "secret.expiring": describeEvent(
+      "onSecretExpiring",
+      "A former signing secret expires soon",
+      "SecretExpiringEvent",
+      expiringText,
+    ),
   };
 }
 
 function describeDelivery(
   operation: Pick<Operation, "operationId" | "summary" | "parameters">,
   bodyName: keyof typeof webhookBodies,
-  revisionText: string,
+  eventText: string,
 ): PathItem {
   const goneText = "The endpoint is gone. The service stops the delivery and disables the endpoint.";
   return {
     post: {
       ...operation,
       tags: [findSectionName("/webhook-endpoints")],
-      description: [verificationText, limitsText, revisionText].join("\n\n"),
+      description: [verificationText, limitsText, eventText].join("\n\n"),
       security: [],
       requestBody: { required: true, content: toContent(bodyName) },
       responses: {

@@ -13,7 +13,7 @@ export const getWebhookEndpoint = definePartnerRead({
     json_build_object('endpoint', json_build_object(
       'id', e.endpoint_id, 'clinicId', e.clinic_id, 'url', e.url, 'events', e.events, 'status', e.status,
       'disabledReason', e.disabled_reason, 'createdAt', rfc3339(e.created_at), 'updatedAt', rfc3339(e.updated_at),
-      'branchIds', e.branch_ids, 'headerNames', e.header_names,
+      'operationalEvents', e.operational_events, 'branchIds', e.branch_ids, 'headerNames', e.header_names,
       'rateLimitPerSecond', e.rate_limit_per_second))::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
-import { webhookEventType } from "../domain/events/partner.ts";
+import { operationalEventType, webhookEventType } from "../domain/events/partner.ts";
 import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
 import { customHeaderName, customHeaderValue } from "./custom-headers.ts";
 
@@ -52,12 +52,14 @@ const endpointUrl = z.string().meta({
   description:
     "HTTPS URL of a public host. In production, the operator must first approve the URL's origin. If the operator withdraws the approval, deliveries stay `pending` until the origin is approved again.",
 });
-const endpointEvents = z
-  .array(webhookEventType)
-  .min(1, "must contain at least one event type")
-  .meta({ description: "Event types to deliver." });
 
-export const webhookEndpointRequest = z.strictObject({ url: endpointUrl, events: endpointEvents });
+export const webhookEndpointRequest = z.strictObject({
+  url: endpointUrl,
+  events: z
+    .array(webhookEventType)
+    .min(1, "must contain at least one event type")
+    .meta({ description: "Event types to deliver." }),
+});
 
 const customHeaders = z
   .record(customHeaderName, customHeaderValue.nullable())
@@ -75,7 +77,13 @@ function hasDistinctNames(headers: Record<string, unknown>): boolean {
 /** Schema of the changes of an endpoint. Members that are absent remain unchanged. */
 export const webhookEndpointChanges = z.strictObject({
   url: endpointUrl.optional(),
-  events: endpointEvents.optional(),
+  events: z.array(webhookEventType).optional().meta({
+    description: "Event types to deliver. The list may be empty if the endpoint receives operational events.",
+  }),
+  operationalEvents: z.array(operationalEventType).optional().meta({
+    description:
+      "Types of events about all endpoints of the application at this clinic. An endpoint never receives `endpoint.failing` and `endpoint.disabled` about itself.",
+  }),
   branchIds: z
     .array(uuid)
     .min(1, "must contain at least one branch; null selects all branches")

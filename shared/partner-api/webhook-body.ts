@@ -2,24 +2,16 @@ import { z } from "zod";
 import { foldAppointment } from "../domain/appointment/appointment.ts";
 import type { AppointmentEvent } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
-import { environment } from "../domain/events/fields.ts";
 import type { EventMetadata } from "../domain/events/metadata.ts";
 import { webhookEventType } from "../domain/events/partner.ts";
 import type { RecordedEvent } from "../eventstore/log.ts";
 import { partnerAppointment, toPartnerAppointment } from "./appointment-record.ts";
-
-/** Fields of every webhook body. */
-const envelope = {
-  id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
-  apiVersion: z.literal("v1"),
-  createdAt: z.iso.datetime({ precision: 3 }),
-  environment,
-  clinicId: z.guid(),
-};
+import type { OperationalBody } from "./operational-body.ts";
+import { webhookEnvelope } from "./webhook-envelope.ts";
 
 /** Schema of the body of an appointment event, without notes and customer. */
 export const appointmentBody = z.strictObject({
-  ...envelope,
+  ...webhookEnvelope,
   type: webhookEventType,
   branchId: z.guid(),
   data: z.strictObject({ appointment: partnerAppointment.omit({ notes: true }) }),
@@ -28,7 +20,7 @@ export type AppointmentBody = z.infer<typeof appointmentBody>;
 
 /** Schema of the body of a test event, which describes no change at the clinic. */
 export const endpointTestBody = z.strictObject({
-  ...envelope,
+  ...webhookEnvelope,
   type: z.literal("endpoint.test"),
   branchId: z.null(),
   data: z.strictObject({ test: z.literal(true) }),
@@ -36,7 +28,7 @@ export const endpointTestBody = z.strictObject({
 export type EndpointTestBody = z.infer<typeof endpointTestBody>;
 
 /** Body of a webhook delivery. */
-export type WebhookBody = AppointmentBody | EndpointTestBody;
+export type WebhookBody = AppointmentBody | EndpointTestBody | OperationalBody;
 
 /**
  * Creates the public event for the last event of an appointment.

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { webhookEventType } from "../domain/events/partner.ts";
+import { operationalEventType, webhookEventType } from "../domain/events/partner.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
@@ -24,6 +24,9 @@ export type WebhookEndpointRecord = z.infer<typeof webhookEndpointRecord>;
 /** Schema of a webhook endpoint with all its settings. The values of custom headers are never returned. */
 export const webhookEndpointDetail = z.strictObject({
   ...webhookEndpointRecord.shape,
+  operationalEvents: z
+    .array(operationalEventType)
+    .describe("Types of events about the application's endpoints that this endpoint receives."),
   branchIds: z
     .array(z.guid())
     .nullable()

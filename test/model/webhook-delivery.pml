@@ -16,8 +16,8 @@
  * - A delivery has a row in `pending_delivery` exactly while its status is pending.
  * - The retry schedule counts exactly the recorded outcomes of a round.
  *
- * An `atomic` block is one committed transaction, or one step outside the database. The model leaves out slots, times and
- * the order of due deliveries.
+ * An `atomic` block is one committed transaction, or one step outside the database. The model leaves out slots, rate limits,
+ * times and the order of due deliveries.
  */
 #define DISPATCHERS 2
 #ifndef DELIVERIES

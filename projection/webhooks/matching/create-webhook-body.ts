@@ -1,7 +1,9 @@
 import { StreamDeletedError } from "@eventstore/db-client";
 import { type AppointmentEvent, appointmentCategory } from "../../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { type WebhookEndpointEvent, webhookEndpointCategory } from "../../../shared/domain/events/partner.ts";
 import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
+import { toOperationalEvent } from "../../../shared/partner-api/operational-body.ts";
 import { toTestBody, toWebhookBody, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 
 /**
@@ -19,11 +21,16 @@ export async function createWebhookBody(
   const lastEvent = history.at(-1);
   if (lastEvent?.revision !== revision) return undefined;
   if (lastEvent.type === "WebhookEndpointTested") return toTestBody(lastEvent);
-  return isAppointmentHistory(history) ? toWebhookBody(history) : undefined;
+  if (isAppointmentHistory(history)) return toWebhookBody(history);
+  return isEndpointHistory(history) ? toOperationalEvent(history)?.body : undefined;
 }
 
 function isAppointmentHistory(history: RecordedEvent[]): history is RecordedEvent<AppointmentEvent>[] {
   return history.every(({ type }) => type in appointmentCategory.events);
+}
+
+function isEndpointHistory(history: RecordedEvent[]): history is RecordedEvent<WebhookEndpointEvent>[] {
+  return history.every(({ type }) => type in webhookEndpointCategory.events);
 }
 
 /** Reads a stream up to a revision. Returns no events if the stream was deleted or never existed. */

@@ -51,18 +51,23 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
  * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment,
  * subscribed to the event's type, and was registered before the event. The endpoint's application must have access to
  * the event's branch, and the endpoint must not be limited to other branches. A test event matches only the endpoint
- * under test, which need not subscribe to its type. Revoked endpoints never match.
+ * under test, which need not subscribe to its type. An operational event matches only endpoints of the application whose
+ * endpoint it is about. Revoked endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
   const { rows } = await pool.query<Omit<EndpointMatch, "event"> & { ordinal: number }>({
     name: "match endpoints",
     text: `SELECT v.ordinal::integer AS ordinal, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
                   CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status
-             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[])
-                  WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id, ordinal)
+             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[], $7::uuid[], $8::uuid[])
+                  WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id,
+                    only_application_id, except_endpoint_id, ordinal)
              JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e
                ON e.clinic_id = v.clinic_id AND e.environment = v.environment
-              AND CASE WHEN v.only_endpoint_id IS NULL THEN e.events ? v.type ELSE e.endpoint_id = v.only_endpoint_id END
+              AND CASE WHEN v.only_endpoint_id IS NOT NULL THEN e.endpoint_id = v.only_endpoint_id
+                       WHEN v.only_application_id IS NULL THEN e.events ? v.type
+                       ELSE e.application_id = v.only_application_id AND e.operational_events ? v.type
+                         AND e.endpoint_id IS DISTINCT FROM v.except_endpoint_id END
               AND e.registered_position < v.position AND e.status <> 'revoked'
               AND (e.branch_ids IS NULL OR v.branch_id IS NULL OR e.branch_ids ? v.branch_id::text)
              JOIN ${READ_MODEL_SCHEMA}.installation i
@@ -76,6 +81,8 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
       events.map(({ body }) => body.type),
       events.map(({ position }) => position),
       events.map(({ onlyEndpointId }) => onlyEndpointId),
+      events.map(({ onlyApplicationId }) => onlyApplicationId),
+      events.map(({ exceptEndpointId }) => exceptEndpointId),
     ],
   });
   return rows.flatMap(({ ordinal, ...endpoint }) => {

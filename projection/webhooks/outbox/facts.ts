@@ -8,7 +8,7 @@ import {
   webhookDeliveryCategory,
   webhookEndpointCategory,
 } from "../../../shared/domain/events/partner.ts";
-import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { NewEvent } from "../../../shared/eventstore/log.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 
@@ -27,6 +27,13 @@ export interface DeliveryRound {
   eventRevision: bigint;
   /** W3C trace context of the step that started the round, if the step was traced. */
   traceparent?: string | null | undefined;
+}
+
+/** Time without a success at an endpoint. */
+export interface FailurePeriod {
+  /** Time of the first failed attempt. Milliseconds since 1970. */
+  sinceMs: number;
+  failedAttempts: number;
 }
 
 /** SQL columns of a delivery `d` that describe the current round, under the names in {@link DeliveryRound}. */
@@ -69,6 +76,42 @@ export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_su
   const { endpointId } = round;
   const stream = toStreamName(webhookEndpointCategory, endpointId);
   return createRoundFact(round, { type: "WebhookEndpointDisabled", data: { endpointId, reason } }, now, stream);
+}
+
+/**
+ * Creates a `WebhookEndpointFailureReported` event. All events of an endpoint and day (UTC) have the same id, so the log
+ * gets only the first.
+ */
+export function createFailureReportedFact(round: DeliveryRound, failurePeriod: FailurePeriod, now: number): Fact {
+  const { endpointId } = round;
+  const data = { endpointId, since: toInstant(failurePeriod.sinceMs), failedAttempts: failurePeriod.failedAttempts };
+  const event = { type: "WebhookEndpointFailureReported", data } as const;
+  const sourceId = `${endpointId} ${toInstant(now).slice(0, 10)}`;
+  return createFact(sourceId, toStreamName(webhookEndpointCategory, endpointId), event, round, now);
+}
+
+/** A former secret that will expire soon, and the rotation that replaced it. */
+export interface ExpiringSecret {
+  endpointId: string;
+  clinicId: string;
+  environment: Environment;
+  secretId: string;
+  expiresAt: Instant;
+  /** Id of the `WebhookSecretRotated` event. */
+  rotationId: string;
+  /** Correlation id of the rotation. */
+  correlationId: string;
+}
+
+/**
+ * Creates a `WebhookSecretExpiryReported` event. All events of a secret have the same id, so the log gets only the
+ * first.
+ */
+export function createExpiryReportedFact(expiringSecret: ExpiringSecret, now: number): Fact {
+  const { endpointId, secretId, expiresAt, rotationId: causeId } = expiringSecret;
+  const event = { type: "WebhookSecretExpiryReported", data: { endpointId, secretId, expiresAt } } as const;
+  const stream = toStreamName(webhookEndpointCategory, endpointId);
+  return createFact(secretId, stream, event, { ...expiringSecret, causeId }, now);
 }
 
 function toDeliverySource({ eventStream, eventRevision }: DeliveryRound): DeliverySource {

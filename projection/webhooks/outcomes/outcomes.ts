@@ -1,9 +1,15 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { addFacts, createDisabledFact, createFailedFact, type Fact } from "../outbox/facts.ts";
+import {
+  addFacts,
+  createDisabledFact,
+  createFailedFact,
+  createFailureReportedFact,
+  type Fact,
+} from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import type { ClaimedDelivery } from "../sending/claim.ts";
-import { deleteFailurePeriods, trackFailingEndpoints } from "./failing-endpoints.ts";
+import { deleteFailurePeriods, type FailingEndpoints, trackFailingEndpoints } from "./failing-endpoints.ts";
 import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
@@ -27,13 +33,24 @@ export async function writeOutcomes(pool: pg.Pool, outcomes: readonly FinishedAt
       if (movedIds.has(delivery.deliveryId)) facts.push(createFailedFact(delivery, delivery.attemptNumber, now));
       if (verdict.isGone) facts.push(createDisabledFact(delivery, "gone", now));
     }
-    const endpointIdsToDisable = await trackFailingEndpoints(client, outcomes, now);
-    for (const { delivery } of outcomes) {
-      if (endpointIdsToDisable.delete(delivery.endpointId)) facts.push(createDisabledFact(delivery, "no_success", now));
-    }
+    facts.push(...createEndpointFacts(outcomes, await trackFailingEndpoints(client, outcomes, now), now));
     await deleteFailurePeriods(client, listDisabledEndpointIds(facts));
     await addFacts(client, facts);
     return facts.length;
+  });
+}
+
+/** Creates the events about failing endpoints, one for each endpoint. */
+function createEndpointFacts(
+  outcomes: readonly FinishedAttempt[],
+  { disableIds, reports }: FailingEndpoints,
+  now: number,
+): Fact[] {
+  const lastDeliveries = new Map(outcomes.map(({ delivery }) => [delivery.endpointId, delivery]));
+  return [...lastDeliveries].flatMap(([endpointId, delivery]) => {
+    if (disableIds.has(endpointId)) return [createDisabledFact(delivery, "no_success", now)];
+    const failurePeriod = reports.get(endpointId);
+    return failurePeriod ? [createFailureReportedFact(delivery, failurePeriod, now)] : [];
   });
 }
 

@@ -31,7 +31,9 @@ export const buildActiveEndpointSql = (endpointIdSql: string) => `
     JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
    WHERE e.endpoint_id = ${endpointIdSql} AND e.status = 'active'
      AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
-     AND NOT EXISTS (SELECT FROM webhooks.outbox o WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id)
+     AND NOT EXISTS (SELECT FROM webhooks.outbox o
+                      WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id
+                        AND o.event->>'type' = 'WebhookEndpointDisabled')
    LIMIT 1`;
 
 /** SQL condition that is true if the read models include every event up to the relay's checkpoint. */

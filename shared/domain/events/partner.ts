@@ -91,8 +91,16 @@ export type InstallationEvent = EventOf<typeof installationCategory>;
 export const webhookEventType = z.enum(["appointment.created", "appointment.updated"]);
 export type WebhookEventType = z.infer<typeof webhookEventType>;
 
+/** Types of events about an application's own endpoints, to which an endpoint can also subscribe. */
+export const operationalEventType = z.enum(["endpoint.failing", "endpoint.disabled", "secret.expiring"]);
+export type OperationalEventType = z.infer<typeof operationalEventType>;
+
 /** Event types of deliveries: the types that an endpoint can subscribe to, and the test event. */
-export const deliveredEventType = z.enum([...webhookEventType.options, "endpoint.test"]);
+export const deliveredEventType = z.enum([
+  ...webhookEventType.options,
+  "endpoint.test",
+  ...operationalEventType.options,
+]);
 
 const endpointId = uuid;
 const endpointUrl = notPersonal(z.url(), "URL of a server");
@@ -142,6 +150,7 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     endpointId,
     url: endpointUrl.exactOptional(),
     events: z.array(webhookEventType).exactOptional(),
+    operationalEvents: z.array(operationalEventType).exactOptional(),
     /** Branches whose events the endpoint receives; null for all branches of the installation. */
     branchIds: z.array(uuid).min(1).nullable().exactOptional(),
     /** All custom headers of the endpoint. */
@@ -157,6 +166,10 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
    * public event id.
    */
   WebhookEndpointTested: z.object({ endpointId, testId: uuid }),
+  /** The endpoint has been failing since the given time. Recorded at most once per endpoint and day (UTC). */
+  WebhookEndpointFailureReported: z.object({ endpointId, since: instant, failedAttempts: z.int().min(1) }),
+  /** A former secret will expire soon. Recorded once per secret. */
+  WebhookSecretExpiryReported: z.object({ endpointId, secretId: uuid, expiresAt: instant }),
 });
 export type WebhookEndpointEvent = EventOf<typeof webhookEndpointCategory>;
 

@@ -4,6 +4,8 @@ import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import {
   type EncryptedHeader,
+  type OperationalEventType,
+  operationalEventType,
   type WebhookEndpointEvent,
   type WebhookEventType,
   webhookEventType,
@@ -18,6 +20,7 @@ export interface EndpointChanges {
   /** Destination, which the caller has checked. */
   url?: string | undefined;
   events?: WebhookEventType[] | undefined;
+  operationalEvents?: OperationalEventType[] | undefined;
   /** Branches whose events the endpoint receives; null for all branches of the installation. */
   branchIds?: string[] | null | undefined;
   /**
@@ -46,10 +49,12 @@ export function decideChangeEndpoint(
 ): Decision<Endpoint, WebhookEndpointEvent> {
   return (state) => {
     const endpoint = requireNotRevoked(state);
-    const { url = endpoint.url, events, branchIds, rateLimitPerSecond } = changes;
+    const { url = endpoint.url, events, operationalEvents, branchIds, rateLimitPerSecond } = changes;
+    requireEventType(events ?? endpoint.events, operationalEvents ?? endpoint.operationalEvents);
     const requestedSettings = {
       url,
-      events: events && sortEvents(events),
+      events: events && sortTypes(events, webhookEventType.options),
+      operationalEvents: operationalEvents && sortTypes(operationalEvents, operationalEventType.options),
       branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
       headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),
       rateLimitPerSecond,
@@ -64,9 +69,16 @@ export function decideChangeEndpoint(
   };
 }
 
+/** An endpoint without any event type would receive nothing. */
+function requireEventType(...typeLists: readonly string[][]): void {
+  if (typeLists.some((types) => types.length > 0)) return;
+  const message = "must contain at least one event type, unless the endpoint receives operational events";
+  throw createValidationError("the endpoint has no event type", [{ path: "events", message }]);
+}
+
 /** Sorts event types in the order of their declaration, and removes duplicates. */
-function sortEvents(events: readonly WebhookEventType[]): WebhookEventType[] {
-  return webhookEventType.options.filter((type) => events.includes(type));
+function sortTypes<Type extends string>(types: readonly Type[], declaredTypes: readonly Type[]): Type[] {
+  return declaredTypes.filter((type) => types.includes(type));
 }
 
 function sortPermitted(branchIds: readonly string[], permittedBranchIds: readonly string[]): string[] {

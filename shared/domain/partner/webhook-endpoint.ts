@@ -5,6 +5,7 @@ import type { Environment } from "../events/fields.ts";
 import {
   type DisabledReason,
   type EncryptedHeader,
+  type OperationalEventType,
   type WebhookEndpointEvent,
   type WebhookEventType,
   webhookEndpointCategory,
@@ -19,6 +20,8 @@ export interface Endpoint {
   environment: Environment;
   url: string;
   events: WebhookEventType[];
+  /** Types of events about the application's own endpoints that the endpoint receives. */
+  operationalEvents: OperationalEventType[];
   /** Branches whose events the endpoint receives; null for all branches of the installation. */
   branchIds: string[] | null;
   /** Custom headers of deliveries. The names differ also without regard to case. */
@@ -40,7 +43,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
       return {
         id,
         ...registration,
-        ...{ branchIds: null, headers: [], rateLimitPerSecond: null },
+        ...{ operationalEvents: [], branchIds: null, headers: [], rateLimitPerSecond: null },
         status: "active",
         disabledReason: null,
         createdAt: occurredAt,
@@ -52,6 +55,8 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
       case "WebhookSecretRotated":
         return { ...state, updatedAt: occurredAt };
       case "WebhookEndpointTested":
+      case "WebhookEndpointFailureReported":
+      case "WebhookSecretExpiryReported":
         return state;
       case "WebhookEndpointChanged": {
         const { endpointId: _, ...changes } = event.data;

@@ -52,6 +52,7 @@ describe("changes of a webhook endpoint by its partner", () => {
     const changes = {
       url: `${ORIGIN}/new`,
       events: ["appointment.updated"],
+      operationalEvents: ["secret.expiring"],
       branchIds: [world.branchId.toUpperCase()],
       headers: { Authorization: "Bearer one", "X-Key": "two" },
       rateLimitPerSecond: 10,
@@ -61,7 +62,13 @@ describe("changes of a webhook endpoint by its partner", () => {
     const { createdAt, updatedAt, ...endpoint } = body.endpoint;
     expect(endpoint).to.deep.equal({
       ...{ id, clinicId: world.clinicId, url: `${ORIGIN}/new`, events: ["appointment.updated"] },
-      ...{ status: "active", disabledReason: null, branchIds: [world.branchId], rateLimitPerSecond: 10 },
+      ...{
+        status: "active",
+        disabledReason: null,
+        operationalEvents: ["secret.expiring"],
+        branchIds: [world.branchId],
+        rateLimitPerSecond: 10,
+      },
       headerNames: ["Authorization", "X-Key"],
     });
     expect(updatedAt > createdAt).to.equal(true);
@@ -121,6 +128,8 @@ describe("changes of a webhook endpoint by its partner", () => {
     ["a URL that is null", { url: null }, "invalid_destination"],
     ["no events", { events: [] }, "validation_failed"],
     ["an unknown event", { events: ["appointment.deleted"] }, "validation_failed"],
+    ["an operational event as event", { events: ["secret.expiring"] }, "validation_failed"],
+    ["a test as operational event", { operationalEvents: ["endpoint.test"] }, "validation_failed"],
     ["an empty list of branches", { branchIds: [] }, "validation_failed"],
     ["an unknown branch", { branchIds: [randomUUID()] }, "validation_failed"],
     ["a branch that is not a UUID", { branchIds: ["main"] }, "validation_failed"],

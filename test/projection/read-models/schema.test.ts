@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_2",
-  fingerprint: "e215c2988988ab02b93f22e5ca51d6ce4c032cd8d867ef8f21967a86dbb8e97d",
+  fingerprint: "e22fc349331cdb8bc15a5a37e33076e8478dfd51a74d4ada15c44af81248958e",
 };
 
 describe("the schema of the read models", () => {

@@ -4,10 +4,11 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 
 type Row = ReturnType<typeof webhookSecrets.on.WebhookSecretRotated>;
 type Rotation = Parameters<typeof webhookSecrets.on.WebhookSecretRotated>[1];
+type ExpiryReport = Parameters<typeof webhookSecrets.on.WebhookSecretExpiryReported>[1];
 
 const NOON_MS = Date.parse("2026-05-04T12:00:00.000Z");
 const MINUTE_MS = 60_000;
-const firstRow: Row = { endpoint_id: "e", encrypted_secret: "s0", former_secrets: [], headers: [] };
+const firstRow: Row = { endpoint_id: "e", secret_id: "0", encrypted_secret: "s0", former_secrets: [], headers: [] };
 
 /**
  * Applies a rotation.
@@ -19,6 +20,7 @@ function rotate(row: Row, secret: string, minute: number, overlapMinutes: number
   const rotatedAt = NOON_MS + minute * MINUTE_MS;
   const data = {
     endpointId: "e",
+    secretId: secret,
     encryptedSecret: secret,
     previousExpiresAt: toInstant(rotatedAt + overlapMinutes * MINUTE_MS),
   };
@@ -39,6 +41,13 @@ describe("an endpoint's secrets", () => {
 
   it("a rotation without an overlap removes the previous secret immediately, but keeps other former secrets", () => {
     expect(listFormerSecrets(rotate(rotate(firstRow, "s1", 0, 10), "s2", 1, 0))).to.deep.equal(["s0"]);
+  });
+
+  it("the report of an expiry marks only its own secret", () => {
+    const row = rotate(rotate({ ...firstRow, secret_id: "first" }, "s1", 0, 10), "s2", 5, 10);
+    const event = { type: "WebhookSecretExpiryReported", data: { endpointId: "e", secretId: "first" } };
+    const reportedRow = webhookSecrets.on.WebhookSecretExpiryReported(row, event as unknown as ExpiryReport);
+    expect(reportedRow?.former_secrets.map(({ isReported }) => isReported)).to.deep.equal([false, true]);
   });
 
   it("only the latest eight former secrets are kept", () => {

@@ -44,7 +44,8 @@ describe("the migration of failing endpoints", () => {
     await client.query("INSERT INTO webhooks.failing_endpoint VALUES ($1, $2)", [endpointId, since]);
     await migrate(database.urls.projection, createLogger("test", "silent"));
     const { rows } = await client.query("SELECT * FROM webhooks.failing_endpoint");
-    expect(rows).to.deep.equal([{ endpoint_id: endpointId, since, failures: 1, last_failed_at: since }]);
+    const unreportedPeriod = { since, failures: 1, last_failed_at: since, reported_at: null };
+    expect(rows).to.deep.equal([{ endpoint_id: endpointId, ...unreportedPeriod }]);
   });
 });
 

@@ -65,6 +65,21 @@ describe("changes of a webhook endpoint", () => {
       .thenEvents();
   });
 
+  it("an endpoint receives at least one event type, of the clinic or about endpoints", () => {
+    const operational = { events: [], operationalEvents: ["secret.expiring" as const, "endpoint.failing" as const] };
+    const event = changed({ events: [], operationalEvents: ["endpoint.failing", "secret.expiring"] });
+    givenEndpoint().when(decideChangeEndpoint(operational, [])).thenEvents(event);
+    givenEndpoint()
+      .when(decideChangeEndpoint({ events: [] }, []))
+      .thenRefused("validation_failed");
+    givenEndpoint(event)
+      .when(decideChangeEndpoint({ operationalEvents: [] }, []))
+      .thenRefused("validation_failed");
+    givenEndpoint(event)
+      .when(decideChangeEndpoint({ operationalEvents: [], events: ["appointment.updated"] }, []))
+      .thenEvents(changed({ events: ["appointment.updated"], operationalEvents: [] }));
+  });
+
   it("an endpoint can be limited only to permitted branches", () => {
     givenEndpoint()
       .when(decideChangeEndpoint({ branchIds: [north, south] }, [north]))

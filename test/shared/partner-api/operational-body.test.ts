@@ -1,0 +1,60 @@
+import { expect } from "chai";
+import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
+import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import { toOperationalEvent } from "../../../shared/partner-api/operational-body.ts";
+
+const endpointId = "e0000000-0000-4000-8000-000000000001";
+const registered: WebhookEndpointEvent = {
+  type: "WebhookEndpointRegistered",
+  data: {
+    ...{ endpointId, applicationId: "application", clinicId: "clinic", environment: "sandbox" },
+    ...{ url: "https://hooks.example.com/", events: ["appointment.created"] },
+    ...{ secretId: "one", encryptedSecret: "sealed" },
+  },
+};
+const changed: WebhookEndpointEvent = {
+  type: "WebhookEndpointChanged",
+  data: { endpointId, url: "https://hooks.example.com/new" },
+};
+const disabled: WebhookEndpointEvent = {
+  type: "WebhookEndpointDisabled",
+  data: { endpointId, reason: "no_success" },
+};
+const revoked: WebhookEndpointEvent = { type: "WebhookEndpointRevoked", data: { endpointId } };
+const expiring: WebhookEndpointEvent = {
+  type: "WebhookSecretExpiryReported",
+  data: { endpointId, secretId: "one", expiresAt: "2026-05-05T08:00:00.000Z" },
+};
+
+const toEvent = (...history: WebhookEndpointEvent[]) =>
+  toOperationalEvent(
+    history.map((event, index) => ({
+      ...event,
+      id: `event-${index}`,
+      metadata: { occurredAt: "2026-05-04T08:00:00.000Z" },
+    })) as unknown as RecordedEvent<WebhookEndpointEvent>[],
+  );
+
+describe("the operational event of an endpoint's event", () => {
+  it("an operational event names the application, and the endpoint with its current URL", () => {
+    expect(toEvent(registered, changed, disabled)).to.deep.equal({
+      onlyApplicationId: "application",
+      exceptEndpointId: endpointId,
+      body: {
+        ...{ id: "event-2", type: "endpoint.disabled", apiVersion: "v1", createdAt: "2026-05-04T08:00:00.000Z" },
+        ...{ environment: "sandbox", clinicId: "clinic", branchId: null },
+        data: { endpoint: { id: endpointId, url: "https://hooks.example.com/new" }, reason: "no_success" },
+      },
+    });
+  });
+
+  it("the endpoint itself may receive the expiry of its secret", () => {
+    expect(toEvent(registered, expiring)).to.include({ exceptEndpointId: null });
+  });
+
+  it("there is no operational event for other events, and for disabling a revoked endpoint", () => {
+    for (const history of [[registered], [registered, changed], [registered, revoked, disabled], [disabled], []]) {
+      expect(toEvent(...history)).to.equal(undefined);
+    }
+  });
+});

@@ -21,7 +21,9 @@ export function findByName(query, onError) {
   const describeCount = (count) => `${count} ${count === 1 ? "name matches" : "names match"}`;
   return show(onError, describeCount, async (signal) => {
     const { results, isComplete } = await postJson("search", query, signal);
-    return { items: results.map(createNameItem), emptyText: "No name contains this text.", isComplete };
+    const showsClinics = query.clinic === undefined && countClinics() > 1;
+    const items = results.map((result) => createNameItem(result, showsClinics));
+    return { items, emptyText: "No name contains this text.", isComplete };
   });
 }
 
@@ -66,11 +68,11 @@ const SUBJECTS = {
   staff: (id) => ({ kind: "stream", id: `staff-${id}` }),
 };
 
-function createNameItem({ kind, id, name, clinicId, customer, detail }) {
+function createNameItem({ kind, id, name, clinicId, customer, detail }, showsClinic) {
   rememberName(id, name);
   if (customer) rememberName(customer.id, customer.name);
   const owner = customer ? ["of ", createLink(SUBJECTS.customer(customer.id), customer.name), " "] : [];
-  const clinicName = countClinics() > 1 ? h("span", { class: "soft" }, getClinicName(clinicId)) : "";
+  const clinicName = showsClinic ? h("span", { class: "soft" }, getClinicName(clinicId)) : "";
   return h(
     "li",
     {},

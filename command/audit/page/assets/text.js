@@ -16,6 +16,9 @@ export function formatUtc(instant) {
   return instant ? `${instant.replace("T", " ").replace("Z", "")} UTC` : "unknown";
 }
 
+/** Unlike a hyphen, this character does not allow a line break after it. */
+const MINUS_SIGN = "\u2212";
+
 /** Formatters by time zone. Creating a formatter takes much longer than using it. */
 const formatters = new Map();
 
@@ -33,7 +36,7 @@ function formatParts(instant, timeZone) {
 /** Formats a time in a time zone, with the zone's offset: `2026-05-04 11:00:00 UTC+3` */
 export function formatLocal(instant, timeZone) {
   const { year, month, day, hour, minute, second, timeZoneName } = formatParts(instant, timeZone);
-  const offset = timeZoneName.replace("GMT", "UTC").replace(/\+0$/, "");
+  const offset = timeZoneName.replace("GMT", "UTC").replace(/\+0$/, "").replace("-", MINUS_SIGN);
   return `${year}-${month}-${day} ${hour}:${minute}:${second} ${offset}`;
 }
 

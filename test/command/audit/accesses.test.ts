@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
+import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
 import {
@@ -13,6 +14,7 @@ import {
 } from "./world.ts";
 
 describe("a clinic's events and accesses", () => {
+  let ownLog: OwnLog;
   let world: AuditWorld;
   let history: ClinicHistory;
   let foreignHistory: ClinicHistory;
@@ -21,13 +23,17 @@ describe("a clinic's events and accesses", () => {
   let unlimitedAuditor: TestAuditor;
 
   before(async () => {
-    world = await startAuditWorld();
+    ownLog = await startOwnLog();
+    world = await startAuditWorld({}, ownLog.eventstoreUrl);
     [history, foreignHistory] = [await createClinicWithHistory(world.log), await createClinicWithHistory(world.log)];
     auditor = await world.registerAuditor([history.clinicId]);
     strangerAuditor = await world.registerAuditor([foreignHistory.clinicId]);
     unlimitedAuditor = await world.registerAuditor(null);
   });
-  after(() => world.stop());
+  after(async () => {
+    await world?.stop();
+    await ownLog?.stop();
+  });
 
   const listAccesses = async (reader: TestAuditor, parameters = "") =>
     (await reader.request(`/audit/v1/accesses?clinic=${history.clinicId}${parameters}`)).lines;

@@ -5,6 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { customerRegistered } from "../../support/clinics.ts";
+import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
 import {
   type AuditWorld,
@@ -21,6 +22,7 @@ const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>docu
 
 describe("the page /audit", function () {
   this.timeout(60_000);
+  let ownLog: OwnLog;
   let world: AuditWorld;
   let database: ReadModelDatabase;
   let history: ClinicHistory;
@@ -32,7 +34,8 @@ describe("the page /audit", function () {
 
   before(async () => {
     database = await createReadModelDatabase();
-    world = await startAuditWorld({}, undefined, database);
+    ownLog = await startOwnLog();
+    world = await startAuditWorld({}, ownLog.eventstoreUrl, database);
     history = await createClinicWithHistory(world.log, ATTACK_HTML);
     await fillReadModels(database, history);
     await database.given(customerRegistered(history.clinicId, randomUUID(), { fullName: `Eve ${ATTACK_HTML}` }));
@@ -54,6 +57,7 @@ describe("the page /audit", function () {
   after(async () => {
     await browser?.close();
     await world?.stop();
+    await ownLog?.stop();
     await database?.close();
   });
 

@@ -14,6 +14,7 @@ import { changeCustomer } from "../../../command/operations/people-operations.ts
 import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { startChromium } from "../../support/chromium.ts";
+import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
 import { createApplication, createTestOperatorContext, type TestApplication } from "../../support/partner.ts";
 import {
   type AuditWorld,
@@ -29,6 +30,7 @@ const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32, 1)
 
 describe("customer disclose", function () {
   this.timeout(60_000);
+  let ownLog: OwnLog;
   let world: AuditWorld;
   let history: ClinicHistory;
   let foreignHistory: ClinicHistory;
@@ -38,7 +40,8 @@ describe("customer disclose", function () {
 
   before(async () => {
     folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-disclosure-"));
-    world = await startAuditWorld();
+    ownLog = await startOwnLog();
+    world = await startAuditWorld({}, ownLog.eventstoreUrl);
     [history, foreignHistory] = [
       await createClinicWithHistory(world.log, ATTACK_HTML),
       await createClinicWithHistory(world.log),
@@ -71,6 +74,7 @@ describe("customer disclose", function () {
   });
   after(async () => {
     await world?.stop();
+    await ownLog?.stop();
     fs.rmSync(folder, { recursive: true, force: true });
   });
 

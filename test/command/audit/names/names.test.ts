@@ -8,11 +8,13 @@ import {
   clinicRegistered,
   customerRegistered,
 } from "../../../support/clinics.ts";
+import { type OwnLog, startOwnLog } from "../../../support/own-log.ts";
 import { createClinic } from "../../../support/partner.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
 import { type AuditResponse, type AuditWorld, requestAudit, startAuditWorld, type TestAuditor } from "../world.ts";
 
 describe("auditors' search by names", () => {
+  let ownLog: OwnLog;
   let world: AuditWorld;
   let database: ReadModelDatabase;
   let auditor: TestAuditor;
@@ -30,7 +32,8 @@ describe("auditors' search by names", () => {
 
   before(async () => {
     database = await createReadModelDatabase();
-    world = await startAuditWorld({ DATABASE_URL: database.urls.audit });
+    ownLog = await startOwnLog();
+    world = await startAuditWorld({}, ownLog.eventstoreUrl, database);
     ids.clinicId = (await createClinic(world.log)).clinicId;
     foreignIds.clinicId = (await createClinic(world.log)).clinicId;
     auditor = await world.registerAuditor([ids.clinicId]);
@@ -61,6 +64,7 @@ describe("auditors' search by names", () => {
   });
   after(async () => {
     await world?.stop();
+    await ownLog?.stop();
     await database?.close();
   });
 
@@ -170,7 +174,7 @@ describe("auditors' search by names", () => {
   });
 
   it("while the read models are unavailable, searches by name return 503, and searches by id still work", async () => {
-    const worldWithoutReadModels = await startAuditWorld();
+    const worldWithoutReadModels = await startAuditWorld({}, ownLog.eventstoreUrl);
     try {
       const otherAuditor = await worldWithoutReadModels.registerAuditor([ids.clinicId]);
       for (const path of [

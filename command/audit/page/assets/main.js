@@ -256,7 +256,12 @@ getElement("sign-in-form").addEventListener("submit", (event) => {
   credential.set(field.value.trim());
   field.value = "";
   getElement("sign-in-alert").textContent = "";
-  signIn().catch((error) => signOut(error.message));
+  getElement("sign-in-status").textContent = "Signing in …";
+  signIn()
+    .catch((error) => signOut(error.message))
+    .finally(() => {
+      getElement("sign-in-status").textContent = "";
+    });
 });
 getElement("sign-out").addEventListener("click", () => signOut(""));
 getElement("retry").addEventListener("click", () => currentSearch && startSearch(currentSearch));

@@ -9,7 +9,7 @@ import type { Readiness } from "../../shared/http/health.ts";
 import { parseJsonBody } from "../../shared/http/json-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import type { ExportSigner } from "./export/signing.ts";
+import type { AuditSigner } from "./export/signing.ts";
 import { streamAccesses } from "./http/accesses.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
 import { type AuditorState, requireAuditor } from "./http/auditor-access.ts";
@@ -19,6 +19,7 @@ import { sendLatestEvents } from "./http/latest.ts";
 import { sendAppointments, sendClinics, sendNames, sendSearchResults } from "./http/names.ts";
 import { createSlotLimiter, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
 import { sendDiff, sendState, streamReplay } from "./http/states.ts";
+import { sendTreeHead } from "./http/tree-head.ts";
 import { createPageRouter } from "./page/router.ts";
 import { deliveriesQuerySchema, findDeliveries } from "./queries/find-deliveries.ts";
 
@@ -28,7 +29,7 @@ export interface AuditAppOptions {
   client: EventStoreDBClient;
   /** Database pool. Its database role can only read names, webhook deliveries and attempts. */
   pool: pg.Pool;
-  signer: ExportSigner;
+  signer: AuditSigner;
   checkReadiness: Readiness;
   isProxyTrusted: boolean;
   /** Registry of the metrics that the application serves. By default, a new registry. */
@@ -80,8 +81,8 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     .all("audit.appointments", "/appointments", authorize, sendAppointments(dependencies))
     .all("audit.names", "/names", authorize, sendNames(dependencies))
     .all("audit.search", "/search", authorizeSearch, parseJsonBody(), sendSearchResults(dependencies))
-    .all("audit.export", "/export", authorize, streamExport(dependencies));
-
+    .all("audit.export", "/export", authorize, streamExport(dependencies))
+    .all("audit.tree-head", "/tree-head", authorize, sendTreeHead(dependencies));
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keyRouter.routes());
   app.use(queryRouter.routes());

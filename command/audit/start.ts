@@ -10,8 +10,9 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../../shared/tracing/start-tracing.ts";
 import { createAuditApp } from "./app.ts";
-import { createExportSigner } from "./export/signing.ts";
+import { createAuditSigner } from "./export/signing.ts";
 import { createMetrics } from "./metrics.ts";
+import { runTreeHeadPublisher } from "./tree/publisher.ts";
 
 /** Time limit for one SQL statement. */
 const STATEMENT_TIMEOUT_MS = 5_000;
@@ -27,14 +28,15 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
   const config = readConfig(
     [
       ...(["HOST", "PORT", "DRAIN_DELAY_MS", "LOG_LEVEL", "EVENTSTORE_URL"] as const),
-      ...(["DATABASE_URL", "DATABASE_POOL_SIZE", "TRUST_PROXY", "AUDIT_SIGNING_KEYS"] as const),
+      ...(["DATABASE_URL", "DATABASE_POOL_SIZE", "TRUST_PROXY"] as const),
+      ...(["AUDIT_SIGNING_KEYS", "AUDIT_TREE_HEAD_INTERVAL_MS"] as const),
       ...TRACING_SETTING_NAMES,
     ],
     env,
   );
   const logger = createLogger("audit", config.LOG_LEVEL);
   const stopTracing = await startTracing(config, "audit", logger);
-  const signer = await createExportSigner(config);
+  const signer = await createAuditSigner(config);
   const client = connectEventStore(config.EVENTSTORE_URL, "audit");
   const pool = createPool({
     url: config.DATABASE_URL,
@@ -43,7 +45,12 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger,
   });
-  const closeConnections = () => Promise.all([pool.end(), client.dispose(), stopTracing()]);
+  const controller = new AbortController();
+  let publisherRun: Promise<void> | undefined;
+  const closeConnections = async () => {
+    await publisherRun;
+    await Promise.all([pool.end(), client.dispose(), stopTracing()]);
+  };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     const registry = createMetrics(pool);
@@ -53,8 +60,15 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     const options = { logger, log, client, pool, signer, checkReadiness, isProxyTrusted, registry };
     const app = createAuditApp(options);
     const service = await serve(app, config, closeConnections);
+    const intervalMs = config.AUDIT_TREE_HEAD_INTERVAL_MS;
+    if (intervalMs > 0)
+      publisherRun = runTreeHeadPublisher({ log, client, signer, logger, intervalMs }, controller.signal);
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
-    return service;
+    const stop = () => {
+      controller.abort();
+      return service.stop();
+    };
+    return { ...service, stop };
   } catch (error) {
     await closeConnections();
     throw error;

@@ -1,12 +1,12 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
+import { readEventAt } from "../../shared/eventstore/event-at.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { BEFORE_FIRST_EVENT, type Checkpoint, readCheckpoint } from "./checkpoint.ts";
-import { readEventAt } from "./event-at.ts";
 import { readLogEnd } from "./log-end.ts";
 import { readRelayCheckpoint } from "./relay-checkpoint.ts";
 

@@ -3,11 +3,11 @@ import type pg from "pg";
 import type { Actor } from "../../shared/domain/events/metadata.ts";
 import type { ParkingEvent } from "../../shared/domain/events/parking.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { readEventAt } from "../../shared/eventstore/event-at.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readPosition } from "../checkpoints/checkpoint.ts";
-import { readEventAt } from "../checkpoints/event-at.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
@@ -48,8 +48,10 @@ export async function parkStream(
   position: bigint,
   command: ParkingCommand,
 ): Promise<LogPosition & { passedOverBy: "all" | "relay" }> {
-  const event = await readEventAt(deps.client, position);
-  if (!event) throw new CommandRefusedError(`There is no event at position ${position}.`);
+  const storedEvent = await readEventAt(deps.client, position);
+  if (!storedEvent) throw new CommandRefusedError(`There is no event at position ${position}.`);
+  const { id, streamId: stream, revision, type: eventType } = storedEvent;
+  const event = { id, position, stream, revision, type: eventType };
   const stoppedRole = await findStoppedRole(deps.pool, position);
   if (!stoppedRole) {
     throw new CommandRefusedError(
@@ -58,8 +60,7 @@ export async function parkStream(
   }
   const parkedList = await readParkedStreams(deps.log);
   if (isParked(parkedList, stoppedRole.role, event))
-    throw new CommandRefusedError(`Stream ${event.stream} is already parked. Run status for details.`);
-  const { stream, revision, type: eventType } = event;
+    throw new CommandRefusedError(`Stream ${stream} is already parked. Run status for details.`);
   const passedOverBy: "all" | "relay" = stoppedRole.role === "relay" ? "relay" : "all";
   const data = {
     ...{ stream, revision: Number(revision), position: String(position), passedOverBy },

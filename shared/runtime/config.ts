@@ -190,9 +190,12 @@ export const settings = {
     .meta(SECRET),
   AUDIT_SIGNING_KEYS: json(z.object({ keys: z.array(signingKeySchema).min(1) }))
     .describe(
-      "Private JWK Set of Ed25519 keys for audit exports. New exports are signed with the first key. The public halves of all keys are published.",
+      "Private JWK Set of Ed25519 keys for audit exports and tree heads. The first key signs. The public halves of all keys are published.",
     )
     .meta(SECRET),
+  AUDIT_TREE_HEAD_INTERVAL_MS: wholeNumber(0, 604_800_000)
+    .prefault("3600000")
+    .describe("Time between two signed tree heads that the audit service publishes. 0 publishes none. Milliseconds."),
   TOKEN_JWKS_URL: httpUrlSchema.describe("URL of the public keys for verifying partner access tokens."),
   PERSONAL_DATA_KEYS: json(encryptionKeysSchema)
     .describe(

@@ -1,5 +1,3 @@
-import fs from "node:fs";
-import { pipeline } from "node:stream/promises";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
@@ -8,9 +6,10 @@ import { readConfig } from "../../../shared/runtime/config.ts";
 import { InputError } from "../../cli/framework/failure.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
-import { createExportSigner } from "../export/signing.ts";
+import { createAuditSigner } from "../export/signing.ts";
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { NotFoundError } from "./failure.ts";
+import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import type { AuditTerminal } from "./terminal.ts";
 
@@ -23,9 +22,9 @@ export async function exportToFile(
   terminal: AuditTerminal,
 ): Promise<void> {
   const query = readQuery(exportQuerySchema, options);
-  const signer = await createExportSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
+  const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
   const file = out ?? `audit-${query.clinic}.ndjson`;
-  if (fs.existsSync(file)) throw new InputError(`--out ${file} already exists; choose another file`);
+  requireNewFile(file);
   await withAuditedAccess(terminal, { actor, action: "export", query: options }, async (dependencies) => {
     const { client, log, context, accessId } = dependencies;
     const futureParameter = findFutureParameter(query, context.now);
@@ -48,48 +47,4 @@ export async function exportToFile(
 async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
   if (!(await loadAggregate(log, clinicAggregate, clinicId)).state)
     throw new NotFoundError(`clinic ${clinicId} does not exist`);
-}
-
-/**
- * Writes lines to a temporary file and gives the file its final name when it is complete. An existing file is never
- * overwritten.
- *
- * @returns the number of lines
- */
-async function writeAtomically(file: string, lines: AsyncIterable<string>): Promise<number> {
-  const partFile = `${file}.part`;
-  const fd = openPartFile(file, partFile);
-  let lineCount = 0;
-  const countLines = async function* () {
-    for await (const line of lines) {
-      lineCount += 1;
-      yield line;
-    }
-  };
-  try {
-    await pipeline(countLines, fs.createWriteStream(partFile, { fd, flush: true }));
-    // Unlike `rename`, `link` fails if another process has created the file in the meantime.
-    fs.linkSync(partFile, file);
-    return lineCount;
-  } catch (error) {
-    throw toInputError(file, error);
-  } finally {
-    fs.rmSync(partFile, { force: true });
-  }
-}
-
-/** Opens the temporary file for writing. Replaces a temporary file that a killed export left behind. */
-function openPartFile(file: string, partFile: string): number {
-  try {
-    fs.rmSync(partFile, { force: true });
-    return fs.openSync(partFile, "wx", 0o600);
-  } catch (error) {
-    throw toInputError(file, error);
-  }
-}
-
-/** Converts a file system error to an {@link InputError} that names the file. Returns other errors unchanged. */
-function toInputError(file: string, error: unknown): unknown {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return code?.startsWith("E") ? new InputError(`--out ${file} cannot be written: ${message}`) : error;
 }

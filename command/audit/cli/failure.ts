@@ -2,6 +2,7 @@ import { StartError } from "../../../shared/runtime/run-service.ts";
 import { EXIT_CODE, type Failure, describeFailure as toCommandFailure } from "../../cli/framework/failure.ts";
 import { TooManyRelatedEventsError } from "../related-events/related-events.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
+import { TreeHeadError } from "../tree/published-heads.ts";
 
 /** The requested stream or clinic does not exist. */
 export class NotFoundError extends Error {
@@ -13,7 +14,13 @@ export class NotVerifiedError extends Error {
   override readonly name = "NotVerifiedError";
 }
 
-const REFUSAL_ERRORS = [NotFoundError, NotVerifiedError, UnreadableStreamError, TooManyRelatedEventsError];
+const REFUSAL_ERRORS = [
+  NotFoundError,
+  NotVerifiedError,
+  UnreadableStreamError,
+  TooManyRelatedEventsError,
+  TreeHeadError,
+];
 
 /** Converts an error to its message and the exit code of the command line. */
 export function toFailure(error: unknown): Failure {

@@ -1,7 +1,7 @@
 import { Command as Program } from "commander";
 import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { createExportSigner } from "../export/signing.ts";
+import { createAuditSigner } from "../export/signing.ts";
 import { subjectKinds } from "../related-events/related-events.ts";
 import { showAccesses } from "./accesses.ts";
 import { showEvents } from "./events.ts";
@@ -9,6 +9,7 @@ import { exportToFile } from "./export-file.ts";
 import { showLatestEvents } from "./latest.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
+import { showTreeHead } from "./tree-head.ts";
 import { type VerifyOptions, verifyFile } from "./verify-file.ts";
 
 const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
@@ -29,6 +30,7 @@ export function createProgram(terminal: AuditTerminal): Program {
   addExportCommand(program, terminal);
   addVerifyCommand(program, terminal);
   addKeysCommand(program, terminal);
+  addTreeHeadCommand(program, terminal);
   return program;
 }
 
@@ -179,7 +181,20 @@ function addKeysCommand(program: Program, terminal: AuditTerminal): void {
     .option("--thumbprint", "print only the thumbprint of the signing key")
     .addHelpText("after", formatExample(`keys > audit-keys.json`))
     .action(async ({ thumbprint }: { thumbprint?: boolean }) => {
-      const signer = await createExportSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
+      const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
       await terminal.write(`${thumbprint ? signer.thumbprint : JSON.stringify(signer.jwks)}\n`);
     });
+}
+
+function addTreeHeadCommand(program: Program, terminal: AuditTerminal): void {
+  program
+    .command("tree-head")
+    .description(
+      "Signs and publishes a head of the Merkle tree over the event log if there are new events, and prints the last tree head.",
+    )
+    .option("--actor <name>", "your name, recorded with a published tree head; default: your user name")
+    .option("--out <file>", "write the tree head to this file, which must not exist")
+    .option("--new-tree", "start a new tree at the beginning of the log, for example after the log was copied")
+    .addHelpText("after", formatExample("tree-head --out tree-head.json"))
+    .action((options) => showTreeHead(options, terminal));
 }

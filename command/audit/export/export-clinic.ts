@@ -6,7 +6,7 @@ import type { EventReadOptions } from "../queries/list-events.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
 import { generateExportLines } from "./export-lines.ts";
 import type { Manifest } from "./manifest.ts";
-import type { ExportSigner } from "./signing.ts";
+import type { AuditSigner } from "./signing.ts";
 
 export const exportQuerySchema = z
   .strictObject({
@@ -29,7 +29,7 @@ export function findFutureParameter(query: ExportQuery, now: number): "from" | "
 }
 
 export interface ExportOptions extends Pick<EventReadOptions, "client" | "signal" | "onProgress"> {
-  signer: ExportSigner;
+  signer: AuditSigner;
   exportedBy: Manifest["made"]["by"];
   accessId: string;
   /** Time of the export in RFC 3339, and the default end of the range. */

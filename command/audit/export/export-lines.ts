@@ -3,10 +3,10 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { ChainSummary, computeNextLink } from "./chain.ts";
 import { toCanonicalJson } from "./json.ts";
 import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
-import type { ExportSigner } from "./signing.ts";
+import { type AuditSigner, SIGNATURE_TYPES } from "./signing.ts";
 
 export interface ExportLinesOptions extends Pick<Manifest, "clinicId" | "stored" | "made"> {
-  signer: Pick<ExportSigner, "sign">;
+  signer: Pick<AuditSigner, "sign">;
   /** If this signal has aborted after the last event, the manifest is omitted. */
   signal: AbortSignal;
 }
@@ -36,7 +36,7 @@ export async function* generateExportLines(
   const { count, first, last, link } = summary;
   const contents = { count, first, last, chain: link, marks: summary.marks.getMarks() };
   const manifest: Manifest = { format: EXPORT_FORMAT, clinicId, stored, ...contents, made };
-  const signature = await signer.sign(toCanonicalJson(manifest));
+  const signature = await signer.sign(toCanonicalJson(manifest), SIGNATURE_TYPES.export);
   yield `${toCanonicalJson({ manifest, signature })}\n`;
 }
 

@@ -1,11 +1,11 @@
-import { compactVerify, decodeProtectedHeader } from "jose";
 import { decodeUtf8 } from "../../../shared/runtime/decode-utf8.ts";
 import { CHAIN_SEED, ChainSummary, computeNextLink } from "./chain.ts";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "./json.ts";
 import { eventLineSchema, type Manifest, manifestLineSchema, manifestSchema } from "./manifest.ts";
 import { findFirstDifference } from "./marks.ts";
-import { SIGNATURE_TYPE } from "./signing.ts";
-import { type GetTrustedKey, UntrustedKeyError } from "./verify-key.ts";
+import { SIGNATURE_TYPES } from "./signing.ts";
+import type { GetTrustedKey } from "./verify-key.ts";
+import { type SignatureFaultCode, verifySignature } from "./verify-signature.ts";
 
 /**
  * Result of a verification: the manifest of a genuine export, or the first wrong line and the problem with that line.
@@ -21,9 +21,7 @@ export type FaultCode =
   | "manifest_not_last"
   | "manifest_missing"
   | "not_a_manifest"
-  | "signature_invalid"
-  | "key_untrusted"
-  | "signature_type_wrong"
+  | SignatureFaultCode
   | "manifest_unsupported"
   | "chain_not_signed"
   | "manifest_altered"
@@ -160,7 +158,7 @@ async function verifyManifestLine(
   if (!lineResult.success)
     return { line, fault: "not_a_manifest", problem: "the line is neither an event nor the signed manifest" };
   if (!isCanonicalLine(text, value)) return { line, ...NOT_CANONICAL };
-  const signedPayload = await verifySignature(lineResult.data.signature, getTrustedKey);
+  const signedPayload = await verifySignature(lineResult.data.signature, SIGNATURE_TYPES.export, getTrustedKey);
   if ("problem" in signedPayload) return { line, ...signedPayload };
   const manifestResult = manifestSchema.safeParse(parseJson(signedPayload.text));
   if (!manifestResult.success) {
@@ -195,25 +193,4 @@ function locateChange(signedMarks: Manifest["marks"], summary: ChainSummary): Ex
     fault: "chain_not_signed",
     problem: `${changedLinesText} changed after signing and the hash chain was recomputed, or the last events were removed`,
   };
-}
-
-async function verifySignature(signature: string, getTrustedKey: GetTrustedKey): Promise<{ text: string } | LineFault> {
-  try {
-    if (!signature.split(".").every(isBase64url)) return INVALID_SIGNATURE;
-    if (decodeProtectedHeader(signature).crit !== undefined) return INVALID_SIGNATURE;
-    const { payload, protectedHeader } = await compactVerify(signature, getTrustedKey, { algorithms: ["EdDSA"] });
-    if (protectedHeader.typ !== SIGNATURE_TYPE)
-      return { fault: "signature_type_wrong", problem: "the signature is not for an audit export" };
-    return { text: Buffer.from(payload).toString("utf8") };
-  } catch (error) {
-    if (error instanceof UntrustedKeyError) return { fault: "key_untrusted", problem: error.message };
-    return INVALID_SIGNATURE;
-  }
-}
-
-const INVALID_SIGNATURE: LineFault = { fault: "signature_invalid", problem: "the signature is invalid" };
-
-/** Returns true for base64url in its only valid form. Decoders also accept padding, spaces and other unused bits. */
-function isBase64url(text: string): boolean {
-  return Buffer.from(text, "base64url").toString("base64url") === text;
 }

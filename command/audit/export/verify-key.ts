@@ -30,8 +30,20 @@ export function isThumbprint(text: string): boolean {
  * @returns undefined for any other text
  */
 export async function readTrustedKeys(text: string): Promise<GetTrustedKey | undefined> {
-  const thumbprints = isThumbprint(text.trim()) ? [text.trim()] : await computeThumbprints(text);
-  if (!thumbprints) return undefined;
+  if (isThumbprint(text.trim())) return trustThumbprints([text.trim()]);
+  const value = parseJson(text);
+  const keySetResult = keySetSchema.safeParse(value);
+  const keyResult = publicKeySchema.safeParse(value);
+  const keys = keySetResult.success ? keySetResult.data.keys : keyResult.success ? [keyResult.data] : undefined;
+  return keys && trustKeys(keys as JWK[]);
+}
+
+/** Returns the function that trusts the given public keys. */
+export async function trustKeys(keys: readonly JWK[]): Promise<GetTrustedKey> {
+  return trustThumbprints(await Promise.all(keys.map((jwk) => calculateJwkThumbprint(jwk))));
+}
+
+function trustThumbprints(thumbprints: readonly string[]): GetTrustedKey {
   const trustedThumbprints = new Set(thumbprints);
   return async ({ jwk }) => {
     const parseResult = publicKeySchema.safeParse(jwk);
@@ -42,12 +54,4 @@ export async function readTrustedKeys(text: string): Promise<GetTrustedKey | und
     const { kty, crv, x } = parseResult.data;
     return { kty, crv, x, alg: "EdDSA" };
   };
-}
-
-async function computeThumbprints(text: string): Promise<string[] | undefined> {
-  const value = parseJson(text);
-  const keySetResult = keySetSchema.safeParse(value);
-  const keyResult = publicKeySchema.safeParse(value);
-  const keys = keySetResult.success ? keySetResult.data.keys : keyResult.success ? [keyResult.data] : undefined;
-  return keys && Promise.all(keys.map((jwk) => calculateJwkThumbprint(jwk as JWK)));
 }

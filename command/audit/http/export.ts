@@ -5,13 +5,13 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
-import type { ExportSigner } from "../export/signing.ts";
+import type { AuditSigner } from "../export/signing.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./events.ts";
 import { streamWithSlot } from "./scan-slots.ts";
 
 /** GET /audit/v1/export: a clinic's events in a time range, followed by the signed manifest. */
-export function streamExport(dependencies: AuditDependencies & { signer: ExportSigner }): AuditHandler {
+export function streamExport(dependencies: AuditDependencies & { signer: AuditSigner }): AuditHandler {
   const { log, client, takeSlot, signer } = dependencies;
   return async (ctx) => {
     const query = readQuery(ctx.query, exportQuerySchema);

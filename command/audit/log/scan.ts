@@ -30,6 +30,8 @@ export interface ScanOptions {
    * streams.
    */
   prefixes: readonly string[] | undefined;
+  /** Log position after which the scan starts; undefined for the start of the log. */
+  startAfter?: bigint | undefined;
   /** Log position at which the scan ends, inclusive. */
   endPosition: bigint;
   /** When this signal aborts, the scan ends. */
@@ -62,15 +64,16 @@ export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
 }
 
 /**
- * Yields the events from the start of the log to a log position, as fast as the consumer reads them. If the signal
- * aborts, the scan ends without an error.
+ * Yields the events of the log up to a log position, as fast as the consumer reads them. If the signal aborts, the scan
+ * ends without an error.
  *
  * @throws {LogUnavailableError} if the event log fails, stops sending events, or ends the subscription early
  */
 export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, void> {
-  const { client, endPosition, signal, onProgress } = options;
+  const { client, startAfter, endPosition, signal, onProgress } = options;
   if (signal.aborted) return;
-  const subscription = client.subscribeToAll({ fromPosition: START, filter: createFilter(options.prefixes) });
+  const fromPosition = startAfter === undefined ? START : { commit: startAfter, prepare: startAfter };
+  const subscription = client.subscribeToAll({ fromPosition, filter: createFilter(options.prefixes) });
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" } satisfies ScanNotice));
   const removeListener = onAbort(signal, () => subscription.destroy());
   const watchdog = createSilenceWatchdog(() =>

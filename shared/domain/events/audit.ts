@@ -24,7 +24,7 @@ export type AuditorEvent = EventOf<typeof auditorCategory>;
 
 /** Kinds of access to the records of clinics. */
 export const auditAction = z.enum([
-  ...["sign-in", "events", "state", "diff", "replay", "deliveries", "export"],
+  ...["sign-in", "events", "state", "diff", "replay", "deliveries", "export", "prove-inclusion"],
   ...["clinics", "latest", "search", "appointments", "names", "accesses", "disclose"],
 ] as const);
 export type AuditAction = z.infer<typeof auditAction>;
@@ -48,3 +48,26 @@ export const auditAccessCategory = defineCategory("auditAccess", {
   }),
 });
 export type AuditAccessEvent = EventOf<typeof auditAccessCategory>;
+
+const sha256Hex = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in hex");
+
+/**
+ * Events of the Merkle tree over the log. The events of a stream are the signed tree heads, from the first to the latest.
+ * There is one such stream.
+ */
+export const auditTreeCategory = defineCategory("auditTree", {
+  TreeHeadPublished: z.object({
+    /** Id of the tree. Another log, such as a copy, needs a new tree. */
+    treeId: uuid,
+    /** Number of leaves. Each event of the catalog's streams is a leaf, including earlier tree heads. */
+    size: z.int().min(1),
+    /** Log position and id of the event of the last leaf. */
+    logPosition: z.string().regex(/^\d+$/, "must be a log position"),
+    lastEventId: uuid,
+    /** Hashes of the largest complete subtrees, from left to right. The next tree head is computed from these hashes. */
+    peaks: z.array(sha256Hex).min(1),
+    /** The signature (JWS), which contains the signed tree head. */
+    signature: z.string().regex(/^[\w-]+\.[\w-]+\.[\w-]+$/, "must be a signature (JWS)"),
+  }),
+});
+export type AuditTreeEvent = EventOf<typeof auditTreeCategory>;

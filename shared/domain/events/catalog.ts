@@ -1,5 +1,5 @@
 import { appointmentCategory, holdCategory, queueTicketCategory } from "./appointment.ts";
-import { auditAccessCategory, auditorCategory } from "./audit.ts";
+import { auditAccessCategory, auditorCategory, auditTreeCategory } from "./audit.ts";
 import type { EventOf } from "./category.ts";
 import { clinicCategory, resourceCategory, serviceCategory } from "./clinic.ts";
 import { parkingCategory } from "./parking.ts";
@@ -34,6 +34,7 @@ export const categories = [
   sandboxCategory,
   auditorCategory,
   auditAccessCategory,
+  auditTreeCategory,
   parkingCategory,
 ] as const;
 

@@ -1,7 +1,8 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
-import { isUnavailable, LogUnavailableError } from "../../shared/eventstore/log.ts";
-import type { LogPosition } from "../../shared/eventstore/subscription.ts";
-import { readWithTimeout } from "./read-with-timeout.ts";
+import type { AllStreamRecordedEvent, EventStoreDBClient } from "@eventstore/db-client";
+import { readWithin } from "./log.ts";
+
+/** Time limit for one read. Milliseconds. */
+const READ_TIMEOUT_MS = 4_000;
 
 /**
  * Reads the event at a position of the log.
@@ -13,17 +14,13 @@ import { readWithTimeout } from "./read-with-timeout.ts";
 export async function readEventAt(
   client: EventStoreDBClient,
   position: bigint,
-): Promise<(LogPosition & { id: string }) | undefined> {
-  const events = client.readAll({ fromPosition: { commit: position, prepare: position }, maxCount: 1 });
-  let foundEvent: (LogPosition & { id: string }) | undefined;
+): Promise<AllStreamRecordedEvent | undefined> {
+  const streamingRead = client.readAll({ fromPosition: { commit: position, prepare: position }, maxCount: 1 });
+  let foundEvent: AllStreamRecordedEvent | undefined;
   try {
-    for await (const { event } of readWithTimeout(events)) {
-      if (event?.position.commit !== position) continue;
-      const { id, streamId: stream, revision, type } = event;
-      foundEvent = { id, position, stream, revision, type };
-    }
+    for await (const { event } of readWithin(READ_TIMEOUT_MS, streamingRead))
+      if (event?.position.commit === position) foundEvent = event;
   } catch (error) {
-    if (isUnavailable(error)) throw new LogUnavailableError("The event log is unavailable.", { cause: error });
     if (!isInvalidPosition(error as ServiceError)) throw error;
   }
   return foundEvent;

@@ -1,0 +1,52 @@
+import fs from "node:fs";
+import { pipeline } from "node:stream/promises";
+import { InputError } from "../../cli/framework/failure.ts";
+
+/** @throws {InputError} if the file of the option `--out` exists */
+export function requireNewFile(file: string): void {
+  if (fs.existsSync(file)) throw new InputError(`--out ${file} already exists; choose another file`);
+}
+
+/**
+ * Writes lines to a temporary file and gives the file its final name when it is complete. An existing file is never
+ * overwritten.
+ *
+ * @returns the number of lines
+ */
+export async function writeAtomically(file: string, lines: AsyncIterable<string> | Iterable<string>): Promise<number> {
+  const partFile = `${file}.part`;
+  const fd = openPartFile(file, partFile);
+  let lineCount = 0;
+  const countLines = async function* () {
+    for await (const line of lines) {
+      lineCount += 1;
+      yield line;
+    }
+  };
+  try {
+    await pipeline(countLines, fs.createWriteStream(partFile, { fd, flush: true }));
+    // Unlike `rename`, `link` fails if another process has created the file in the meantime.
+    fs.linkSync(partFile, file);
+    return lineCount;
+  } catch (error) {
+    throw toInputError(file, error);
+  } finally {
+    fs.rmSync(partFile, { force: true });
+  }
+}
+
+/** Opens the temporary file for writing. Replaces a temporary file that a killed export left behind. */
+function openPartFile(file: string, partFile: string): number {
+  try {
+    fs.rmSync(partFile, { force: true });
+    return fs.openSync(partFile, "wx", 0o600);
+  } catch (error) {
+    throw toInputError(file, error);
+  }
+}
+
+/** Converts a file system error to an {@link InputError} that names the file. Returns other errors unchanged. */
+function toInputError(file: string, error: unknown): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code?.startsWith("E") ? new InputError(`--out ${file} cannot be written: ${message}`) : error;
+}

@@ -1,0 +1,61 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { type AuditTreeEvent, auditTreeCategory } from "../../../shared/domain/events/audit.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
+import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
+import type { GetTrustedKey } from "../export/verify-key.ts";
+import { readStreamEvents } from "../log/read-stream.ts";
+import { readSignedTreeHead, type SignedTreeHead } from "./tree-head.ts";
+
+/** Stream with all published tree heads. */
+export const TREE_HEAD_STREAM = toStreamName(auditTreeCategory, "heads");
+
+export type PublishedHead = RecordedEvent<AuditTreeEvent>;
+
+/** The published tree heads, the signing keys and the log do not fit together. The message names the difference. */
+export class TreeHeadError extends Error {
+  override readonly name = "TreeHeadError";
+}
+
+/**
+ * Reads the tree head that was published last. Returns undefined if there is none.
+ *
+ * @throws {LogUnavailableError}
+ */
+export function readLastHead(log: EventLog): Promise<PublishedHead | undefined> {
+  return log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM);
+}
+
+/**
+ * Finds the last published tree head with a number of leaves. Returns undefined if there is none.
+ *
+ * @param size undefined for the tree head that was published last
+ * @throws {TreeHeadError} if the tree head is not signed with one of the service's keys
+ * @throws {LogUnavailableError}
+ */
+export async function findPublishedHead(
+  log: EventLog,
+  client: EventStoreDBClient,
+  size: number | undefined,
+  getTrustedKey: GetTrustedKey,
+): Promise<SignedTreeHead | undefined> {
+  let foundData: PublishedHead["data"] | undefined;
+  if (size === undefined) foundData = (await readLastHead(log))?.data;
+  else {
+    for await (const { catalogEvent } of readStreamEvents(client, TREE_HEAD_STREAM))
+      if (catalogEvent?.type === "TreeHeadPublished" && catalogEvent.data.size === size) foundData = catalogEvent.data;
+  }
+  return foundData && requireSignedHead(foundData, getTrustedKey);
+}
+
+/** @throws {TreeHeadError} if the tree head is not signed with a trusted key, or the event contains other values */
+export async function requireSignedHead(
+  { treeId, size, logPosition, signature }: PublishedHead["data"],
+  getTrustedKey: GetTrustedKey,
+): Promise<SignedTreeHead> {
+  const signedHead = await readSignedTreeHead(signature, getTrustedKey);
+  if ("fault" in signedHead) throw new TreeHeadError(`the last tree head is not verified: ${signedHead.problem}`);
+  const { treeHead } = signedHead;
+  if (treeHead.treeId !== treeId || treeHead.size !== size || treeHead.logPosition !== logPosition)
+    throw new TreeHeadError("the event with the tree head was altered");
+  return signedHead;
+}

@@ -1,0 +1,85 @@
+import { z } from "zod";
+import { isCanonicalLine, parseJson, toCanonicalJson } from "../export/json.ts";
+import { type AuditSigner, SIGNATURE_TYPES } from "../export/signing.ts";
+import type { GetTrustedKey } from "../export/verify-key.ts";
+import { type SignatureFaultCode, verifySignature } from "../export/verify-signature.ts";
+
+const TREE_HEAD_FORMAT = "clinic-service-audit-tree-head/1";
+
+export const hashSchema = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in hex");
+
+/** Head of the Merkle tree over the log at a time. It names no clinic and contains no data of events. */
+const treeHeadSchema = z.strictObject({
+  format: z.literal(TREE_HEAD_FORMAT),
+  treeId: z.guid().lowercase(),
+  /** Number of leaves. */
+  size: z.int().min(1),
+  /** Root hash. */
+  root: hashSchema,
+  /** Log position of the last leaf's event. */
+  logPosition: z.string().regex(/^\d+$/, "must be a log position"),
+  at: z.iso.datetime({ precision: 3 }),
+});
+export type TreeHead = z.infer<typeof treeHeadSchema>;
+
+/** A tree head and its signature (JWS). The payload of the signature is the canonical form of the tree head. */
+export interface SignedTreeHead {
+  treeHead: TreeHead;
+  signature: string;
+}
+
+/** Code of a fault of a tree head. docs/audit-format.md describes the codes. */
+export type TreeHeadFaultCode = SignatureFaultCode | "not_a_tree_head" | "tree_head_unsupported" | "tree_head_altered";
+
+export interface TreeHeadFault {
+  fault: TreeHeadFaultCode;
+  problem: string;
+}
+
+const signedTreeHeadSchema = z.strictObject({ treeHead: z.unknown(), signature: z.string() });
+
+export async function signTreeHead(
+  signer: Pick<AuditSigner, "sign">,
+  fields: Omit<TreeHead, "format">,
+): Promise<SignedTreeHead> {
+  const treeHead = { format: TREE_HEAD_FORMAT, ...fields } as const;
+  return { treeHead, signature: await signer.sign(toCanonicalJson(treeHead), SIGNATURE_TYPES.treeHead) };
+}
+
+/** Returns the content of a file with a tree head or a proof: its canonical JSON and a line feed. */
+export function formatDocument(document: object): string {
+  return `${toCanonicalJson(document)}\n`;
+}
+
+/**
+ * Verifies the signature of a tree head, and that the readable tree head is the signed tree head.
+ *
+ * @param value parsed JSON
+ */
+export async function verifyTreeHead(
+  value: unknown,
+  getTrustedKey: GetTrustedKey,
+): Promise<SignedTreeHead | TreeHeadFault> {
+  const parseResult = signedTreeHeadSchema.safeParse(value);
+  if (!parseResult.success)
+    return { fault: "not_a_tree_head", problem: "there is no tree head with a signature where one is expected" };
+  const { treeHead, signature } = parseResult.data;
+  const signedHead = await readSignedTreeHead(signature, getTrustedKey);
+  if ("fault" in signedHead) return signedHead;
+  if (toCanonicalJson(treeHead) !== toCanonicalJson(signedHead.treeHead))
+    return { fault: "tree_head_altered", problem: "the tree head differs from the signed tree head" };
+  return signedHead;
+}
+
+/** Verifies the signature of a tree head, and reads the tree head from it. */
+export async function readSignedTreeHead(
+  signature: string,
+  getTrustedKey: GetTrustedKey,
+): Promise<SignedTreeHead | TreeHeadFault> {
+  const verifiedSignature = await verifySignature(signature, SIGNATURE_TYPES.treeHead, getTrustedKey);
+  if ("fault" in verifiedSignature) return verifiedSignature;
+  const parseResult = treeHeadSchema.safeParse(parseJson(verifiedSignature.text));
+  if (!parseResult.success || !isCanonicalLine(`${verifiedSignature.text}\n`, parseResult.data))
+    return { fault: "tree_head_unsupported", problem: "the tree head has a format that this release does not support" };
+  return { treeHead: parseResult.data, signature };
+}

@@ -1,0 +1,151 @@
+import { expect } from "chai";
+import fc from "fast-check";
+import { GrowingTree } from "../../../../command/audit/tree/growing-tree.ts";
+import { hashEmptyTree, hashLeaf, hashNode } from "../../../../command/audit/tree/hash.ts";
+import { computeConsistentRoots, computeRootOfLeaf } from "../../../../command/audit/tree/verify-path.ts";
+import { KNOWN_CONSISTENCY_PATHS, KNOWN_LEAF_PATHS, KNOWN_LEAVES, KNOWN_ROOTS } from "./known-answers.ts";
+
+const toHex = (hash: Buffer | undefined) => hash?.toString("hex");
+
+function growTree(leafHashes: readonly Buffer[], markedIndex?: number): GrowingTree {
+  const tree = new GrowingTree();
+  for (const [index, leafHash] of leafHashes.entries()) tree.append(leafHash, index === markedIndex);
+  return tree;
+}
+
+const computeLeafPath = (leafHashes: readonly Buffer[], index: number) =>
+  growTree(leafHashes, index).computeRoot().path;
+
+function computeConsistencyPath(leafHashes: readonly Buffer[], fromSize: number): Buffer[] {
+  const tree = growTree(leafHashes.slice(0, fromSize));
+  tree.markState();
+  for (const leafHash of leafHashes.slice(fromSize)) tree.append(leafHash);
+  return tree.computeRoot().path;
+}
+
+/** The definitions of RFC 6962, section 2.1, word for word. `MTH`, `PATH` and `SUBPROOF` are its names. */
+const definitions = {
+  split: (size: number) => 2 ** Math.ceil(Math.log2(size) - 1),
+  MTH(hashes: readonly Buffer[]): Buffer {
+    if (hashes.length === 0) return hashEmptyTree();
+    if (hashes.length === 1) return hashes[0] as Buffer;
+    const k = this.split(hashes.length);
+    return hashNode(this.MTH(hashes.slice(0, k)), this.MTH(hashes.slice(k)));
+  },
+  PATH(m: number, hashes: readonly Buffer[]): Buffer[] {
+    if (hashes.length === 1) return [];
+    const k = this.split(hashes.length);
+    return m < k
+      ? [...this.PATH(m, hashes.slice(0, k)), this.MTH(hashes.slice(k))]
+      : [...this.PATH(m - k, hashes.slice(k)), this.MTH(hashes.slice(0, k))];
+  },
+  SUBPROOF(m: number, hashes: readonly Buffer[], isWhole: boolean): Buffer[] {
+    if (m === hashes.length) return isWhole ? [] : [this.MTH(hashes)];
+    const k = this.split(hashes.length);
+    return m <= k
+      ? [...this.SUBPROOF(m, hashes.slice(0, k), isWhole), this.MTH(hashes.slice(k))]
+      : [...this.SUBPROOF(m - k, hashes.slice(k), false), this.MTH(hashes.slice(0, k))];
+  },
+};
+
+const knownHashes = KNOWN_LEAVES.map((leaf) => hashLeaf(Buffer.from(leaf, "hex")));
+const someHashes = Array.from({ length: 70 }, (_, index) => hashLeaf(`leaf ${index}`));
+
+describe("the Merkle tree", () => {
+  it("the tree has the roots of the known answers for RFC 6962", () => {
+    const tree = new GrowingTree();
+    const roots = [toHex(tree.computeRoot().root)];
+    for (const leafHash of knownHashes) {
+      tree.append(leafHash);
+      roots.push(toHex(tree.computeRoot().root));
+    }
+    expect(roots).to.deep.equal(KNOWN_ROOTS);
+  });
+
+  it("the paths equal the known answers for RFC 6962", () => {
+    for (const { index, size, path } of KNOWN_LEAF_PATHS)
+      expect(computeLeafPath(knownHashes.slice(0, size), index).map(toHex)).to.deep.equal(path);
+    for (const { from, to, path } of KNOWN_CONSISTENCY_PATHS)
+      expect(computeConsistencyPath(knownHashes.slice(0, to), from).map(toHex)).to.deep.equal(path);
+  });
+
+  it("roots and paths equal the recursive definitions of RFC 6962", () => {
+    for (let size = 1; size <= someHashes.length; size += 1) {
+      const hashes = someHashes.slice(0, size);
+      expect(growTree(hashes).computeRoot().root).to.deep.equal(definitions.MTH(hashes));
+      for (const index of [0, 1, 2, 7, 31, 63, size - 1].filter((index) => index < size)) {
+        expect(computeLeafPath(hashes, index)).to.deep.equal(definitions.PATH(index, hashes));
+        const path = definitions.SUBPROOF(index + 1, hashes, true);
+        expect(computeConsistencyPath(hashes, index + 1), `${index + 1} to ${size}`).to.deep.equal(path);
+      }
+    }
+  });
+
+  it("a tree continues from its peaks", () => {
+    for (const size of [0, 1, 6, 7, 8, 33]) {
+      const { peakHashes } = growTree(someHashes.slice(0, size));
+      const tree = new GrowingTree(size, peakHashes);
+      for (const leafHash of someHashes.slice(size)) tree.append(leafHash);
+      expect(tree.computeRoot().root).to.deep.equal(definitions.MTH(someHashes));
+    }
+    expect(() => new GrowingTree(3, [hashEmptyTree()])).to.throw("a tree of 3 leaves has 2 peaks");
+  });
+
+  const sizes = fc.integer({ min: 1, max: someHashes.length });
+
+  it("a verifier accepts the path of each leaf, and no other leaf, index, size or path", () => {
+    fc.assert(
+      fc.property(sizes, sizes, sizes, (size, number, otherNumber) => {
+        const index = number % size;
+        const hashes = someHashes.slice(0, size);
+        const root = toHex(definitions.MTH(hashes));
+        const path = computeLeafPath(hashes, index);
+        const leafHash = hashes[index] as Buffer;
+        const verify = (...args: Parameters<typeof computeRootOfLeaf>) => toHex(computeRootOfLeaf(...args)) === root;
+        expect(verify(leafHash, index, size, path)).to.equal(true);
+        expect(verify(hashLeaf("other"), index, size, path)).to.equal(false);
+        if (otherNumber !== index) expect(verify(leafHash, otherNumber, size, path)).to.equal(false);
+        expect(verify(leafHash, index, size, [...path, leafHash])).to.equal(false);
+        for (const removedIndex of path.keys())
+          expect(verify(leafHash, index, size, path.toSpliced(removedIndex, 1))).to.equal(false);
+        for (const changedIndex of path.keys())
+          expect(verify(leafHash, index, size, path.with(changedIndex, hashLeaf("other")))).to.equal(false);
+      }),
+    );
+  });
+
+  it("a verifier accepts a consistency path only for the two states, and only in full", () => {
+    fc.assert(
+      fc.property(sizes, sizes, (number, otherNumber) => {
+        const [from, to] = [Math.min(number, otherNumber), Math.max(number, otherNumber)];
+        const [fromRoot, toRoot] = [from, to].map((size) => definitions.MTH(someHashes.slice(0, size))) as [
+          Buffer,
+          Buffer,
+        ];
+        const path = computeConsistencyPath(someHashes.slice(0, to), from);
+        const verify = (candidatePath: Buffer[], expectedFromRoot = fromRoot, expectedToRoot = toRoot) => {
+          const roots = computeConsistentRoots(from, expectedFromRoot, to, candidatePath);
+          return roots?.fromRoot.equals(expectedFromRoot) === true && roots.toRoot.equals(expectedToRoot);
+        };
+        expect(verify(path)).to.equal(true);
+        expect(verify(path, hashLeaf("other"))).to.equal(false);
+        expect(verify(path, fromRoot, hashLeaf("other"))).to.equal(false);
+        expect(verify([...path, fromRoot])).to.equal(false);
+        for (const index of path.keys()) {
+          expect(verify(path.toSpliced(index, 1))).to.equal(false);
+          expect(verify(path.with(index, hashLeaf("other")))).to.equal(false);
+        }
+      }),
+    );
+  });
+
+  it("sizes beyond 32 bits have the right number of peaks and path lengths", () => {
+    const hash = hashEmptyTree();
+    const size = 2 ** 40 + 5;
+    expect(new GrowingTree(size, [hash, hash, hash]).size).to.equal(size);
+    const path = Array.from({ length: 3 }, () => hash);
+    expect(computeRootOfLeaf(hash, 2 ** 40, size, path)).to.equal(undefined);
+    // The leaf is in the subtree of four leaves: two hashes inside the subtree, one for each of the other peaks.
+    expect(computeRootOfLeaf(hash, 2 ** 40, size, [...path, hash])).not.to.equal(undefined);
+  });
+});

@@ -17,6 +17,7 @@ import { streamEvents } from "./http/events.ts";
 import { streamExport } from "./http/export.ts";
 import { sendLatestEvents } from "./http/latest.ts";
 import { sendAppointments, sendClinics, sendNames, sendSearchResults } from "./http/names.ts";
+import { streamConsistencyProof, streamInclusionProof } from "./http/proofs.ts";
 import { createSlotLimiter, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
 import { sendDiff, sendState, streamReplay } from "./http/states.ts";
 import { sendTreeHead } from "./http/tree-head.ts";
@@ -82,7 +83,9 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     .all("audit.names", "/names", authorize, sendNames(dependencies))
     .all("audit.search", "/search", authorizeSearch, parseJsonBody(), sendSearchResults(dependencies))
     .all("audit.export", "/export", authorize, streamExport(dependencies))
-    .all("audit.tree-head", "/tree-head", authorize, sendTreeHead(dependencies));
+    .all("audit.tree-head", "/tree-head", authorize, sendTreeHead(dependencies))
+    .all("audit.inclusion-proof", "/inclusion-proof", authorize, streamInclusionProof(dependencies))
+    .all("audit.consistency-proof", "/consistency-proof", authorize, streamConsistencyProof(dependencies));
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keyRouter.routes());
   app.use(queryRouter.routes());

@@ -7,10 +7,12 @@ import { showAccesses } from "./accesses.ts";
 import { showEvents } from "./events.ts";
 import { exportToFile } from "./export-file.ts";
 import { showLatestEvents } from "./latest.ts";
+import { proveEvent, proveExtension } from "./proofs.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
 import { showTreeHead } from "./tree-head.ts";
 import { type VerifyOptions, verifyFile } from "./verify-file.ts";
+import { type VerifyProofOptions, verifyProofFile } from "./verify-proof.ts";
 
 const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
@@ -31,6 +33,8 @@ export function createProgram(terminal: AuditTerminal): Program {
   addVerifyCommand(program, terminal);
   addKeysCommand(program, terminal);
   addTreeHeadCommand(program, terminal);
+  addProofCommands(program, terminal);
+  addVerifyProofCommand(program, terminal);
   return program;
 }
 
@@ -197,4 +201,43 @@ function addTreeHeadCommand(program: Program, terminal: AuditTerminal): void {
     .option("--new-tree", "start a new tree at the beginning of the log, for example after the log was copied")
     .addHelpText("after", formatExample("tree-head --out tree-head.json"))
     .action((options) => showTreeHead(options, terminal));
+}
+
+const EXAMPLE_EVENT_ID = "9c2e1a4e-3f0b-4a59-8d51-0c7a7c0de004";
+
+function addProofCommands(program: Program, terminal: AuditTerminal): void {
+  program
+    .command("prove-inclusion")
+    .description("Proves that an event is in the Merkle tree of a tree head. Reads the event log once.")
+    .requiredOption("--event <uuid>", "id of the event (required)")
+    .option("--head <file>", "file with the tree head; default: the last published tree head")
+    .option("--out <file>", "write the proof to this file, which must not exist")
+    .option("--actor <name>", "your name, recorded with the access; default: your user name")
+    .addHelpText("after", formatExample(`prove-inclusion --event ${EXAMPLE_EVENT_ID} --out inclusion.json`))
+    .action((options) => proveEvent(options, terminal));
+  program
+    .command("prove-consistency")
+    .description(
+      "Proves that nothing before a tree head has changed: the tree of a later tree head starts with the same events.",
+    )
+    .requiredOption("--from <file>", "file with the earlier tree head (required)")
+    .option("--to <file>", "file with the later tree head; default: the last published tree head")
+    .option("--out <file>", "write the proof to this file, which must not exist")
+    .addHelpText("after", formatExample("prove-consistency --from may.json --to june.json --out may-to-june.json"))
+    .action((options) => proveExtension(options, terminal));
+}
+
+function addVerifyProofCommand(program: Program, terminal: AuditTerminal): void {
+  program
+    .command("verify-proof")
+    .description("Verifies a tree head, an inclusion proof or a consistency proof. Needs no event log.")
+    .argument("<file>", "file with the tree head or the proof")
+    .requiredOption("--key <key>", "the trusted key (required), as for `verify`")
+    .option("--head <file...>", "tree heads that you hold; the file must be about them")
+    .option("--json", "print the result as one line of JSON")
+    .addHelpText(
+      "after",
+      `\nExit codes: 0 verified, 2 invalid input, 3 not verified.\n${formatExample("verify-proof inclusion.json --key audit-keys.json --head june.json")}`,
+    )
+    .action((file: string, options: VerifyProofOptions) => verifyProofFile(file, options, terminal));
 }

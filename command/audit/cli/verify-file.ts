@@ -47,7 +47,12 @@ export async function verifyFile(
   if (!json) await terminal.write(`${formatManifest(file, verdict.manifest)}\n`);
 }
 
-async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
+/**
+ * Reads the value of the option `--key`.
+ *
+ * @throws {InputError}
+ */
+export async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
   // A thumbprint is never read as a file name: an attacker could provide a file with that name and another key.
   const keyText = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
   const getTrustedKey = await readTrustedKeys(keyText);

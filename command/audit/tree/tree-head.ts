@@ -38,6 +38,11 @@ export interface TreeHeadFault {
 
 const signedTreeHeadSchema = z.strictObject({ treeHead: z.unknown(), signature: z.string() });
 
+/** Returns true if a value has the form of a tree head with its signature. Does not verify the signature. */
+export function isSignedTreeHead(value: unknown): boolean {
+  return signedTreeHeadSchema.safeParse(value).success;
+}
+
 export async function signTreeHead(
   signer: Pick<AuditSigner, "sign">,
   fields: Omit<TreeHead, "format">,

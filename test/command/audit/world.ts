@@ -84,6 +84,8 @@ export async function startAuditWorld(
     EVENTSTORE_URL: logUrl,
     DATABASE_URL: database.urls.audit,
     AUDIT_SIGNING_KEYS: await createSigningKeys(),
+    // The test servers share one log, but each audit service has its own keys.
+    AUDIT_TREE_HEAD_INTERVAL_MS: "0",
     ...settings,
   };
   const service = await startAuditService(env);

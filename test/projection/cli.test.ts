@@ -11,20 +11,23 @@ import { createEventLog, EMPTY_STREAM } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
-import { createTestDatabase, getTestServers, type TestDatabase } from "../support/stack.ts";
+import { type OwnLog, startOwnLog } from "../support/own-log.ts";
+import { createTestDatabase, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
 
 describe("the projection command line", function () {
   this.timeout(120_000);
+  let ownLog: OwnLog;
   let database: TestDatabase;
   let pool: pg.Pool;
   let env: NodeJS.ProcessEnv;
   const customerId = randomUUID();
 
   before(async () => {
-    const { eventstoreUrl } = await getTestServers();
+    ownLog = await startOwnLog();
+    const { eventstoreUrl } = ownLog;
     database = await createTestDatabase();
     const url = database.urls.projection;
     await migrate(url, logger);
@@ -47,6 +50,7 @@ describe("the projection command line", function () {
   after(async () => {
     await pool.end();
     await database.drop();
+    await ownLog.stop();
   });
 
   const runProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>

@@ -24,9 +24,10 @@ import {
 } from "../../support/clinics.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { requireNoSniffing } from "../../support/no-sniffing.ts";
+import { startOwnLog } from "../../support/own-log.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../support/partner.ts";
 import type { ReadModelDatabase } from "../../support/read-models.ts";
-import { getTestServers, type TestDatabase } from "../../support/stack.ts";
+import type { TestDatabase } from "../../support/stack.ts";
 
 export interface AuditWorld {
   url: string;
@@ -68,7 +69,7 @@ export async function createSigningKeys(kid = "audit-test"): Promise<string> {
  * Starts an audit service with its own database.
  *
  * @param settings settings that replace the defaults
- * @param eventstoreUrl event log of the test, if the test appends events that other tests must not read
+ * @param eventstoreUrl event log of the test; default: a new log, because the audit service reads the whole log
  * @param givenDatabase database with read models; default: a database without read models
  */
 export async function startAuditWorld(
@@ -76,7 +77,8 @@ export async function startAuditWorld(
   eventstoreUrl?: string,
   givenDatabase?: TestDatabase,
 ): Promise<AuditWorld> {
-  const logUrl = eventstoreUrl ?? (await getTestServers()).eventstoreUrl;
+  const ownLog = eventstoreUrl === undefined ? await startOwnLog() : undefined;
+  const logUrl = eventstoreUrl ?? ownLog!.eventstoreUrl;
   const database = givenDatabase ?? (await createMigratedDatabase());
   const env = {
     PORT: "0",
@@ -100,6 +102,7 @@ export async function startAuditWorld(
     async stop() {
       await service.stop();
       await client.dispose();
+      await ownLog?.stop();
       if (!givenDatabase) await database.drop();
     },
   };

@@ -12,8 +12,8 @@ import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
-import { getTestServers } from "../../support/stack.ts";
 import { runClinic } from "../cli/terminal.ts";
 
 const HOUR_MS = 3_600_000;
@@ -24,17 +24,22 @@ const REQUESTED_EVENT_TYPE = "WebhookDeliveryReplayRequested";
 const EXPIRED_EVENT_TYPE = "WebhookDeliveryExpired";
 
 describe("the recovery of an endpoint's deliveries", () => {
+  let ownLog: OwnLog;
   let client: EventStoreDBClient;
   let log: EventLog;
   let env: NodeJS.ProcessEnv;
   const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
 
   before(async () => {
-    env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
+    ownLog = await startOwnLog();
+    env = { EVENTSTORE_URL: ownLog.eventstoreUrl };
     client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
     log = createEventLog(client);
   });
-  after(() => client.dispose());
+  after(async () => {
+    await client.dispose();
+    await ownLog.stop();
+  });
 
   async function registerTestEndpoint(): Promise<EndpointReference> {
     const owner = { applicationId: randomUUID(), clinicId: randomUUID(), environment: "sandbox" } as const;

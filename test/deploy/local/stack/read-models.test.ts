@@ -4,11 +4,13 @@ import pg from "pg";
 import { prepareReadModels } from "../../../../deploy/local/stack/read-models.ts";
 import { requirePreparedDatabase } from "../../../../projection/require-prepared-database.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
+import { type OwnLog, startOwnLog } from "../../../support/own-log.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
 import { getTestServers } from "../../../support/stack.ts";
 
 describe("read models that an earlier release left in a local stack", () => {
   let database: ReadModelDatabase;
+  let ownLog: OwnLog;
   let eventstoreUrl: string;
   const lines: string[] = [];
   const progress = {
@@ -20,10 +22,14 @@ describe("read models that an earlier release left in a local stack", () => {
   };
 
   before(async () => {
-    ({ eventstoreUrl } = await getTestServers());
+    ownLog = await startOwnLog();
+    ({ eventstoreUrl } = ownLog);
     database = await createReadModelDatabase();
   });
-  after(() => database.close());
+  after(async () => {
+    await database.close();
+    await ownLog.stop();
+  });
   beforeEach(() => {
     lines.length = 0;
   });

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import Koa from "koa";
 import type { Registry } from "prom-client";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
+import { registerReadinessMetric } from "../metrics/readiness-metric.ts";
 import { createRegistry } from "../metrics/registry.ts";
 import { registerRequestMetrics } from "../metrics/request-metrics.ts";
 import { METRICS_PATH, serveMetrics } from "../metrics/serve-metrics.ts";
@@ -44,6 +45,7 @@ export interface AppOptions {
 export function createApp(options: AppOptions): Koa<RequestState> {
   const { clock = Date.now, registry = createRegistry() } = options;
   const recordRequest = registerRequestMetrics(registry);
+  registerReadinessMetric(registry, options.checkReadiness);
   // Only the last address in X-Forwarded-For is used. The trusted proxy appends this address. The caller can forge all
   // earlier addresses.
   const app = new Koa<RequestState>({ proxy: options.isProxyTrusted, maxIpsCount: 1 });

@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
+import { parseMetrics, readSample } from "../../support/metrics.ts";
 import {
   createPartnerWorld,
   type PartnerWorld,
@@ -35,11 +36,15 @@ describe("the command service while servers fail", () => {
       { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
     );
 
+  const scrapeReadiness = async () =>
+    readSample(parseMetrics(await (await fetch(`${command.url}/metrics`)).text()), "service_ready", {});
+
   it("the command service works without Postgres, and counts requests in memory", async () => {
     const { status, headers } = await createAppointment("without-postgres");
     expect(status).to.equal(201);
     expect(headers.get("ratelimit-remaining")).to.match(/^\d+$/);
     expect((await sendRequest("GET", `${command.url}/health/ready`)).status).to.equal(200);
+    expect(await scrapeReadiness()).to.equal(1);
   });
 
   it("the command service returns 503 with Retry-After only while the event log is unavailable", async function () {
@@ -51,6 +56,7 @@ describe("the command service while servers fail", () => {
       expect(Number(response.headers.get("retry-after"))).to.be.above(0);
     }
     expect((await sendRequest("GET", `${command.url}/health/ready`)).status).to.equal(503);
+    expect(await scrapeReadiness()).to.equal(0);
     expect((await sendRequest("GET", `${command.url}/health/live`)).status).to.equal(200);
     proxy.restore();
     const deadline = Date.now() + 30_000;

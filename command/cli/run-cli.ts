@@ -1,7 +1,11 @@
 import { CommanderError, Command as Program } from "commander";
 import { formatCommandLine } from "../../shared/runtime/command-line.ts";
+import { categoriesByType } from "../operations/personal-data/record-erasure.ts";
+import { runRetention } from "./commands/apply-retention.ts";
 import { commands } from "./commands/commands.ts";
 import { discloseCustomer } from "./commands/disclose.ts";
+import { type EraseCommand, eraseCommands, runErase } from "./commands/erase.ts";
+import { listRetention } from "./commands/list-retention.ts";
 import { recoverWebhooks } from "./commands/recover-webhooks.ts";
 import { rotateEndpointSecret } from "./commands/rotate-secret.ts";
 import type { Command } from "./framework/command.ts";
@@ -76,7 +80,10 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
     if (noun === "customer") addDiscloseCommand(group.description(`${group.description()}, disclose`), terminal);
     if (noun === "endpoint") addRotateCommand(group.description(`${group.description()}, rotate-secret`), terminal);
     if (noun === "webhooks") addRecoverCommand(group.description("test, recover"), terminal);
+    if (noun === "retention")
+      addRetentionCommands(group.description(`${group.description()}, list, apply`), terminal, setExitCode);
   }
+  for (const command of eraseCommands) addEraseCommand(program, command, terminal);
   addImportCommand(program, terminal, setExitCode);
   addLogCopyCommand(program, terminal, setExitCode);
   return program;
@@ -178,6 +185,46 @@ function addRotateCommand(group: Program, terminal: Terminal): void {
     .action((rawOptions: RawOptions) => rotateEndpointSecret(rawOptions, terminal));
 }
 
+/** Adds a command `erase` to the group of a noun, or to a new group. */
+function addEraseCommand(program: Program, command: EraseCommand, terminal: Terminal): void {
+  const { noun, type, summary } = command;
+  const example = `${noun} erase --id ${EXAMPLE_PERSON_ID}${type === "portalUser" ? "" : EXAMPLE_CLINIC} --reason 'Request 2026-17'`;
+  const existingGroup = program.commands.find((group) => group.name() === noun);
+  const group = existingGroup ?? program.command(noun).addHelpText("after", formatExampleText(example));
+  group.description([...(existingGroup ? [existingGroup.description()] : []), "erase"].join(", "));
+  const subcommand = group.command("erase").description(summary).option("--id <uuid>", `the ${noun} (required)`);
+  if (type !== "portalUser") subcommand.option("--clinic <uuid>", "the clinic (required)");
+  const categories = categoriesByType[type].join(",");
+  subcommand
+    .option("--categories <list>", `categories of personal data, separated by commas; default: ${categories}`)
+    .option("--reason <text>", "reason, which stays readable forever; must not contain personal data (required)")
+    .option(...ACTOR_OPTION)
+    .option(...JSON_OPTION)
+    .addHelpText("after", `${ERASE_HELP}${formatExampleText(example)}`)
+    .action((rawOptions: RawOptions) => runErase(command, rawOptions, terminal));
+}
+
+function addRetentionCommands(group: Program, terminal: Terminal, setExitCode: (code: number) => void): void {
+  group
+    .command("list")
+    .description("Shows a clinic's retention rules.")
+    .option("--clinic <uuid>", "the clinic (required)")
+    .option(...JSON_OPTION)
+    .addHelpText("after", formatExampleText(`retention list${EXAMPLE_CLINIC}`))
+    .action((rawOptions: RawOptions) => listRetention(rawOptions, terminal));
+  group
+    .command("apply")
+    .description(
+      "Erases personal data whose retention period has ended. Also destroys again the data keys that a restore has brought back. Run it daily.",
+    )
+    .option("--clinic <uuid>", "apply only the rules of this clinic; default: all clinics")
+    .option("--dry-run", "list the persons without erasing their data")
+    .option(...ACTOR_OPTION)
+    .option(...JSON_OPTION)
+    .addHelpText("after", `${ERASE_HELP}${formatExampleText("retention apply --dry-run")}`)
+    .action(async (rawOptions: RawOptions) => setExitCode(await runRetention(rawOptions, terminal)));
+}
+
 /** Formats a command's example for the help text. */
 function formatExample(command: Command | undefined): string {
   return formatExampleText(command ? `${command.noun} ${command.verb} ${command.example}` : "--help");
@@ -189,6 +236,13 @@ function formatExampleText(args: string): string {
 }
 
 const EXAMPLE_ENDPOINT_ID = "7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b";
+
+const EXAMPLE_PERSON_ID = "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
+const EXAMPLE_CLINIC = " --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
+
+const ERASE_HELP = `
+An erasure cannot be undone. DATABASE_URL must be the one of the projection service.
+`;
 
 const ROTATE_HELP = `
 The secret is encrypted with WEBHOOK_SECRET_KEYS. Use the same keys as the running services.

@@ -8,6 +8,7 @@ import {
   decideRegisterClinic,
   decideReinstateClinic,
   decideSetEntitlement,
+  decideSetRetentionRule,
   decideSuspendClinic,
 } from "../../shared/domain/clinic/clinic.ts";
 import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
@@ -46,3 +47,4 @@ export const closeClinic = defineOperation(decideCloseClinic);
 export const openBranch = defineOperation(decideOpenBranch);
 export const changeSubscription = defineOperation(decideChangeSubscription);
 export const setEntitlement = defineOperation(decideSetEntitlement);
+export const setRetentionRule = defineOperation(decideSetRetentionRule);

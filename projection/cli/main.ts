@@ -20,6 +20,7 @@ import { migrateDatabase } from "./migrate.ts";
 import { type ParkingOptions, park, resume } from "./parking.ts";
 import { pruneOtherReadModels } from "./prune.ts";
 import { rebuildReadModels } from "./rebuild.ts";
+import { scrubTables } from "./scrub.ts";
 import { showStatus } from "./status.ts";
 import { verifyReadModels } from "./verify.ts";
 
@@ -88,6 +89,12 @@ program
     "Drop the read models that other releases have built. Without them, a return to such a release needs to fill them again.",
   )
   .action(() => runWithServers(pruneOtherReadModels));
+program
+  .command("scrub")
+  .description(
+    "Rewrite the tables that held erased personal data, because Postgres keeps former row versions in its files. Each table is locked while it is rewritten. Run it after erasures.",
+  )
+  .action(() => runWithServers(scrubTables));
 addParkingCommand(
   "park",
   "Park the stream of the event that stopped the projectors or the relay: skip this event and all later events of the stream.",

@@ -1,9 +1,10 @@
-import pg from "pg";
+import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { CHECKPOINT_NAME, readPosition } from "../checkpoints/checkpoint.ts";
 import { getSwapLockName } from "./apply-batch.ts";
+import { LOCK_TIMEOUT_MS, runIfLockable } from "./run-if-lockable.ts";
 
 /** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */
 export const NEXT_SCHEMA = `${READ_MODEL_SCHEMA}_next`;
@@ -15,14 +16,8 @@ export const FORMER_SCHEMA = `${READ_MODEL_SCHEMA}_former`;
 const CATCH_UP_TIMEOUT_MS = 5_000;
 const CATCH_UP_CHECK_INTERVAL_MS = 5;
 
-/** Time limit for locking the live tables. The lock waits for running queries and blocks new queries. Milliseconds. */
-const LOCK_TIMEOUT_MS = 200;
-
 /** Milliseconds. */
 const RETRY_INTERVAL_MS = 500;
-
-/** SQLSTATE: a lock was not available in time. */
-const LOCK_NOT_AVAILABLE = "55P03";
 
 export interface SwapOptions {
   logger: Logger;
@@ -79,17 +74,6 @@ export async function dropSchema(connection: pg.ClientBase, schema: string, sign
     while (!signal.aborted && !(await runIfLockable(connection, dropSql))) await pause(RETRY_INTERVAL_MS, signal);
   } finally {
     await connection.query("RESET lock_timeout");
-  }
-}
-
-/** Runs a statement. @returns false if the lock timeout expired before the statement had locked its tables */
-async function runIfLockable(connection: pg.ClientBase, statement: string): Promise<boolean> {
-  try {
-    await connection.query(statement);
-    return true;
-  } catch (error) {
-    if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;
-    throw error;
   }
 }
 

@@ -4,6 +4,7 @@ import type { PersonalDataCategory, PersonType } from "../domain/personal-data/p
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import { createBatcher } from "../runtime/batches.ts";
 import { type DataKey, DataKeyError, type DataKeyOwner, type DataKeys, KeyStoreUnavailableError } from "./data-keys.ts";
+import { destroyKeysOf } from "./destroy-keys.ts";
 import type { MasterKeys } from "./master-keys.ts";
 
 const DATA_KEY_BYTES = 32;
@@ -105,15 +106,10 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
       return new Map(rows.map((row) => [row.id, unwrap(row)]));
     },
 
-    async destroy({ type, id }, categories) {
-      const rows = await query({
-        text: `UPDATE data_keys.data_key SET wrapped_key = NULL, master_key_id = NULL, destroyed_at = now()
-          WHERE person_type = $1 AND person_id = $2 AND destroyed_at IS NULL
-            AND ($3::text[] IS NULL OR category = ANY ($3)) RETURNING id`,
-        values: [type, id, categories ?? null],
-      });
-      return rows.length;
-    },
+    destroy: (person, categories) =>
+      destroyKeysOf(pool, person, categories ?? null).catch((error: unknown) => {
+        throw toKeyStoreError(error);
+      }),
 
     listOf: ({ type, id }) =>
       query({

@@ -10,6 +10,7 @@ import { frontDeskCommands } from "./front-desk-commands.ts";
 import { installationCommands } from "./installation-commands.ts";
 import { partnerCommands } from "./partner-commands.ts";
 import { peopleCommands } from "./people-commands.ts";
+import { retentionCommands } from "./retention-commands.ts";
 
 /** All operator commands, in the order of the help text. */
 export const commands: Command[] = [
@@ -24,4 +25,5 @@ export const commands: Command[] = [
   ...installationCommands,
   ...endpointCommands,
   ...auditorCommands,
+  ...retentionCommands,
 ];

@@ -78,6 +78,8 @@ const COMMAND_SEQUENCE: [command: string, moreOptions?: string][] = [
   ["membership revoke"],
   ["auditor register"],
   ["auditor revoke"],
+  ["retention set"],
+  ["retention remove"],
   ["clinic close"],
 ];
 

@@ -28,11 +28,14 @@ const variableSchema = z.object({
   valueFrom: z.object({ configMapKeyRef: z.object({ key: z.string() }) }).optional(),
 });
 const containerSchema = z.looseObject({ command: z.array(z.string()), env: z.array(variableSchema) });
-const workloadSchema = z.object({
-  kind: z.enum(["Deployment", "Job"]),
-  metadata: z.object({ name: z.string() }),
-  spec: z.object({ template: z.object({ spec: z.looseObject({ containers: z.tuple([containerSchema]) }) }) }),
-});
+const podSchema = z.object({ template: z.object({ spec: z.looseObject({ containers: z.tuple([containerSchema]) }) }) });
+const metadata = z.object({ name: z.string() });
+const workloadSchema = z.union([
+  z.object({ kind: z.enum(["Deployment", "Job"]), metadata, spec: podSchema }),
+  z
+    .object({ kind: z.literal("CronJob"), metadata, spec: z.object({ jobTemplate: z.object({ spec: podSchema }) }) })
+    .transform(({ spec, ...job }) => ({ ...job, spec: spec.jobTemplate.spec })),
+]);
 const settingsSchema = z.object({ data: z.record(z.string(), z.string()) });
 const namedSchema = z.looseObject({ kind: z.string(), metadata: z.object({ name: z.string() }) });
 const externalMetricSchema = z.object({

@@ -1,0 +1,157 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
+import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
+import type { CommandContext } from "../../handling/handle.ts";
+import { destroyErasedKeys } from "./destroy-erased-keys.ts";
+import { type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
+import {
+  type ClinicRules,
+  type DuePerson,
+  findDuePersons,
+  type RetainedType,
+  readClinicRules,
+} from "./find-due-persons.ts";
+import { requireCompleteReadModels } from "./require-complete-read-models.ts";
+
+/** Result of applying the retention rules. */
+export interface RetentionSummary {
+  /** Number of persons whose data was erased; in a dry run, whose data would be erased. */
+  erased: Record<RetainedType, number>;
+  /** Number of persons whose erasure was refused. */
+  refused: number;
+  /** Number of data keys that the erasures destroyed. */
+  destroyedKeys: number;
+  /** Number of data keys of earlier erasures that existed again, and were destroyed again. */
+  keysDestroyedAgain: number;
+  /** True if the run was interrupted. The next run continues. */
+  isInterrupted: boolean;
+}
+
+export interface RetentionOptions {
+  /** Clinic whose rules are applied; all clinics if undefined. */
+  clinicId: string | undefined;
+  isDryRun: boolean;
+  signal: AbortSignal;
+  /** Called for each due person before the erasures start, also in a dry run. */
+  onDue(person: DuePerson): Promise<void>;
+  onProgress(processedCount: number, dueCount: number): void;
+  onRefusal(person: DuePerson, error: DomainError): void;
+}
+
+/** Maximum number of concurrent erasures. */
+const MAX_CONCURRENT_ERASURES = 8;
+
+/**
+ * Applies the clinics' retention rules: erases the data of persons whose last visit is too long ago, and records each
+ * erasure. Also destroys again the keys of earlier erasures, which a restore of Postgres may have brought back.
+ *
+ * @throws {DomainError} `read_models_incomplete`
+ * @throws {ReadModelsBehindError | LogUnavailableError} the erasures up to now are kept; the next run continues
+ */
+export async function applyRetention(
+  { client, ...stores }: PersonalDataStores & { client: EventStoreDBClient },
+  context: CommandContext,
+  options: RetentionOptions,
+): Promise<RetentionSummary> {
+  const { pool } = stores;
+  const summary: RetentionSummary = {
+    ...{ erased: { customer: 0, appointment: 0, queueTicket: 0 }, refused: 0 },
+    ...{ destroyedKeys: 0, keysDestroyedAgain: 0, isInterrupted: false },
+  };
+  await requireCompleteReadModels(client, pool);
+  const rules = await readClinicRules(pool, options.clinicId);
+  if (options.isDryRun) {
+    await countDuePersons(pool, rules, context, options, (person) => {
+      summary.erased[person.type] += 1;
+    });
+  } else {
+    summary.keysDestroyedAgain = await destroyErasedKeys(pool);
+    const dueCount = await countDuePersons(pool, rules, context, options);
+    await eraseDuePersons(stores, rules, context, options, summary, dueCount);
+    summary.destroyedKeys += await destroyErasedKeys(pool);
+  }
+  return { ...summary, isInterrupted: options.signal.aborted };
+}
+
+/** @returns number of due persons; fewer if the signal aborts */
+async function countDuePersons(
+  pool: pg.Pool,
+  rules: readonly ClinicRules[],
+  context: CommandContext,
+  { signal, onDue }: RetentionOptions,
+  onCounted?: (person: DuePerson) => void,
+): Promise<number> {
+  let dueCount = 0;
+  for (const clinicRules of rules) {
+    for await (const page of findDuePersons(pool, clinicRules, context.now)) {
+      if (signal.aborted) return dueCount;
+      dueCount += page.length;
+      for (const person of page) {
+        onCounted?.(person);
+        await onDue(person);
+      }
+    }
+  }
+  return dueCount;
+}
+
+/** Erases all due persons, and waits until the read models show the erasures. */
+async function eraseDuePersons(
+  stores: PersonalDataStores,
+  rules: readonly ClinicRules[],
+  context: CommandContext,
+  { signal, onProgress, onRefusal }: RetentionOptions,
+  summary: RetentionSummary,
+  dueCount: number,
+): Promise<void> {
+  let lastPosition = -1n;
+  let processedCount = 0;
+  const erase = async (person: DuePerson, retentionMonths: Clinic["retentionMonths"]) => {
+    try {
+      const result = await recordAndDestroy(stores, person, describeErasure(person, retentionMonths), context);
+      summary.erased[person.type] += 1;
+      summary.destroyedKeys += result.destroyedKeyCount;
+      if (result.position !== undefined && result.position > lastPosition) lastPosition = result.position;
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      summary.refused += 1;
+      onRefusal(person, error);
+    }
+    processedCount += 1;
+    onProgress(processedCount, dueCount);
+  };
+  for (const { retentionMonths, ...clinic } of rules) {
+    for await (const page of findDuePersons(stores.pool, { retentionMonths, ...clinic }, context.now)) {
+      await forEachConcurrently(page, signal, (person) => erase(person, retentionMonths));
+      if (signal.aborted) break;
+    }
+  }
+  await waitForReadModels(stores.pool, lastPosition);
+}
+
+function describeErasure({ categories }: DuePerson, retentionMonths: Clinic["retentionMonths"]) {
+  const periods = categories.map((category) => `${category} ${retentionMonths[category]} months`);
+  const reason = `Retention period after the last visit: ${periods.join(", ")}`;
+  return { categories, cause: "retention" as const, reason };
+}
+
+/** Runs a task for each item, up to 8 at a time. After an error or an abort, no further task starts. */
+async function forEachConcurrently<Item>(
+  items: readonly Item[],
+  signal: AbortSignal,
+  run: (item: Item) => Promise<void>,
+): Promise<void> {
+  const remainingItems = items.values();
+  let fatalError: { error: unknown } | undefined;
+  const runRemaining = async () => {
+    for (const item of remainingItems) {
+      if (fatalError || signal.aborted) return;
+      await run(item).catch((error: unknown) => {
+        fatalError ??= { error };
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_ERASURES }, runRemaining));
+  if (fatalError) throw fatalError.error;
+}

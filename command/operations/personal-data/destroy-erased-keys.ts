@@ -1,0 +1,49 @@
+import type pg from "pg";
+import { destroyKeys } from "../../../shared/personal-data/destroy-keys.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+
+/** Maximum number of keys in one statement. */
+const MAX_KEYS = 1_000;
+
+/**
+ * SQL condition for keys `k` that an erasure `e` has destroyed. If the contact data is erased, no new data can be
+ * recorded, so every key of an erased category counts. Otherwise a key for new data may exist since the erasure.
+ */
+const IS_ERASED_KEY = `
+  CASE k.category WHEN 'contact' THEN e.contact_erased_at WHEN 'animal' THEN e.animal_erased_at ELSE e.notes_erased_at END
+    > CASE WHEN e.contact_erased_at IS NULL THEN k.created_at ELSE '-infinity' END`;
+
+/** Selects keys that still exist, although the read models show the erasure of their data. */
+const ERASED_KEYS_SQL = `
+  SELECT k.id FROM ${READ_MODEL_SCHEMA}.erasure e
+    JOIN data_keys.data_key k ON k.person_type = e.person_type AND k.person_id = e.person_id
+   WHERE k.destroyed_at IS NULL AND ($1::uuid IS NULL OR e.person_id = $1) AND ${IS_ERASED_KEY}
+  UNION
+  -- Queue tickets of former releases name no customer, so their data has keys of its own.
+  SELECT k.id FROM data_keys.data_key k
+    JOIN ${READ_MODEL_SCHEMA}.queue_ticket t ON t.ticket_id = k.person_id
+    LEFT JOIN ${READ_MODEL_SCHEMA}.animal a ON a.animal_id = t.animal_id
+    LEFT JOIN ${READ_MODEL_SCHEMA}.appointment p ON p.appointment_id = t.appointment_id
+    JOIN ${READ_MODEL_SCHEMA}.erasure e ON e.person_type = 'customer' AND e.person_id IN (a.customer_id, p.customer_id)
+   WHERE k.person_type = 'queueTicket' AND k.destroyed_at IS NULL AND ($1::uuid IS NULL OR e.person_id = $1)
+     AND ${IS_ERASED_KEY}
+  LIMIT ${MAX_KEYS}`;
+
+/**
+ * Destroys the data keys that still exist although their data was erased: keys of queue tickets of an erased customer,
+ * keys that a restore of Postgres has brought back, and keys of an erasure that was interrupted.
+ *
+ * @param personId person of the erasures; all persons if undefined
+ * @returns number of destroyed keys
+ */
+export async function destroyErasedKeys(pool: pg.Pool, personId?: string): Promise<number> {
+  let destroyedCount = 0;
+  for (;;) {
+    const { rows } = await pool.query<{ id: string }>(ERASED_KEYS_SQL, [personId ?? null]);
+    destroyedCount += await destroyKeys(
+      pool,
+      rows.map(({ id }) => id),
+    );
+    if (rows.length < MAX_KEYS) return destroyedCount;
+  }
+}

@@ -1,0 +1,84 @@
+import type pg from "pg";
+import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { destroyKeysOf } from "../../../shared/personal-data/destroy-keys.ts";
+import { createPositionWatch, positionStatement } from "../../../shared/postgres/position-watch.ts";
+import type { CommandContext } from "../../handling/handle.ts";
+import { destroyErasedKeys } from "./destroy-erased-keys.ts";
+import { type ErasableType, recordErasure, recordPortalUserErasure } from "./record-erasure.ts";
+
+/** Stores that hold personal data. The user of the database must own the read models. */
+export interface PersonalDataStores {
+  log: EventLog;
+  pool: pg.Pool;
+}
+
+/** A person to erase. */
+export type ErasablePerson =
+  | { type: Exclude<ErasableType, "portalUser">; id: string; clinicId: string }
+  | { type: "portalUser"; id: string };
+
+export interface ErasureResult {
+  /** False if the erasure had been recorded before. */
+  isRecorded: boolean;
+  destroyedKeyCount: number;
+  /** Log position that the read models must reach to show the erasure; undefined if the stream is empty. */
+  position: bigint | undefined;
+}
+
+/** Thrown if the read models do not show a change in time. */
+export class ReadModelsBehindError extends Error {
+  override readonly name = "ReadModelsBehindError";
+}
+
+/** Time limit for the read models to show a change. Milliseconds. */
+const READ_MODELS_TIMEOUT_MS = 60_000;
+
+/**
+ * Erases a person's data: records the act, destroys the data keys, and waits until the read models show neutral values.
+ * An interrupted erasure is completed by repeating it.
+ *
+ * @throws {DomainError} `clinic_not_found`, or `<object>_not_found` if the clinic has no such person
+ * @throws {ReadModelsBehindError} if the act is recorded and the keys are destroyed, but the read models are behind
+ */
+export async function erasePerson(
+  stores: PersonalDataStores,
+  person: ErasablePerson,
+  erasure: Erasure,
+  context: CommandContext,
+): Promise<ErasureResult> {
+  // If the database is unavailable or its user has too few rights, nothing is recorded.
+  let destroyedKeyCount = await destroyErasedKeys(stores.pool, person.id);
+  const result = await recordAndDestroy(stores, person, erasure, context);
+  if (result.position !== undefined) await waitForReadModels(stores.pool, result.position);
+  destroyedKeyCount += result.destroyedKeyCount + (await destroyErasedKeys(stores.pool, person.id));
+  return { ...result, destroyedKeyCount };
+}
+
+/** Records an erasure and destroys the keys of the person. Does not wait for the read models. */
+export async function recordAndDestroy(
+  { log, pool }: PersonalDataStores,
+  person: ErasablePerson,
+  erasure: Erasure,
+  context: CommandContext,
+): Promise<ErasureResult> {
+  const { type, id } = person;
+  const { events, statePosition: position } =
+    type === "portalUser"
+      ? await recordPortalUserErasure(log, { userId: id, ...erasure }, context)
+      : await recordErasure[type](log, { id, clinicId: person.clinicId, ...erasure }, context);
+  const destroyedKeyCount = await destroyKeysOf(pool, { type, id }, erasure.categories);
+  return { isRecorded: events.length > 0, destroyedKeyCount, position };
+}
+
+/** Waits until the read models reach a log position. @throws {ReadModelsBehindError} */
+export async function waitForReadModels(pool: pg.Pool, position: bigint): Promise<void> {
+  const readPosition = async () => {
+    const { rows } = await pool.query<{ position: bigint }>(positionStatement);
+    return rows[0]?.position ?? -1n;
+  };
+  if (await createPositionWatch(readPosition)(position, READ_MODELS_TIMEOUT_MS)) return;
+  throw new ReadModelsBehindError(
+    `the read models have not reached log position ${position}; check the projection service and run the command again`,
+  );
+}

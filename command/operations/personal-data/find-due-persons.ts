@@ -1,0 +1,122 @@
+import type pg from "pg";
+import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
+import type { PersonalDataCategory } from "../../../shared/domain/personal-data/person.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+
+/** Types of persons to which retention rules apply. */
+export type RetainedType = "customer" | "appointment" | "queueTicket";
+
+/** A person whose retention period has ended for at least one category. */
+export interface DuePerson {
+  type: RetainedType;
+  id: string;
+  clinicId: string;
+  /** Time of the last visit; the time of the registration if there was no visit. RFC 3339. */
+  lastVisitAt: string;
+  /** Categories whose retention period has ended. */
+  categories: PersonalDataCategory[];
+}
+
+/** A clinic with its retention rules. */
+export interface ClinicRules {
+  clinicId: string;
+  retentionMonths: Clinic["retentionMonths"];
+}
+
+/** Number of persons in one read. */
+const PAGE_SIZE = 500;
+
+/** Sorts before all ids of persons. */
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+
+/**
+ * Returns SQL for a category if its period has ended and its data is not erased yet: nothing was erased before, or new
+ * data has been encrypted with a new key since.
+ *
+ * @param period parameter with the length of the period in months
+ * @param idSql SQL of the person's id
+ */
+function buildDueCategorySql(
+  category: PersonalDataCategory,
+  period: string,
+  type: RetainedType,
+  idSql: string,
+): string {
+  return `CASE WHEN last_visit_at < $4::timestamptz - make_interval(months => ${period}::int)
+    AND (e.${category}_erased_at IS NULL OR EXISTS (
+      SELECT FROM data_keys.data_key k WHERE k.person_type = '${type}' AND k.person_id = ${idSql}
+         AND k.category = '${category}' AND k.destroyed_at IS NULL)) THEN '${category}' END`;
+}
+
+function buildDuePersonsSql(type: RetainedType, rowsSql: string): string {
+  const dueCategoriesSql = (["contact", "animal", "notes"] as const).map((category, index) =>
+    // Only a customer has contact data and animals.
+    category === "notes" || type === "customer"
+      ? buildDueCategorySql(category, `$${index + 5}`, type, "p.id")
+      : `CASE WHEN $${index + 5}::int IS NULL THEN NULL END`,
+  );
+  return `SELECT * FROM (
+      SELECT p.id, rfc3339(last_visit_at) AS "lastVisitAt",
+             array_remove(ARRAY[${dueCategoriesSql.join(", ")}]::text[], NULL) AS categories
+        FROM (${rowsSql}) p
+        LEFT JOIN ${READ_MODEL_SCHEMA}.erasure e ON e.person_type = '${type}' AND e.person_id = p.id
+    ) due WHERE cardinality(categories) > 0 ORDER BY id LIMIT $3`;
+}
+
+/** Rows of a clinic `$1` with an id after `$2`, with the time of the person's last visit. */
+const rowsSqlByType: Record<RetainedType, string> = {
+  customer: `
+    SELECT c.customer_id AS id, COALESCE(GREATEST(
+             (SELECT max(scheduled_at) FROM ${READ_MODEL_SCHEMA}.appointment a WHERE a.customer_id = c.customer_id),
+             (SELECT max(t.checked_in_at) FROM ${READ_MODEL_SCHEMA}.animal
+               JOIN ${READ_MODEL_SCHEMA}.queue_ticket t USING (animal_id) WHERE animal.customer_id = c.customer_id)
+           ), c.created_at) AS last_visit_at
+      FROM ${READ_MODEL_SCHEMA}.customer c WHERE c.clinic_id = $1 AND c.customer_id > $2`,
+  appointment: `
+    SELECT appointment_id AS id, scheduled_at AS last_visit_at FROM ${READ_MODEL_SCHEMA}.appointment
+     WHERE clinic_id = $1 AND customer_id IS NULL AND appointment_id > $2`,
+  queueTicket: `
+    SELECT t.ticket_id AS id, t.checked_in_at AS last_visit_at FROM ${READ_MODEL_SCHEMA}.queue_ticket t
+      LEFT JOIN ${READ_MODEL_SCHEMA}.appointment a ON a.appointment_id = t.appointment_id
+     WHERE t.clinic_id = $1 AND t.animal_id IS NULL AND a.customer_id IS NULL AND t.ticket_id > $2`,
+};
+
+const statements = Object.entries(rowsSqlByType).map(([type, rowsSql]) => ({
+  type: type as RetainedType,
+  name: `due persons of type ${type}`,
+  text: buildDuePersonsSql(type as RetainedType, rowsSql),
+}));
+
+/** Reads the clinics that have retention rules. @param clinicId the only clinic to read; all clinics if undefined */
+export async function readClinicRules(pool: pg.Pool, clinicId: string | undefined): Promise<ClinicRules[]> {
+  const { rows } = await pool.query<ClinicRules>(
+    `SELECT clinic_id AS "clinicId", retention_months AS "retentionMonths" FROM ${READ_MODEL_SCHEMA}.clinic
+      WHERE retention_months <> '{}' AND ($1::uuid IS NULL OR clinic_id = $1) ORDER BY clinic_id`,
+    [clinicId ?? null],
+  );
+  return rows;
+}
+
+/**
+ * Finds the persons of a clinic whose retention period has ended, in pages. The caller may erase the persons of a page
+ * before it takes the next page.
+ *
+ * @param now milliseconds since 1970
+ */
+export async function* findDuePersons(
+  pool: pg.Pool,
+  { clinicId, retentionMonths }: ClinicRules,
+  now: number,
+): AsyncGenerator<DuePerson[], void> {
+  const { contact = null, animal = null, notes = null } = retentionMonths;
+  for (const { type, name, text } of statements) {
+    let lastId = FIRST_ID;
+    for (;;) {
+      const values = [clinicId, lastId, PAGE_SIZE, new Date(now).toISOString(), contact, animal, notes];
+      const { rows } = await pool.query<Omit<DuePerson, "type" | "clinicId">>({ name, text, values });
+      if (rows.length > 0) yield rows.map((row) => ({ type, clinicId, ...row }));
+      if (rows.length < PAGE_SIZE) break;
+      lastId = rows.at(-1)?.id ?? lastId;
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import type { Aggregate, Decision } from "../../../shared/domain/aggregate.ts";
+import { appointmentAggregate, decideEraseAppointment } from "../../../shared/domain/appointment/appointment.ts";
+import { customerAggregate, decideEraseCustomer } from "../../../shared/domain/clinic/customer.ts";
+import { decideErasePortalUser, portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
+import { decideEraseTicket, queueTicketAggregate } from "../../../shared/domain/clinic/queue-ticket.ts";
+import { decideEraseStaff, staffAggregate } from "../../../shared/domain/clinic/staff.ts";
+import type { categories } from "../../../shared/domain/events/catalog.ts";
+import type { EventOf } from "../../../shared/domain/events/category.ts";
+import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
+import type { PersonalDataCategory, PersonType } from "../../../shared/domain/personal-data/person.ts";
+import { requireOwnedBy } from "../../../shared/domain/preconditions.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { type CommandContext, type CommandResult, handle } from "../../handling/handle.ts";
+import { loadCommandClinic } from "../operation.ts";
+
+/** Types of persons whose data can be erased. */
+export type ErasableType = Exclude<PersonType, "auditor">;
+
+/** Categories of personal data that each type of person can have. */
+export const categoriesByType: Record<ErasableType, readonly PersonalDataCategory[]> = {
+  customer: ["contact", "animal", "notes"],
+  staff: ["contact"],
+  portalUser: ["contact", "notes"],
+  appointment: ["notes"],
+  queueTicket: ["notes"],
+};
+
+/** Erasure of the data of a clinic's person. */
+export interface ClinicErasure extends Erasure {
+  clinicId: string;
+  id: string;
+}
+
+type RecordErasure = (
+  log: EventLog,
+  erasure: ClinicErasure,
+  context: CommandContext,
+) => Promise<Pick<CommandResult<unknown>, "events" | "statePosition">>;
+
+/**
+ * Defines the command that records an erasure in the person's stream. Unlike other commands, it also changes closed
+ * clinics, because persons can ask a closed clinic for an erasure, too.
+ */
+function defineErasure<C extends (typeof categories)[number], State>(
+  aggregate: Aggregate<C, State>,
+  decide: (erasure: ClinicErasure) => Decision<State, EventOf<C>>,
+): RecordErasure {
+  return async (log, erasure, context) => {
+    const { clinicContext } = await loadCommandClinic(log, erasure.clinicId, context);
+    return handle(log, aggregate, erasure.id, decide(erasure), clinicContext);
+  };
+}
+
+/**
+ * Commands that record an erasure of a clinic's person, by type of the person. Each throws {@link DomainError}
+ * `clinic_not_found`, or `<object>_not_found` if the clinic has no such person.
+ */
+export const recordErasure: Record<Exclude<ErasableType, "portalUser">, RecordErasure> = {
+  customer: defineErasure(customerAggregate, ({ id: customerId, ...erasure }) =>
+    decideEraseCustomer({ customerId, ...erasure }),
+  ),
+  staff: defineErasure(staffAggregate, ({ id: staffId, ...erasure }) => decideEraseStaff({ staffId, ...erasure })),
+  appointment: defineErasure(appointmentAggregate, ({ id: _, clinicId, ...erasure }) => (state) => {
+    requireOwnedBy(clinicId, state, "appointment");
+    return decideEraseAppointment(erasure)(state);
+  }),
+  queueTicket: defineErasure(queueTicketAggregate, ({ id: ticketId, ...erasure }) =>
+    decideEraseTicket({ ticketId, ...erasure }),
+  ),
+};
+
+/** Records an erasure of a portal user, who belongs to no clinic. */
+export function recordPortalUserErasure(
+  log: EventLog,
+  { userId, ...erasure }: Erasure & { userId: string },
+  context: CommandContext,
+) {
+  return handle(log, portalUserAggregate, userId, decideErasePortalUser({ userId, ...erasure }), context);
+}

@@ -12,6 +12,7 @@ import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tra
 import { createQueryApp } from "./app.ts";
 import { requireFilledReadModels } from "./http/filled-read-models.ts";
 import { createRowReader } from "./http/read.ts";
+import { limitStandbyLag } from "./http/standby-lag.ts";
 import { createMetrics } from "./metrics.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
@@ -22,6 +23,7 @@ const SETTINGS = [
   "DRAIN_DELAY_MS",
   "LOG_LEVEL",
   "DATABASE_URL",
+  "DATABASE_READ_URL",
   "DATABASE_POOL_SIZE",
   "HEADER_BRAND",
   "OPERATOR_NAME",
@@ -64,24 +66,28 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const stopTracing = await startTracing(config, "query-api", logger);
   const verifySession = createSessionVerifier(config);
   const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
-  const createNamedPool = (applicationName: string, size: number, statementTimeoutMs = STATEMENT_TIMEOUT_MS) =>
-    createPool({
-      url: config.DATABASE_URL,
-      applicationName,
-      size,
-      statementTimeoutMs,
-      shouldPreferIndexes: true,
-      requiresGenericPlans: true,
-      logger,
-    });
-  const pool = createNamedPool("clinic-query-api", config.DATABASE_POOL_SIZE);
-  // The rate limiter has its own pool, so that it does not wait for slow reads.
-  const limiterPool = createNamedPool("clinic-query-api limits", LIMITER_POOL_SIZE, COUNT_TIMEOUT_MS);
+  const planOptions = { shouldPreferIndexes: true, requiresGenericPlans: true };
+  const pool = createPool({
+    url: config.DATABASE_READ_URL ?? config.DATABASE_URL,
+    applicationName: "clinic-query-api",
+    size: config.DATABASE_POOL_SIZE,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+    ...{ ...planOptions, logger },
+  });
+  // The rate limiter has its own pool, so that it does not wait for slow reads. It writes, so it needs the primary.
+  const limiterPool = createPool({
+    url: config.DATABASE_URL,
+    applicationName: "clinic-query-api limits",
+    size: LIMITER_POOL_SIZE,
+    statementTimeoutMs: COUNT_TIMEOUT_MS,
+    ...{ ...planOptions, logger },
+  });
   const { registry, rateLimitEvents } = createMetrics([pool, limiterPool]);
   const limiter = createRateLimiter(limiterPool, logger, rateLimitEvents);
+  const standbyReads = config.DATABASE_READ_URL ? limitStandbyLag(createRowReader(pool), limiterPool) : undefined;
   const app = createQueryApp({
     logger,
-    readRow: requireFilledReadModels(createRowReader(pool)),
+    readRow: requireFilledReadModels(standbyReads?.readRow ?? createRowReader(pool)),
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
     limiter,
@@ -96,7 +102,8 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   let readModelLock: ReadModelLock | undefined;
   const service = await serve(app, config, () => {
     limiter.close();
-    const closePromises = [pool.end(), limiterPool.end(), readModelLock?.release(), stopTracing()];
+    const locksAndChecks = [standbyReads?.close(), readModelLock?.release()];
+    const closePromises = [pool.end(), limiterPool.end(), ...locksAndChecks, stopTracing()];
     return settlesWithin(Promise.all(closePromises), POOL_CLOSE_TIMEOUT_MS);
   });
   const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "query-api", logger };

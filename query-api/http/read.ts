@@ -6,6 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 import { NotFilledError } from "./filled-read-models.ts";
+import { StandbyBehindError } from "./standby-lag.ts";
 
 /** A named statement. Postgres prepares it once per connection. */
 export interface Statement {
@@ -84,7 +85,9 @@ export function createReadinessCheck(readRow: ReadRow, logger: Logger): Readines
       await readRow(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
       return { postgres: null };
     } catch (error) {
-      if ((error as Error).cause instanceof NotFilledError) return { postgres: null, readModels: "not filled yet" };
+      const { cause } = error as Error;
+      if (cause instanceof NotFilledError) return { postgres: null, readModels: "not filled yet" };
+      if (cause instanceof StandbyBehindError) return { postgres: "the standby is behind the primary" };
       logger.warn({ error }, "The service is not ready, because it cannot read the read models.");
       return { postgres: "unavailable" };
     }

@@ -64,6 +64,16 @@ const databaseUrlSchema = z.string().superRefine((text, context) => {
     context.addIssue({ code: "custom", message: error.message });
   }
 });
+
+/** @returns true also for a malformed text, which another rule reports */
+function hasOneHost(databaseUrl: string): boolean {
+  try {
+    return parseConnectionString(databaseUrl).hosts.length === 1;
+  } catch {
+    return true;
+  }
+}
+
 const httpUrlSchema = url(/^https?:$/, "https://host/path");
 
 const signingKeySchema = z.looseObject({
@@ -112,6 +122,13 @@ export const settings = {
   DATABASE_URL: databaseUrlSchema
     .describe(
       "Postgres URL: one host, or several hosts separated by commas. Options: target_session_attrs, sslmode, sslrootcert, sslcert, sslkey and sslnegotiation. Its role must be the database owner (projection service) or a member of clinic_query (query-api), clinic_command (command) or clinic_audit (audit).",
+    )
+    .meta(SECRET),
+  DATABASE_READ_URL: databaseUrlSchema
+    .refine(hasOneHost, "must name one host")
+    .optional()
+    .describe(
+      "Postgres URL of one standby that query-api reads from, in the form of DATABASE_URL. If not set, it reads from the primary.",
     )
     .meta(SECRET),
   DATABASE_POOL_SIZE: wholeNumber(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),

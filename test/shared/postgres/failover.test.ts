@@ -9,14 +9,20 @@ import type pg from "pg";
 import { pino } from "pino";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
+import { createRowReader } from "../../../query-api/http/read.ts";
+import { limitStandbyLag, StandbyBehindError } from "../../../query-api/http/standby-lag.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
 import { createClient } from "../../../shared/postgres/client.ts";
 import { findServer } from "../../../shared/postgres/find-server.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { positionStatement } from "../../../shared/postgres/position-watch.ts";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
 import { eventually } from "../../support/eventually.ts";
+import { TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { getTlsPath, type PostgresPair, startPostgresPair } from "../../support/postgres-pair.ts";
+import { queryEnvironment } from "../../support/query-environment.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { getTestServers, makeTestRoot } from "../../support/stack.ts";
 import { startUnresponsiveServer } from "../../support/unresponsive-server.ts";
@@ -239,13 +245,17 @@ describe("Postgres with TLS and a standby", function () {
     });
 
     const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
-    const createAppointment = async (): Promise<string> => {
-      const { status, body } = await partner.request("POST", "/appointments", {
+    const createdIds: string[] = [];
+    const createAppointment = async () => (await createAppointmentAt()).id;
+    /** @returns the id and the log position of a new appointment */
+    const createAppointmentAt = async (): Promise<{ id: string; position: string }> => {
+      const { status, body, headers } = await partner.request("POST", "/appointments", {
         headers: { "X-SERVICE-Clinic-ID": sandbox.clinicId, "Idempotency-Key": randomUUID() },
         body: { branchId: sandbox.branches[0].id, animalId: sandbox.animals[0].id, scheduledAt },
       });
       expect(status, JSON.stringify(body)).to.equal(201);
-      return body.appointment.id;
+      createdIds.push(body.appointment.id);
+      return { id: body.appointment.id, position: headers.get("X-SERVICE-Log-Position") ?? "" };
     };
     const listAppointmentIds = async (): Promise<string[]> => {
       const to = new Date(Date.now() + 20 * 86_400_000).toISOString();
@@ -267,6 +277,63 @@ describe("Postgres with TLS and a standby", function () {
     };
     const isReady = async (url: string) => (await fetch(`${url}/health/ready`)).status === 200;
 
+    it("query-api can read from the standby, and still reflects the writes of the caller", async () => {
+      const readUrl = buildUrl({ target_session_attrs: "standby" }, `localhost:${pair.ports.standby}`).replace(
+        /\/\/.*@/,
+        /\/\/.*@/.exec(pair.urls.query)?.[0] ?? "",
+      );
+      const queryApi = await startQueryApi({
+        ...{ ...queryEnvironment, DATABASE_URL: pair.urls.query, DATABASE_READ_URL: readUrl, TOKEN_ISSUER },
+        TOKEN_JWKS_URL: `${api.command.url}/.well-known/jwks.json`,
+      });
+      const to = new Date(Date.now() + 20 * 86_400_000).toISOString();
+      const list = async (position?: string) => {
+        const headers = { ...partner.headers, "X-SERVICE-Clinic-ID": sandbox.clinicId };
+        const response = await fetch(`${queryApi.url}/sandbox/v1/appointments?limit=250&to=${to}`, {
+          headers: { ...headers, ...(position !== undefined && { "X-SERVICE-Log-Position": position }) },
+        });
+        return { status: response.status, text: await response.text() };
+      };
+      const readPool = createTestPool(readUrl);
+      const primaryPool = createTestPool(pair.urls.query);
+      const limitedReads = limitStandbyLag(createRowReader(readPool), primaryPool, 500);
+      const readPosition = () => limitedReads.readRow(positionStatement, [], performance.now() + 5_000);
+      try {
+        const first = await createAppointmentAt();
+        await eventually("the first appointment", async () => (await list(first.position)).text.includes(first.id));
+        await readPosition();
+
+        await pair.query("standby", "SELECT pg_wal_replay_pause()");
+        const second = await createAppointmentAt();
+        await eventually("the primary has the second appointment", async () =>
+          (await listAppointmentIds()).includes(second.id),
+        );
+        const { status, text } = await list();
+        expect([status, text.includes(first.id), text.includes(second.id)]).to.deep.equal([200, true, false]);
+        expect((await list(second.position)).text).to.contain("read_model_behind");
+        const refusal = await eventually("reads of outdated data are refused", () =>
+          readPosition().then(
+            () => false as const,
+            (error: Error) => error,
+          ),
+        );
+        expect(refusal).to.have.property("status", 503);
+        expect(refusal.cause).to.be.instanceOf(StandbyBehindError);
+
+        await pair.query("standby", "SELECT pg_wal_replay_resume()");
+        await eventually("the second appointment", async () => (await list(second.position)).text.includes(second.id));
+        await eventually("reads continue", () =>
+          readPosition().then(
+            () => true,
+            () => false,
+          ),
+        );
+      } finally {
+        await limitedReads.close();
+        await Promise.all([queryApi.stop(), readPool.end(), primaryPool.end()]);
+      }
+    });
+
     it("command, query-api and all roles of the projection service continue by themselves, although the new primary lacks transactions", async () => {
       const idsBefore = [await createAppointment()];
       await expectAppointmentsArrived(idsBefore);
@@ -284,7 +351,7 @@ describe("Postgres with TLS and a standby", function () {
       await eventually("the deliveries", () =>
         withClient(pair.urls.projection, async (client) => {
           const { rowCount } = await client.query("SELECT FROM webhooks.delivery WHERE status = 'delivered'");
-          return rowCount === ids.length;
+          return rowCount === createdIds.length;
         }),
       );
       await eventually("all services are ready", async () => {

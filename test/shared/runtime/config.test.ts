@@ -86,11 +86,17 @@ describe("configuration", () => {
     }
   });
 
+  it("the URL of a standby must name one host", () => {
+    const read = (url: string) => () => readConfig(["DATABASE_READ_URL"], { DATABASE_READ_URL: url });
+    expect(read("postgres://me:a,b@one/clinic")).not.to.throw();
+    expect(read("postgres://me:secret@one,two/clinic")).to.throw("DATABASE_READ_URL must name one host");
+  });
+
   it("every setting that may contain a secret can come from a file", () => {
     const secretNames = (Object.keys(settings) as (keyof Settings)[]).filter(isSecret);
     const suspectNames = Object.keys(settings).filter(
       (name) =>
-        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|DATA_KEYS|OTLP_HEADERS|(EVENTSTORE|DATABASE|NATS|TARGET)_URL/.test(
+        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|DATA_KEYS|OTLP_HEADERS|(EVENTSTORE|DATABASE|READ|NATS|TARGET)_URL/.test(
           name,
         ) && !name.endsWith("_FILE"),
     );

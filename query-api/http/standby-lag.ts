@@ -1,0 +1,93 @@
+import type pg from "pg";
+import { createUnavailableError } from "../../shared/http/api-error.ts";
+import { positionStatement } from "../../shared/postgres/position-watch.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
+import type { ReadRow, Statement } from "./read.ts";
+
+/** The standby has not received the changes of the primary in time, so it may contain revoked access. */
+export class StandbyBehindError extends Error {
+  override readonly name = "StandbyBehindError";
+}
+
+/** Default time for which reads continue if the standby does not receive the changes of the primary. Milliseconds. */
+const MAX_LAG_MS = 10_000;
+
+/** Interval between two comparisons. Milliseconds. */
+const CHECK_INTERVAL_MS = 1_000;
+
+/** Time limit for reading the position of the standby. Milliseconds. */
+const CHECK_TIMEOUT_MS = 2_000;
+
+/** Reads with limited lag. */
+export interface LimitedReads {
+  readRow: ReadRow;
+  close(): Promise<void>;
+}
+
+/** Position of the primary that the standby has not reached yet. */
+interface AwaitedPosition {
+  position: bigint;
+  /** Time at which the primary had this position, as a value of `performance.now()`. */
+  since: number;
+}
+
+/**
+ * Restricts reads from a standby of Postgres. If the read models of the standby do not reach a position of the primary
+ * within the time limit, each read fails with 503 `data_source_unavailable`, caused by a {@link StandbyBehindError},
+ * until they reach it. While the primary is unavailable, reads continue.
+ *
+ * @param readRow reads from the standby
+ * @param maxLagMs time limit in milliseconds
+ */
+export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool, maxLagMs = MAX_LAG_MS): LimitedReads {
+  const controller = new AbortController();
+  let awaitedPosition: AwaitedPosition | undefined;
+  const checkPromise = (async () => {
+    while (!controller.signal.aborted) {
+      awaitedPosition = await findAwaitedPosition(readRow, primaryPool, awaitedPosition);
+      await pause(Math.min(CHECK_INTERVAL_MS, maxLagMs), controller.signal);
+    }
+  })();
+  return {
+    async readRow<Row extends object>(statement: Statement, values: readonly unknown[], deadline: number) {
+      if (awaitedPosition && performance.now() - awaitedPosition.since > maxLagMs) {
+        const cause = new StandbyBehindError("The standby does not receive the changes of the primary.");
+        throw createUnavailableError("data_source_unavailable", cause);
+      }
+      return readRow<Row>(statement, values, deadline);
+    },
+    async close() {
+      controller.abort();
+      await checkPromise;
+    },
+  };
+}
+
+/** @returns undefined if the standby is up to date, or if the primary is unavailable */
+async function findAwaitedPosition(
+  readRow: ReadRow,
+  primaryPool: pg.Pool,
+  awaitedBefore: AwaitedPosition | undefined,
+): Promise<AwaitedPosition | undefined> {
+  const since = performance.now();
+  const position = await readPrimaryPosition(primaryPool);
+  if (position === undefined) return undefined;
+  // After an operator has adopted another log, the primary can have a lower position.
+  const awaitedPosition = awaitedBefore && awaitedBefore.position <= position ? awaitedBefore : { position, since };
+  try {
+    const row = await readRow<{ position: bigint }>(positionStatement, [], performance.now() + CHECK_TIMEOUT_MS);
+    return row.position >= awaitedPosition.position ? undefined : awaitedPosition;
+  } catch {
+    // The readiness check and the requests report a standby that is unavailable.
+    return awaitedPosition;
+  }
+}
+
+async function readPrimaryPosition(primaryPool: pg.Pool): Promise<bigint | undefined> {
+  try {
+    const { rows } = await primaryPool.query<{ position: bigint }>(positionStatement);
+    return rows[0]?.position;
+  } catch {
+    return undefined;
+  }
+}

@@ -8,6 +8,8 @@ import { createTime } from "./times.js";
 /** Maximum number of events that are read from a stream. */
 const MAX_STEPS = 2_000;
 
+const ERASED_TEXT = "The personal data of this event was erased. Neutral values are shown instead.";
+
 /**
  * Creates the view that shows the selected event, the fields that the event changed, and the state of the stream after
  * any event of the stream.
@@ -41,6 +43,7 @@ export function createDetailView({ onSelect, onError }) {
     const state = h("div", { class: "state" }, createEmptyText("Loading the stream …"));
     body.replaceChildren(
       event.problem ? h("p", { class: "alert" }, event.problem) : "",
+      event.erased ? h("p", { class: "hint" }, ERASED_TEXT) : "",
       createFacts(event),
       state,
       h("details", {}, h("summary", {}, "Data as stored"), createJson(event.data, "Data as stored")),

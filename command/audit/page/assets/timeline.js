@@ -8,6 +8,7 @@ export function createEventButton(event, onSelect) {
   const [category, id] = splitStreamName(event.stream);
   const time = event.occurredAt ?? event.storedAt;
   const problem = event.problem ? h("span", { class: "tag bad" }, "unreadable") : "";
+  const erased = event.erased ? h("span", { class: "tag" }, "erased") : "";
   const categoryTag = h("span", { class: "tag" }, formatName(category));
   return h(
     "button",
@@ -18,7 +19,7 @@ export function createEventButton(event, onSelect) {
       "data-category": category,
       onclick: () => onSelect(event),
     },
-    h("span", { class: "what" }, formatType(event.type), problem),
+    h("span", { class: "what" }, formatType(event.type), problem, erased),
     createTime(time, event.clinicId),
     h("span", { class: "where" }, categoryTag, " ", createNamedId(id), ` @ ${event.revision}`),
     h("span", { class: "by" }, ...describeActor(event.actor)),

@@ -112,8 +112,8 @@ export class Sender {
     const now = clock();
     const leaseMs = calculateLeaseMs(this.#options);
     const { deliveries, endpoints } = await claimDueDeliveries(pool, grants, this.#listExpired(now), now, leaseMs);
-    for (const { endpoint, isFailing, hasMore, pauseMs } of endpoints) {
-      if (hasMore) dueEndpoints.update(endpoint, { isFailing, notBefore: performance.now() + pauseMs });
+    for (const { endpoint, isFailing, isLimited, hasMore, pauseMs } of endpoints) {
+      if (hasMore) dueEndpoints.update(endpoint, { isFailing, isLimited, notBefore: performance.now() + pauseMs });
       else dueEndpoints.remove(endpoint, version);
     }
     for (const delivery of deliveries) {

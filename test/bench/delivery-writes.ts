@@ -73,7 +73,13 @@ function createMessage({ clinicId }: Endpoint): EventMessage {
 /** Claims due deliveries of all endpoints and records a success for each. @returns the number of deliveries */
 async function deliverDueDeliveries(pool: pg.Pool, endpoints: readonly Endpoint[]): Promise<number> {
   const grants = endpoints.map(({ endpointId, applicationId }) => ({
-    ...({ lane: "first", environment: "production", slotCount: SLOTS_PER_ENDPOINT, occupiedSlots: 0 } as const),
+    ...({
+      lane: "first",
+      environment: "production",
+      slotCount: SLOTS_PER_ENDPOINT,
+      occupiedSlots: 0,
+      isLimited: false,
+    } as const),
     ...{ endpointId, applicationId },
   }));
   const { deliveries } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);

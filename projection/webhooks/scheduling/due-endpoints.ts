@@ -17,6 +17,8 @@ export interface DueEntry {
   endpointId: string;
   /** True if the last attempt at the endpoint failed, as far as this process knows. */
   isFailing: boolean;
+  /** True if the endpoint has a rate limit, as far as this process knows. */
+  isLimited: boolean;
   /** Time before which the rate limit of the endpoint permits no attempt, on the clock of the slots. Milliseconds. */
   notBefore: number;
   /** Version of the list when the endpoint was last added. */
@@ -45,14 +47,14 @@ export class DueEndpoints {
       const entriesByApplication = this.listEntries(lane, environment);
       const entries = entriesByApplication.get(applicationId) ?? new Map<string, DueEntry>();
       entriesByApplication.set(applicationId, entries);
-      const { isFailing, notBefore } = entries.get(endpointId) ?? { isFailing: false, notBefore: 0 };
-      entries.set(endpointId, { endpointId, isFailing, notBefore, version: this.#version });
+      const dueEntry = entries.get(endpointId) ?? { endpointId, isFailing: false, isLimited: false, notBefore: 0 };
+      entries.set(endpointId, { ...dueEntry, version: this.#version });
     }
     if (endpoints.length > 0) this.wake();
   }
 
-  /** Records whether the last attempt at an endpoint failed, and when its rate limit permits the next attempt. */
-  update(endpoint: DueEndpoint, state: Pick<DueEntry, "isFailing" | "notBefore">): void {
+  /** Records what a claim reported about an endpoint. */
+  update(endpoint: DueEndpoint, state: Pick<DueEntry, "isFailing" | "isLimited" | "notBefore">): void {
     const dueEntry = this.#find(endpoint);
     if (dueEntry) Object.assign(dueEntry, state);
   }

@@ -9,6 +9,8 @@ export interface SlotGrant extends DueEndpoint {
   slotCount: number;
   /** Number of slots that the endpoint already occupies. */
   occupiedSlots: number;
+  /** True if the endpoint has a rate limit, as far as this process knows. */
+  isLimited: boolean;
 }
 
 /** The slot of one attempt. */
@@ -177,20 +179,20 @@ function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number):
       usedMs: slotUse.calculateUsedMs(now),
       maxNewSlots: pace.countPossibleStarts(now, calculateSpacingMs(pool, slotUse, now)),
       listEndpoints: () =>
-        Array.from(endpoints.values(), ({ endpointId, isFailing, notBefore }) => {
+        Array.from(endpoints.values(), ({ endpointId, isFailing, isLimited, notBefore }) => {
           const endpointUse = pool.endpoints.get(endpointId) ?? NO_USE.slotUse;
           const { occupiedSlots } = endpointUse;
           const maxSlotsNow = isFailing ? MAX_SLOTS_WHILE_FAILING : maxSlotsPerEndpoint;
           const maxSlots = notBefore > now ? 0 : maxSlotsNow;
           const usedMs = endpointUse.calculateUsedMs(now);
-          return { applicationId, endpointId, maxSlots, occupiedSlots, usedMs };
+          return { applicationId, endpointId, isLimited, maxSlots, occupiedSlots, usedMs };
         }),
     };
   });
   const maxNewSlots = Math.min(maxSlotsPerDecision, MAX_RESERVED_PER_SLOT * slotCount - pool.reservedDeliveryCount);
   const grants = grantSlots({ slotCount, occupiedSlots: totalUse.occupiedSlots, maxNewSlots }, waitingApplications);
-  return Array.from(grants, ([{ applicationId, endpointId, occupiedSlots }, count]) => ({
+  return Array.from(grants, ([{ applicationId, endpointId, isLimited, occupiedSlots }, count]) => ({
     ...{ lane, environment, applicationId, endpointId },
-    ...{ slotCount: count, occupiedSlots },
+    ...{ slotCount: count, occupiedSlots, isLimited },
   }));
 }

@@ -1,12 +1,11 @@
 import type pg from "pg";
 import type { EncryptedHeader } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
-import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
-import { buildActiveEndpointSql, IS_DUE_SQL, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../scheduling/due.ts";
+import type { DeliveryRound } from "../outbox/facts.ts";
 import type { DueEndpoint, Lane } from "../scheduling/due-endpoints.ts";
 import type { SlotGrant } from "../scheduling/slots.ts";
+import { CLAIM_SQL, CLAIM_WITH_PACE_SQL } from "./claim-sql.ts";
 
 /** A leased delivery that this process may attempt once before the lease expires. The attempt is already recorded. */
 export interface ClaimedDelivery extends DeliveryRound {
@@ -31,6 +30,8 @@ export interface ClaimedEndpoint {
   isFailing: boolean;
   /** True if the claim filled all available slots of the endpoint, so that more deliveries may be due. */
   hasMore: boolean;
+  /** True if the endpoint has a rate limit. */
+  isLimited: boolean;
   /** Time until the rate limit of the endpoint permits the next attempt. Milliseconds, 0 if it permits one now. */
   pauseMs: number;
 }
@@ -41,8 +42,9 @@ interface EndpointRow {
   failing: boolean;
   /** Number of slots that the endpoint may use. Null if deliveries may not be sent to the endpoint. */
   capacity: number | null;
-  /** Time until the rate limit permits the next attempt, in milliseconds. Null if the endpoint has no rate limit. */
-  pauseMs: number | null;
+  isLimited: boolean;
+  /** Time until the rate limit permits the next attempt. Milliseconds. */
+  pauseMs: number;
 }
 
 interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "encryptedSecrets" | "encryptedHeaders"> {
@@ -54,119 +56,15 @@ interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "encryptedSecrets" 
 /** Row of an endpoint and one of its claimed deliveries. An endpoint without claimed deliveries has one row. */
 type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
-/**
- * Returns SQL that selects and locks due deliveries of a lane: the oldest deliveries of each endpoint, up to the
- * endpoint's number of slots.
- */
-const buildDueDeliveriesSql = (lane: Lane) => `
-  SELECT d.delivery_id
-    FROM allotted e
-   CROSS JOIN LATERAL (
-     SELECT delivery_id
-       FROM webhooks.pending_delivery
-      WHERE endpoint_id = e.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE_SQL}
-        AND delivery_id <> ALL ($3::uuid[])
-        AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
-      ORDER BY next_attempt_at
-      LIMIT GREATEST(e.capacity, 0)
-        FOR UPDATE SKIP LOCKED) d
-   WHERE e.lane = '${lane}' AND e.capacity > 0`;
+/** Deliveries that a claim leased, and the state of all its endpoints. */
+interface Claim {
+  deliveries: ClaimedDelivery[];
+  endpoints: ClaimedEndpoint[];
+}
 
 /**
- * Time by which an attempt may start before its place in the even spacing of a rate limit. Without this tolerance, late
- * decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a tenth
- * more attempts than its limit, plus one. Seconds.
- */
-const PACE_TOLERANCE_S = 0.1;
-
-/**
- * SQL expression for the number of attempts at the endpoint `c` that may start now. The generic cell rate algorithm
- * spaces them evenly. While another process holds the lock on the endpoint's pace, none may start. Of several lanes of
- * an endpoint, only the first in the claim may use the pace.
- */
-const PERMITTED_STARTS_SQL = `
-  CASE WHEN c.is_repeated OR (pace.endpoint_id IS NULL AND known.endpoint_id IS NOT NULL) THEN 0
-       ELSE GREATEST(0, 1 + floor(c.rate_limit * (${PACE_TOLERANCE_S}
-              - GREATEST(0, COALESCE(extract(epoch FROM pace.next_start_at - now())::float8, 0)))))::integer END`;
-
-/**
- * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one transaction. Only
- * attempts with a recorded outcome count towards the retry schedule. An inactive endpoint gets no slots, and a failing
- * endpoint occupies at most one slot. An endpoint with a rate limit gets no more slots than its pace permits, which all
- * processes share. Processes never wait for each other's locks on a pace.
- *
- * The array parameters are wrapped in sub-selects, so that Postgres uses one plan for arrays of any length. The ids of
- * the chosen deliveries form an array instead of a join, because Postgres may plan the statement while the table of
- * pending deliveries is empty. With a join, it could then read the whole table.
- */
-const CLAIM_DUE_DELIVERIES_SQL = `
-  WITH candidate AS MATERIALIZED (
-    SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.branch_ids,
-           a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing,
-           CASE WHEN a.endpoint_id IS NULL THEN NULL
-                WHEN f.endpoint_id IS NULL THEN x.slots
-                ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END AS capacity
-      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]),
-                  (SELECT $8::boolean[]))
-           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, is_repeated, ordinal)
-      LEFT JOIN LATERAL (${buildActiveEndpointSql("x.endpoint_id")}) a ON ${READ_MODELS_CURRENT_SQL}
-      LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
-  ),
-  pace AS MATERIALIZED (
-    SELECT endpoint_id, next_start_at FROM webhooks.endpoint_pace
-     WHERE endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM candidate WHERE rate_limit IS NOT NULL))
-       FOR UPDATE SKIP LOCKED
-  ),
-  allotted AS MATERIALIZED (
-    SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.branch_ids, c.rate_limit, c.failing, known.next_start_at,
-           CASE WHEN c.rate_limit IS NULL THEN c.capacity ELSE LEAST(c.capacity, ${PERMITTED_STARTS_SQL}) END AS capacity
-      FROM candidate c
-      LEFT JOIN pace ON pace.endpoint_id = c.endpoint_id
-      LEFT JOIN webhooks.endpoint_pace known ON known.endpoint_id = c.endpoint_id AND c.rate_limit IS NOT NULL
-  ),
-  chosen AS MATERIALIZED (${buildDueDeliveriesSql("first")} UNION ALL ${buildDueDeliveriesSql("retry")}),
-  leased AS (
-    UPDATE webhooks.pending_delivery p
-       SET attempt_count = p.attempt_count + 1, lease_expires_at = $2
-     WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen))
-    RETURNING p.delivery_id, p.endpoint_id, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt,
-              p.traceparent,
-              CASE p.round_attempt_count WHEN 0 THEN 'first' ELSE 'retry' END AS lane
-  ),
-  recorded AS (
-    INSERT INTO webhooks.attempt (delivery_id, number, started_at)
-    SELECT delivery_id, attempt_count, $1 FROM leased
-  ),
-  started AS (
-    SELECT e.endpoint_id, make_interval(secs => count(*)::float8 / e.rate_limit) AS duration
-      FROM leased
-      JOIN (SELECT DISTINCT endpoint_id, rate_limit FROM allotted WHERE rate_limit IS NOT NULL) e USING (endpoint_id)
-     GROUP BY e.endpoint_id, e.rate_limit
-  ),
-  paced AS (
-    INSERT INTO webhooks.endpoint_pace AS p (endpoint_id, next_start_at)
-    SELECT endpoint_id, now() + duration FROM started
-    ON CONFLICT (endpoint_id) DO UPDATE
-       SET next_start_at = GREATEST(p.next_start_at, now()) + (excluded.next_start_at - now())
-    RETURNING p.endpoint_id, p.next_start_at
-  )
-  SELECT x.ordinal, x.failing, x.capacity,
-         CASE WHEN x.rate_limit IS NOT NULL THEN 1000 * GREATEST(0, COALESCE(
-           extract(epoch FROM COALESCE(paced.next_start_at, x.next_start_at) - now())::float8, 0) - ${PACE_TOLERANCE_S})
-         END AS "pauseMs", ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body,
-         x.url, d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.traceparent, d.encrypted_secret AS "encryptedSecret",
-         d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders"
-    FROM allotted x
-    LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id
-    LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
-                      d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets, s.headers
-                 FROM leased
-                 JOIN webhooks.delivery d USING (delivery_id)
-                 LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
-      ON d.endpoint_id = x.endpoint_id AND d.lane = x.lane`;
-
-/**
- * Claims and leases due deliveries, at most one for each granted slot.
+ * Claims and leases due deliveries, at most one for each granted slot. Endpoints that are not known to have a rate limit
+ * are claimed by a cheaper statement, which only reports that an endpoint has one.
  *
  * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease has expired
  * @param now milliseconds since 1970
@@ -178,36 +76,57 @@ export async function claimDueDeliveries(
   excludedDeliveryIds: readonly string[],
   now: number,
   leaseMs: number,
-): Promise<{ deliveries: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
-  const { rows } = await pool.query<ClaimRow>({
-    name: "claim due deliveries",
-    text: CLAIM_DUE_DELIVERIES_SQL,
-    values: [
-      toInstant(now),
-      toInstant(now + leaseMs),
-      excludedDeliveryIds,
-      grants.map(({ lane }) => lane),
-      grants.map(({ endpointId }) => endpointId),
-      grants.map(({ slotCount }) => slotCount),
-      grants.map(({ occupiedSlots }) => occupiedSlots),
-      findRepeated(grants),
-    ],
-  });
+): Promise<Claim> {
+  const claim = async (
+    statement: { name: string; text: string },
+    grants: readonly SlotGrant[],
+    ...values: unknown[]
+  ) => {
+    if (grants.length === 0) return { deliveries: [], endpoints: [] };
+    const commonValues = [toInstant(now), toInstant(now + leaseMs), excludedDeliveryIds, ...toColumns(grants)];
+    const { rows } = await pool.query<ClaimRow>({ ...statement, values: [...commonValues, ...values] });
+    return toClaim(rows, grants, now);
+  };
+  const [limitedGrants, otherGrants] = [true, false].map((limited) =>
+    grants.filter(({ isLimited }) => isLimited === limited),
+  ) as [SlotGrant[], SlotGrant[]];
+  const claims = await Promise.all([
+    claim({ name: "claim due deliveries", text: CLAIM_SQL }, otherGrants),
+    claim({ name: "claim with pace", text: CLAIM_WITH_PACE_SQL }, limitedGrants, findRepeated(limitedGrants)),
+  ]);
+  return {
+    deliveries: claims.flatMap(({ deliveries }) => deliveries),
+    endpoints: claims.flatMap(({ endpoints }) => endpoints),
+  };
+}
+
+/** Converts grants to one array per SQL column, for `unnest`. */
+function toColumns(grants: readonly SlotGrant[]) {
+  return [
+    grants.map(({ lane }) => lane),
+    grants.map(({ endpointId }) => endpointId),
+    grants.map(({ slotCount }) => slotCount),
+    grants.map(({ occupiedSlots }) => occupiedSlots),
+  ];
+}
+
+function toClaim(rows: readonly ClaimRow[], grants: readonly SlotGrant[], now: number): Claim {
   const deliveries: ClaimedDelivery[] = [];
   const countsByOrdinal = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
-    const { ordinal, failing, capacity, pauseMs, ...delivery } = row;
+    const { ordinal, failing, capacity, isLimited, pauseMs, ...delivery } = row;
     const lane = grants[ordinal - 1]?.lane;
     const countBefore = countsByOrdinal.get(ordinal)?.count ?? 0;
     const hasDelivery = delivery.deliveryId !== null && lane !== undefined;
     if (hasDelivery) deliveries.push(toClaimedDelivery(delivery, lane, now));
-    countsByOrdinal.set(ordinal, { ordinal, failing, capacity, pauseMs, count: countBefore + (hasDelivery ? 1 : 0) });
+    const count = countBefore + (hasDelivery ? 1 : 0);
+    countsByOrdinal.set(ordinal, { ordinal, failing, capacity, isLimited, pauseMs, count });
   }
   const endpoints = grants.flatMap((endpoint, index): ClaimedEndpoint[] => {
     const row = countsByOrdinal.get(index + 1);
     if (!row) return [];
-    const hasMore = row.capacity !== null && row.count >= row.capacity;
-    return [{ endpoint, isFailing: row.failing, hasMore, pauseMs: row.pauseMs ?? 0 }];
+    const { failing: isFailing, isLimited, pauseMs } = row;
+    return [{ endpoint, isFailing, isLimited, pauseMs, hasMore: row.capacity !== null && row.count >= row.capacity }];
   });
   return { deliveries, endpoints };
 }

@@ -52,12 +52,21 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
       [endpointId, clinicId, applicationId],
     );
 
-  /** Claims up to four deliveries in each lane. @returns the claimed endpoints and the pauses */
-  async function claim(endpoints: readonly Endpoint[], lanes: readonly Lane[] = ["first"], client?: pg.PoolClient) {
+  /**
+   * Claims up to four deliveries in each lane.
+   *
+   * @param options.isLimited true if the process knows that the first endpoint has a rate limit
+   * @returns the ids of the endpoints of the claimed deliveries, and the state of the endpoints
+   */
+  async function claim(
+    endpoints: readonly Endpoint[],
+    lanes: readonly Lane[] = ["first"],
+    { client, isLimited = true }: { client?: pg.PoolClient; isLimited?: boolean } = {},
+  ) {
     const grants = lanes.flatMap((lane) =>
       endpoints.map(({ endpointId, applicationId }) => ({
         ...{ lane, environment: "production" as const, applicationId, endpointId },
-        ...{ slotCount: 4, occupiedSlots: 0 },
+        ...{ slotCount: 4, occupiedSlots: 0, isLimited: isLimited && endpointId === limitedEndpoint.endpointId },
       })),
     );
     const pool = (client ?? world.pool) as pg.Pool;
@@ -82,6 +91,15 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
     expect((await claim([limitedEndpoint])).ids).to.have.length(1);
   });
 
+  it("a claim by a process that does not know the rate limit takes nothing, and reports that there is a limit", async () => {
+    const { ids, endpoints } = await claim([limitedEndpoint, otherEndpoint], ["first"], { isLimited: false });
+    expect(ids).to.deep.equal(Array(4).fill(otherEndpoint.endpointId));
+    expect(endpoints.map(({ isLimited, hasMore }) => [isLimited, hasMore])).to.deep.equal([
+      [true, true],
+      [false, true],
+    ]);
+  });
+
   it("first attempts and retries of an endpoint share its rate limit", async () => {
     expect((await claim([limitedEndpoint], ["retry", "first"])).ids).to.have.length(1);
   });
@@ -97,7 +115,7 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
     await movePace("-1 hour");
     const client = await world.pool.connect();
     await client.query("BEGIN");
-    expect((await claim([limitedEndpoint], ["first"], client)).ids).to.have.length(1);
+    expect((await claim([limitedEndpoint], ["first"], { client })).ids).to.have.length(1);
     const { ids } = await claim([limitedEndpoint, otherEndpoint], ["retry"]);
     expect(ids).to.deep.equal(Array(4).fill(otherEndpoint.endpointId));
     await client.query("COMMIT");

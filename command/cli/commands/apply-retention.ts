@@ -59,13 +59,23 @@ function formatDuePerson({ type, id, clinicId, lastVisitAt, categories }: DuePer
 
 function formatSummary(summary: RetentionSummary, isDryRun: boolean): string {
   const { erased, refused, destroyedKeys, keysDestroyedAgain, isInterrupted } = summary;
-  const counts = `${erased.customer} customers, ${erased.appointment} appointments, ${erased.queueTicket} queue tickets`;
+  const counts = [
+    formatCount(erased.customer, "customer"),
+    formatCount(erased.appointment, "appointment"),
+    formatCount(erased.queueTicket, "queue ticket"),
+  ].join(", ");
   if (isDryRun) return `data of ${counts} would be erased (dry run)`;
   return [
     `data of ${counts} erased`,
-    `${destroyedKeys} data keys destroyed`,
-    ...(keysDestroyedAgain > 0 ? [`${keysDestroyedAgain} data keys of earlier erasures destroyed again`] : []),
-    ...(refused > 0 ? [`${refused} erasures refused`] : []),
+    `${formatCount(destroyedKeys, "data key")} destroyed`,
+    ...(keysDestroyedAgain > 0
+      ? [`${formatCount(keysDestroyedAgain, "data key")} of earlier erasures destroyed again`]
+      : []),
+    ...(refused > 0 ? [`${formatCount(refused, "erasure")} refused`] : []),
     ...(isInterrupted ? ["interrupted; run the command again to continue"] : []),
   ].join("; ");
+}
+
+function formatCount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

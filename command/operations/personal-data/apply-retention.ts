@@ -121,11 +121,12 @@ async function eraseDuePersons(
     processedCount += 1;
     onProgress(processedCount, dueCount);
   };
-  for (const { retentionMonths, ...clinic } of rules) {
-    for await (const page of findDuePersons(stores.pool, { retentionMonths, ...clinic }, context.now)) {
-      await forEachConcurrently(page, signal, (person) => erase(person, retentionMonths));
+  for (const clinicRules of rules) {
+    for await (const page of findDuePersons(stores.pool, clinicRules, context.now)) {
+      await forEachConcurrently(page, signal, (person) => erase(person, clinicRules.retentionMonths));
       if (signal.aborted) break;
     }
+    if (signal.aborted) break;
   }
   await waitForReadModels(stores.pool, lastPosition);
 }

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import pg from "pg";
 import { ensureEmbeddedDatabase, withClient } from "../../deploy/local/servers/database-roles.ts";
+import type { ServiceName } from "../../deploy/local/stack/environment.ts";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { readLogEnd } from "../../projection/checkpoints/log-end.ts";
 import { DIFFERENT_LOG, DifferentLogError } from "../../projection/checkpoints/same-log.ts";
@@ -28,6 +29,9 @@ import { createWorld, type World } from "./world.ts";
 
 /** If true, the tests are skipped, because tests must not stop external servers. */
 const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
+
+/** Services that use Postgres. */
+const SERVICES_WITH_POSTGRES: readonly ServiceName[] = ["projection", "command", "queryApi", "audit"];
 
 const ISSUER = "https://api.clinic.example";
 const SERVICE_ENV = {
@@ -166,15 +170,17 @@ const SERVICE_ENV = {
     const result = await runAuditCommand(args, { env });
     expect(result.code, result.errorLines.join("\n")).to.equal(0);
   };
-  /** Runs a function while all services that use Postgres are stopped. */
-  const withStoppedServices = async (run: () => Promise<void>) => {
-    const { projection, command, queryApi, audit } = stack.components;
-    const services = [projection, command, queryApi, audit];
-    await Promise.all(services.map((service) => service.stop()));
+  /**
+   * Runs a function while all services that use Postgres are stopped.
+   *
+   * @param neededServices services that are started afterwards
+   */
+  const withStoppedServices = async (run: () => Promise<void>, neededServices = SERVICES_WITH_POSTGRES) => {
+    await Promise.all(SERVICES_WITH_POSTGRES.map((name) => stack.components[name].stop()));
     await pool.end();
     await run();
     pool = openPool();
-    await Promise.all(services.map((service) => service.start()));
+    await Promise.all(neededServices.map((name) => stack.components[name].start()));
   };
 
   it("if Postgres is restored from a backup that is older than the log, all data comes back without a command", async () => {
@@ -183,7 +189,7 @@ const SERVICE_ENV = {
       await postgres.stop();
       await restoreFolder(backups.postgres, await realpath(stack.servers.root.paths.postgres));
       await postgres.start();
-    });
+    }, ["projection", "queryApi"]);
     for (const id of [deliveredId, pendingId, laterId, latestId]) await awaitDeliveryStatus(id, "delivered");
     expect(await listShownIds()).to.have.members([deliveredId, pendingId, laterId, latestId]);
     // Postgres had lost the outcomes of these deliveries, except the first.

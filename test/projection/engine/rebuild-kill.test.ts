@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "chai";
 import pg from "pg";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
@@ -23,6 +24,8 @@ const neverAbortedSignal = new AbortController().signal;
 
 /** Number of events, large enough for more than two batches. */
 const CHANGE_COUNT = 5_000;
+/** Pause between two reads, so that the reads leave CPU time for the rebuilds. Milliseconds. */
+const READ_PAUSE_MS = 2;
 /** Time limit for a rebuild process to wait for a lock that the test holds. Milliseconds. */
 const REACH_TIMEOUT_MS = 30_000;
 
@@ -60,7 +63,7 @@ describe("a rebuild that is killed with -9", function () {
   });
 
   /**
-   * Reads continuously until the test ends. Each read must return exactly one complete row, either of the former tables
+   * Reads several hundred times per second until the test ends. Each read must return exactly one complete row, either of the former tables
    * or of the new tables. After a read of the new tables, no read may return a row of the former tables.
    */
   async function keepReading(): Promise<void> {
@@ -78,6 +81,7 @@ describe("a rebuild that is killed with -9", function () {
       if (row) latestCity = row.city;
       if (!isRight) pollState.wrongReads.push(rows);
       pollState.polls += 1;
+      await sleep(READ_PAUSE_MS);
     }
   }
 

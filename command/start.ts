@@ -4,7 +4,8 @@ import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../shared/http/event-log-readiness.ts";
 import { serve } from "../shared/http/listen.ts";
-import { measureEventLog } from "../shared/metrics/event-log-metrics.ts";
+import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
+import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
@@ -30,6 +31,8 @@ const SETTINGS = [
   "RETIRED_PATHS",
   "TOKEN_ISSUER",
   "TOKEN_SIGNING_KEYS",
+  "PERSONAL_DATA_KEYS",
+  "PERSONAL_DATA_ENCRYPTION",
   "WEBHOOK_SECRET_KEYS",
   "WEBHOOK_ALLOW_LOOPBACK",
   ...TRACING_SETTING_NAMES,
@@ -39,8 +42,8 @@ const SETTINGS = [
 const STATEMENT_TIMEOUT_MS = 1_000;
 
 /**
- * Starts the command service. The event log is required. Postgres, which holds the shared rate limits and the log
- * position of the read models, is optional.
+ * Starts the command service. The event log is required. Without Postgres, which holds the data keys, the shared rate
+ * limits and the log position of the read models, only commands whose personal data needs no new data key succeed.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log is unavailable or the port cannot be opened
@@ -60,7 +63,9 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   });
   const { registry, rateLimitEvents } = createMetrics(pool);
   const limiter = createRateLimiter(pool, logger, rateLimitEvents);
-  const log = measureEventLog(createEventLog(client), registry);
+  const dataKeys = createDataKeys(pool, config);
+  const measure = createEventLogMeter(registry);
+  const log = measure(createEventLog(client, { dataKeys, encryption: config.PERSONAL_DATA_ENCRYPTION }));
   let aggregateCache: AggregateCache | undefined;
   const closeConnections = async () => {
     limiter.close();
@@ -69,7 +74,8 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
-    aggregateCache = new AggregateCache(client, log, logger);
+    // Access checks need no personal data, so the cache never holds any.
+    aggregateCache = new AggregateCache(client, measure(createEventLog(client)), logger);
     const app = createCommandApp({
       logger,
       log,

@@ -5,6 +5,8 @@ import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
 import { measureEventLog } from "../shared/metrics/event-log-metrics.ts";
+import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
+import type { DataKeys } from "../shared/personal-data/data-keys.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
@@ -46,6 +48,9 @@ const SETTINGS = [
 
 type ServiceConfig = Config<(typeof SETTINGS)[number]>;
 
+/** Settings that only the projectors need. Processes with other roles get no keys of personal data. */
+const PROJECTORS_SETTINGS = ["PERSONAL_DATA_KEYS"] as const;
+
 /** Time limit for a statement, long enough for a batch of thousands of events. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 
@@ -62,7 +67,10 @@ const CLOSE_TIMEOUT_MS = 1_500;
  * @throws {ConfigError | StartError}
  */
 export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningService> {
-  const config = readConfig(SETTINGS, env);
+  const isProjector = readConfig(["ROLES"], env).ROLES.includes("projectors");
+  const config: ServiceConfig & Partial<Config<"PERSONAL_DATA_KEYS">> = isProjector
+    ? readConfig([...SETTINGS, ...PROJECTORS_SETTINGS], env)
+    : readConfig(SETTINGS, env);
   const nats = toNatsSettings(config);
   const logger = createLogger("projection", config.LOG_LEVEL);
   const { pool, client, failure, closeConnections } = await connect(config, logger);
@@ -106,16 +114,19 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
 
 /** Starts the configured roles, in the order of ROLES. */
 function startRoles(
-  config: ServiceConfig,
+  config: ServiceConfig & Partial<Config<"PERSONAL_DATA_KEYS">>,
   servers: LogAndDatabase & { nats: NatsSettings },
   metrics: Metrics,
   logger: Logger,
 ): Role[] {
   const deps = { ...servers, databaseUrl: config.DATABASE_URL, logger };
+  const { PERSONAL_DATA_KEYS } = config;
+  const dataKeys = PERSONAL_DATA_KEYS && createDataKeys(servers.pool, { PERSONAL_DATA_KEYS });
   const starters = {
     projectors: () =>
       startProjectors({
         ...deps,
+        dataKeys: dataKeys as DataKeys,
         models: readModels,
         onBatch: (_, seconds) => metrics.batch.observe(seconds),
       }),

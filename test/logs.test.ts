@@ -6,6 +6,7 @@ import { startProjection } from "../projection/start.ts";
 import { startQueryApi } from "../query-api/start.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { type CapturedLogs, captureLogs } from "./support/captured-logs.ts";
+import { PERSONAL_DATA_KEYS } from "./support/data-keys.ts";
 import { eventually } from "./support/eventually.ts";
 import { createDatabaseWithReadModels } from "./support/migrated-database.ts";
 import {
@@ -43,6 +44,7 @@ describe("the logs of all services at level debug", () => {
     logs = captureLogs();
     const commonEnv = { PORT: "0", LOG_LEVEL: "debug", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
     const webhookEnv = {
+      PERSONAL_DATA_KEYS,
       WEBHOOK_SECRET_KEYS: JSON.stringify({
         current: "k1",
         keys: { k1: Buffer.alloc(32, 5).toString("base64") },

@@ -119,29 +119,27 @@ function decideCommands<C extends Category, State>(
   commands: PendingCommand<C, State>[],
 ): BatchDecision<CommandResult<State>> & { hasRefusals: boolean } {
   let { state, initialState } = loadedAggregate;
+  const newEvents: NewEvent[] = [];
   const outcomes = commands.map(
     ({ decide, context }): ChangeOutcome<Pick<CommandResult<State>, "state" | "initialState" | "events">> => {
       try {
         const events = decide(state) as (EventOf<C> & CatalogEvent)[];
-        const metadata = toMetadata(context);
-        for (const event of events) {
-          state = aggregate.evolve(state, { ...event, metadata });
+        const newEventsOfCommand = events.map((event) => {
+          const newEvent = toNewEvent(event, context);
+          state = aggregate.evolve(state, { ...event, metadata: newEvent.metadata });
           initialState ??= state;
-        }
+          return { ...newEvent, person: state && aggregate.personOf?.(state) };
+        });
+        newEvents.push(...newEventsOfCommand);
         return { result: { state, initialState, events } };
       } catch (error) {
         return { error };
       }
     },
   );
-  const events = outcomes.flatMap((outcome, index) =>
-    "error" in outcome
-      ? []
-      : outcome.result.events.map((event) => toNewEvent(event, commands[index]?.context as CommandContext)),
-  );
   return {
     revision: loadedAggregate.revision,
-    events,
+    events: newEvents,
     hasRefusals: outcomes.some((outcome) => "error" in outcome),
     toOutcomes: (lastPosition) =>
       outcomes.map((outcome) => {

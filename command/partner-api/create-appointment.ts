@@ -96,13 +96,19 @@ async function requestIdempotently(
     },
   );
   const earlierResult = recentRequests.get(appointmentId);
-  if (earlierResult) return { ...earlierResult, events: decide(earlierResult.initialState) };
+  if (earlierResult?.initialState) {
+    // `decide` refuses a request with other notes.
+    const initialState = { ...earlierResult.initialState, notes };
+    return { ...earlierResult, initialState, events: decide(initialState) };
+  }
   const context = toCommandContext(state);
   const commandResult = await handle(log, appointmentAggregate, appointmentId, decide, context, {
     isExpectedNew: true,
   });
-  const { initialState, events, statePosition } = commandResult;
-  recentRequests.set(appointmentId, { initialState, events, statePosition });
+  const { initialState, statePosition } = commandResult;
+  // Memory keeps no notes, because the customer's data may be erased.
+  const rememberedState = initialState && { ...initialState, notes: null };
+  recentRequests.set(appointmentId, { initialState: rememberedState, events: [], statePosition });
   return commandResult;
 }
 

@@ -34,6 +34,12 @@ signing_keys() {
     "$1-$(openssl rand -hex 4)" "$private" "$public"
 }
 
+# Writes a set of encryption keys with one key.
+encryption_keys() {
+  key_id=$1-$(openssl rand -hex 4)
+  printf '{"current":"%s","keys":{"%s":"%s"}}\n' "$key_id" "$key_id" "$(openssl rand -base64 32)"
+}
+
 # Creates the key and the certificate of a server: certificate <host name> <common name> <options of openssl genpkey>
 certificate() {
   name=$1
@@ -128,8 +134,8 @@ SQL
 
 signing_keys token > token-signing-keys
 signing_keys audit > audit-signing-keys
-key_id=webhook-$(openssl rand -hex 4)
-printf '{"current":"%s","keys":{"%s":"%s"}}\n' "$key_id" "$key_id" "$(openssl rand -base64 32)" > webhook-secret-keys
+encryption_keys webhook > webhook-secret-keys
+encryption_keys personal-data > personal-data-keys
 
 rm -f ca.srl
 # The unprivileged users of the containers read these files. On the host, only the owner of the folder can enter it.

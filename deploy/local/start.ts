@@ -81,6 +81,8 @@ function addDemoData({ servers, urls }: Stack, log: (line: string) => void, sign
   const { paths, secrets } = servers.root;
   return seedDemoData({
     eventstoreUrl: servers.eventstoreUrl,
+    databaseUrl: servers.databaseUrls.command,
+    personalDataKeys: secrets.personalDataKeys,
     portalJwtSecret: secrets.portalJwtSecret,
     portalJwtIssuer: getPortalIssuer(urls),
     portalCookieName: PORTAL_COOKIE_NAME,

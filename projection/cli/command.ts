@@ -1,3 +1,4 @@
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 
@@ -10,6 +11,8 @@ export interface Terminal {
 }
 
 export interface CommandContext extends LogAndDatabase {
+  /** Keys of personal data. The first use reads PERSONAL_DATA_KEYS. */
+  dataKeys: DataKeys;
   logger: Logger;
   terminal: Terminal;
   databaseUrl: string;

@@ -5,6 +5,7 @@ import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { identifyOperator } from "../../shared/eventstore/identify-operator.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
+import { createDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
@@ -177,7 +178,9 @@ function runWithServers(run: (context: CommandContext) => Promise<number>): Prom
         await requireEventStore(client, EVENTSTORE_URL);
         await requirePreparedDatabase(database.pool);
         const { signal } = interruptController;
-        return await run({ client, ...database, terminal, now: Date.now(), signal });
+        const { pool } = database;
+        const dataKeys = deferDataKeys(() => createDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], process.env)));
+        return await run({ client, ...database, dataKeys, terminal, now: Date.now(), signal });
       } finally {
         await client.dispose();
       }

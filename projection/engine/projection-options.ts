@@ -1,3 +1,4 @@
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { ParkedStreams } from "../parking/skipped-events.ts";
@@ -23,6 +24,8 @@ export interface ProjectionProgress {
 }
 
 export interface ProjectionOptions extends LogAndDatabase {
+  /** Keys of the personal data in the events. */
+  dataKeys: DataKeys;
   schema: string;
   models: readonly AnyReadModel[];
   logger: Logger;

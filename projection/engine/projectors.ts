@@ -13,7 +13,7 @@ import { computeFingerprint } from "./ddl.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
 
-export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "onBatch">;
+export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "onBatch" | "dataKeys">;
 
 /**
  * Starts the role that updates the read models. One process leads, and the others stand by. If a projector cannot

@@ -13,7 +13,7 @@ import type { ProjectionOptions, ProjectionProgress } from "./projection-options
 import { dropFormerSchema, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
 export interface RebuildOptions
-  extends Pick<ProjectionOptions, "client" | "pool" | "models" | "logger" | "onProgress"> {
+  extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "models" | "logger" | "onProgress"> {
   /** Parked stream whose events the rebuild includes. */
   includedStream?: string | undefined;
   /**

@@ -10,7 +10,8 @@ import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions } from "./projection-options.ts";
 
-export interface VerifyOptions extends Pick<ProjectionOptions, "client" | "pool" | "models" | "logger" | "onProgress"> {
+export interface VerifyOptions
+  extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "models" | "logger" | "onProgress"> {
   onDifference(difference: Difference): void;
 }
 

@@ -1,6 +1,9 @@
 import pg from "pg";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import { decryptEvent, findKeysOf } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { type Anchor, type ReadModelCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
@@ -31,8 +34,10 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
   const lastItem = items.findLast(movesCheckpoint);
   if (!lastItem) return;
   const anchor = { position: lastItem.position, eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id };
-  const events = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
+  const storedEvents = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
+  let events: readonly RecordedEvent[] = storedEvents;
   try {
+    events = await decryptBatch(storedEvents, projectionRun.options.dataKeys);
     const skippedEvents = countSkipped(items, projectionRun.streamsToSkip);
     await traceProjection(events, () => writeBatch(projectionRun, events, skippedEvents, anchor));
   } catch (error) {
@@ -51,6 +56,24 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
     }
     for (const itemGroup of splitAfterEachEvent(items)) await writeItems(projectionRun, itemGroup);
   }
+}
+
+/**
+ * Decrypts the personal data of a batch, with one query for its data keys.
+ *
+ * @throws {ProjectionError} with the position of an event that cannot be decrypted
+ */
+async function decryptBatch(events: readonly RecordedEvent[], dataKeys: DataKeys): Promise<readonly RecordedEvent[]> {
+  if (!events.some(({ encrypted }) => encrypted)) return events;
+  const keys = await findKeysOf(events, dataKeys);
+  return events.map((event) => {
+    try {
+      return decryptEvent(event, keys);
+    } catch (error) {
+      if (!(error instanceof EventSchemaError)) throw error;
+      throw new ProjectionError(error.message, event, error);
+    }
+  });
 }
 
 /**

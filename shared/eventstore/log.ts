@@ -14,7 +14,12 @@ import {
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
 import { parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
-import { getCurrentVersion } from "../domain/events/upcasters.ts";
+import { getCurrentVersion, getPlainVersion } from "../domain/events/upcasters.ts";
+import type { EncryptedPersonalData } from "../domain/personal-data/encrypted.ts";
+import type { Person } from "../domain/personal-data/person.ts";
+import type { DataKeys } from "../personal-data/data-keys.ts";
+import { decryptEvent, findKeysOf } from "../personal-data/decrypt-events.ts";
+import { type EncryptedEventData, encryptEvents } from "../personal-data/encrypt-events.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 import { traceAppend } from "./trace-append.ts";
 
@@ -27,6 +32,10 @@ export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
   /** Log position (commit position). */
   position: bigint;
   metadata: EventMetadata;
+  /** Encrypted personal fields. Present if they were not decrypted; the fields then have neutral values. */
+  encrypted?: EncryptedPersonalData;
+  /** True if the personal fields cannot be decrypted, because their data key was destroyed. */
+  isErased?: boolean;
 };
 
 /** An event to append. The event log recognizes an event by its id, so appending the same event again has no effect. */
@@ -34,6 +43,8 @@ export interface NewEvent {
   id: string;
   event: CatalogEvent;
   metadata: NewEventMetadata;
+  /** Person whose personal data the event contains. Required if the event has personal data. */
+  person?: Person | undefined;
 }
 
 /** Thrown if a stream's last revision is not the expected revision, because another writer appended first. */
@@ -59,6 +70,7 @@ export interface EventLog {
    * @param maxRevision last revision to read; all revisions if undefined
    *
    * @throws {LogUnavailableError}
+   * @throws {KeyStoreUnavailableError} if the data keys of the events' personal data are unavailable
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
   read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint): Promise<RecordedEvent<Event>[]>;
@@ -76,12 +88,27 @@ export interface EventLog {
    * @returns the log position of the last appended event
    * @throws {WrongExpectedRevisionError}
    * @throws {LogUnavailableError}
+   * @throws {KeyStoreUnavailableError} if the data keys of the events' personal data are unavailable
    * @throws {EventSchemaError} if an event is invalid; in this case, no event is appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
 
-export function createEventLog(client: EventStoreDBClient): EventLog {
+export interface EventLogOptions {
+  /** Keys of personal data. Without keys, reads return neutral values instead of encrypted personal data. */
+  dataKeys?: DataKeys;
+  /** If `off`, appends store personal data in plain text. Default: `on`. Reads return both forms. */
+  encryption?: "on" | "off";
+}
+
+/**
+ * Creates the event log of a client. A component that needs no personal data gets a log without data keys, and cannot
+ * append personal data.
+ */
+export function createEventLog(
+  client: EventStoreDBClient,
+  { dataKeys, encryption = "on" }: EventLogOptions = {},
+): EventLog {
   async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
     const clientEvents: ClientEvent[] = [];
     await runRequest(async () => {
@@ -97,7 +124,9 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
       }
     });
     // Events are parsed after the read has ended, because an unfinished read would prevent the client's disposal.
-    return clientEvents.map((event) => toRecordedEvent(event) as RecordedEvent<Event>);
+    const events = clientEvents.map(toRecordedEvent);
+    const keys = dataKeys && (await findKeysOf(events, dataKeys));
+    return (keys ? events.map((event) => decryptEvent(event, keys)) : events) as RecordedEvent<Event>[];
   }
 
   return {
@@ -116,9 +145,11 @@ export function createEventLog(client: EventStoreDBClient): EventLog {
 
     async append(stream, expectedRevision, events) {
       for (const { event } of events) requireValidEvent(event);
-      return traceAppend(stream, events, (tracedEvents) =>
-        appendEvents(client, stream, expectedRevision, tracedEvents.map(toEventData)),
-      );
+      const encryptedData = encryption === "on" ? await encryptEvents(stream, events, dataKeys) : [];
+      return traceAppend(stream, events, (tracedEvents) => {
+        const eventData = tracedEvents.map((event, index) => toEventData(event, encryptedData[index]));
+        return appendEvents(client, stream, expectedRevision, eventData);
+      });
     },
   };
 }
@@ -158,14 +189,19 @@ function toRecordedEvent(event: ClientEvent): RecordedEvent {
 
 const textEncoder = new TextEncoder();
 
-/** Converts an event to the form that the client appends, with the current schema version. */
-function toEventData({ id, event, metadata }: NewEvent) {
+/**
+ * Converts an event to the form that the client appends, with its schema version.
+ *
+ * @param encryptedData data to store instead of the event's data, if the event has personal data
+ */
+function toEventData({ id, event, metadata }: NewEvent, encryptedData: EncryptedEventData | undefined) {
+  const schemaVersion = encryptedData ? getCurrentVersion(event.type) : getPlainVersion(event.type);
   return jsonEvent({
     id,
     type: event.type,
-    data: event.data as Record<string, unknown>,
+    data: encryptedData ?? (event.data as Record<string, unknown>),
     // The client encodes an object as JSON, and then as Base64 and back. Bytes are stored unchanged, which is faster.
-    metadata: textEncoder.encode(JSON.stringify({ ...metadata, schemaVersion: getCurrentVersion(event.type) })),
+    metadata: textEncoder.encode(JSON.stringify({ ...metadata, schemaVersion })),
   });
 }
 

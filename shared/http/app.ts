@@ -6,6 +6,7 @@ import { registerReadinessMetric } from "../metrics/readiness-metric.ts";
 import { createRegistry } from "../metrics/registry.ts";
 import { registerRequestMetrics } from "../metrics/request-metrics.ts";
 import { METRICS_PATH, serveMetrics } from "../metrics/serve-metrics.ts";
+import { KeyStoreUnavailableError } from "../personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { isTracing } from "../tracing/span.ts";
@@ -114,6 +115,7 @@ async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: K
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof LogUnavailableError) return createUnavailableError("event_log_unavailable", error);
+  if (error instanceof KeyStoreUnavailableError) return createUnavailableError("data_source_unavailable", error);
   // Other writers changed the stream during every attempt. No event was appended, and a later retry can succeed.
   if (error instanceof WrongExpectedRevisionError) return createUnavailableError("too_many_changes", error);
   if (isPostgresUnavailable(error)) return createUnavailableError("data_source_unavailable", error);

@@ -9,6 +9,11 @@ const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 /** Registers the metrics of requests to the event log, and returns a log that records them. */
 export function measureEventLog(log: EventLog, registry: Registry): EventLog {
+  return createEventLogMeter(registry)(log);
+}
+
+/** Registers the metrics of requests to the event log, and returns a function that adds their recording to a log. */
+export function createEventLogMeter(registry: Registry): (log: EventLog) => EventLog {
   const registers = [registry];
   const durations = new Histogram({
     name: "event_log_request_duration_seconds",
@@ -44,7 +49,7 @@ export function measureEventLog(log: EventLog, registry: Registry): EventLog {
     }
   }
 
-  return {
+  return (log) => ({
     read: (stream, lastRevision) =>
       measure(
         "read",
@@ -63,7 +68,7 @@ export function measureEventLog(log: EventLog, registry: Registry): EventLog {
         () => log.append(stream, expectedRevision, newEvents),
         () => newEvents.length,
       ),
-  };
+  });
 }
 
 function classifyError(error: unknown): Outcome {

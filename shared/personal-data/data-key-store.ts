@@ -55,8 +55,13 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
   const addToBatch = createBatcher<DataKeyOwner, DataKey>(BATCH_LIMITS);
 
   async function query<Row extends pg.QueryResultRow>(statement: pg.QueryConfig): Promise<Row[]> {
+    const send = async () => (await pool.query<Row>(statement)).rows;
     try {
-      return (await pool.query<Row>(statement)).rows;
+      // After a failover, the first query of each connection fails. All statements can be repeated.
+      return await send().catch((error: unknown) => {
+        if (isPostgresUnavailable(error)) return send();
+        throw error;
+      });
     } catch (error) {
       throw toKeyStoreError(error);
     }

@@ -20,6 +20,7 @@ import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
+import { createTestDataKeys } from "../support/data-keys.ts";
 import { createTestDatabase, getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import { type LoadResult, readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
@@ -39,7 +40,8 @@ const url = database.urls.projection;
 const pool = createPool({ url, applicationName: "bench", size: 6, statementTimeoutMs: 60_000, logger });
 await ensureReadModels(pool, readModels);
 const client = connectEventStore(eventstoreUrl, "bench");
-const log = createEventLog(client);
+const dataKeys = createTestDataKeys(pool);
+const log = createEventLog(client, { dataKeys });
 try {
   await generateEvents(log, EVENT_COUNT / 8);
   const readLoadBefore = await measureRead(readAllEvents);
@@ -48,7 +50,7 @@ try {
     peakBytes = Math.max(peakBytes, process.memoryUsage.rss());
   }, 50);
   const rebuildLoad = await measureRead(() =>
-    rebuild({ client, pool, models: readModels, logger, onProgress: () => undefined }, signal),
+    rebuild({ client, pool, dataKeys, models: readModels, logger, onProgress: () => undefined }, signal),
   );
   clearInterval(memoryTimer);
   const readLoadAfter = await measureRead(readAllEvents);
@@ -198,7 +200,7 @@ async function generateEvents(targetLog: EventLog, familyCount: number): Promise
 
 /** Appends events at a steady rate, and measures the time until their rows are in the read model. */
 async function measureLiveLag(): Promise<void> {
-  const projectors = startProjectors({ client, pool, databaseUrl: url, models: readModels, logger });
+  const projectors = startProjectors({ client, pool, dataKeys, databaseUrl: url, models: readModels, logger });
   while (projectors.getStatus().state !== "running") await delay(20);
   const lagsMs: number[] = [];
   const pendingAppends: Promise<void>[] = [];

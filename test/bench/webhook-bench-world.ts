@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { createWorld, type Endpoint, SECRET_KEYS } from "../projection/webhooks/world.ts";
+import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createTestDatabase, getTestServers } from "../support/stack.ts";
 import { createAppointmentRequestedEvent } from "./appointment-requested.ts";
 import { measurePostgres, type PostgresUse, readCpuMs } from "./measure-postgres.ts";
@@ -248,6 +249,7 @@ function spawnService(
       ...process.env,
       ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", WEBHOOK_ALLOW_LOOPBACK: "true" },
       ...{ EVENTSTORE_URL: urls.eventstoreUrl, DATABASE_URL: urls.databaseUrl, NATS_URL: urls.natsUrl },
+      PERSONAL_DATA_KEYS,
       WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS),
     },
   });

@@ -7,6 +7,7 @@ import { startCommandService } from "../../command/start.ts";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { createPartnerWorld, sendRequest, sendTokenRequest } from "../support/partner.ts";
 import { getTestServers } from "../support/stack.ts";
@@ -27,6 +28,7 @@ describe("command process", () => {
       DATABASE_URL: databaseUrls.command,
       TOKEN_ISSUER: "http://partners.test",
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid: "one" }] }),
+      PERSONAL_DATA_KEYS,
       WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys }),
       WEBHOOK_ALLOW_LOOPBACK: "true",
       DRAIN_DELAY_MS: "0",
@@ -58,7 +60,7 @@ describe("command process", () => {
     const { child, output, ended: exitPromise } = startCommandProcess(settings);
     const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
     const client = connectEventStore(settings.EVENTSTORE_URL ?? "", "test");
-    const world = await createPartnerWorld({ url, log: createEventLog(client) }, "sandbox");
+    const world = await createPartnerWorld({ url, log: createEventLog(client, { encryption: "off" }) }, "sandbox");
     await sendTokenRequest(url, world, { client_secret: "cs_wrong_secret" });
     const request = { branchId: world.branchId, animalId: world.animalId, notes: "limps on the left" };
     const headers = { ...world.headers, "Idempotency-Key": randomUUID() };

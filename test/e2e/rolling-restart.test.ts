@@ -165,7 +165,11 @@ const NO_PORTS = { command: 0, queryApi: 0, projection: 0, audit: 0, eventstore:
 async function createAuditor(eventstoreUrl: string, clinicId: string): Promise<string> {
   const client = connectEventStore(eventstoreUrl, "test");
   const auditor = { auditorId: randomUUID(), name: "Auditor", clinicIds: [clinicId], expiresAt: null };
-  const { credential } = await registerAuditor(createEventLog(client), auditor, createTestOperatorContext());
+  const { credential } = await registerAuditor(
+    createEventLog(client, { encryption: "off" }),
+    auditor,
+    createTestOperatorContext(),
+  );
   await client.dispose();
   return credential;
 }

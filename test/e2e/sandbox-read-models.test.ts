@@ -13,6 +13,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
+import { createTestDataKeys } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext, sendRequest } from "../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
@@ -90,7 +91,14 @@ describe("sandboxes in the read models", () => {
       return (await pool.query(sql, [lastAppointmentIds])).rowCount === lastAppointmentIds.length;
     });
     const textsBefore = await readAllTexts();
-    const options = { client, pool, models: readModels, logger, onProgress: () => undefined };
+    const options = {
+      client,
+      pool,
+      dataKeys: createTestDataKeys(pool),
+      models: readModels,
+      logger,
+      onProgress: () => undefined,
+    };
     const differences: Difference[] = [];
     const { rows } = await verify({ ...options, onDifference: (difference) => differences.push(difference) }, signal);
     expect(differences).to.deep.equal([]);

@@ -54,7 +54,7 @@ interface WorldStack {
 /** Creates a clinic with a portal user and an installed application. */
 export async function createWorld(stack: WorldStack): Promise<World> {
   const client = connectEventStore(stack.servers.eventstoreUrl, "test");
-  const log = createEventLog(client);
+  const log = createEventLog(client, { encryption: "off" });
   const [clinicId, branchId, customerId, animalId, userId, membershipId] = Array.from({ length: 6 }, () =>
     randomUUID(),
   ) as [string, string, string, string, string, string];

@@ -41,7 +41,7 @@ describe("the projection command line", function () {
       type: "CustomerRegistered" as const,
       data: { customerId, clinicId: randomUUID(), ...details },
     };
-    await createEventLog(client).append(`customer-${customerId}`, EMPTY_STREAM, [
+    await createEventLog(client, { encryption: "off" }).append(`customer-${customerId}`, EMPTY_STREAM, [
       { id: randomUUID(), event, metadata },
     ]);
     await client.dispose();

@@ -8,9 +8,11 @@ import { startLogServer } from "../../deploy/local/eventstore/server.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
+import { createTestDataKeys } from "../support/data-keys.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { type CliResult, runCli } from "./service-process.ts";
@@ -20,6 +22,7 @@ export interface EngineWorld {
   client: EventStoreDBClient;
   log: EventLog;
   pool: pg.Pool;
+  dataKeys: DataKeys;
   eventstoreUrl: string;
   databaseUrl: string;
   /** Appends events without validation. @returns position of the last event */
@@ -42,8 +45,9 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   const client = connectEventStore(eventstoreUrl, "test");
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000 };
   const pool = createPool({ ...options, logger });
+  const dataKeys = createTestDataKeys(pool);
   return {
-    ...{ client, log: createEventLog(client), pool, eventstoreUrl, databaseUrl },
+    ...{ client, log: createEventLog(client, { dataKeys }), dataKeys, pool, eventstoreUrl, databaseUrl },
     async append(stream, ...events) {
       const proposedEvents = events.map(({ type, data, metadata = createStoredMetadata() }) =>
         jsonEvent({

@@ -1,6 +1,7 @@
 import type { CommandContext } from "../../projection/cli/command.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
+import { createTestDataKeys } from "../support/data-keys.ts";
 import { logger } from "./engine-world.ts";
 import type { ServiceServers } from "./service-process.ts";
 
@@ -21,7 +22,16 @@ export async function runInProcess(
   const terminal = { out: (line: string) => void lines.push(line), showProgress: () => undefined };
   const { signal } = new AbortController();
   try {
-    const context = { client, pool, logger, terminal, databaseUrl, now: Date.now(), signal };
+    const context = {
+      client,
+      pool,
+      dataKeys: createTestDataKeys(pool),
+      logger,
+      terminal,
+      databaseUrl,
+      now: Date.now(),
+      signal,
+    };
     return { code: await command(context), stdout: lines.join("\n") };
   } finally {
     await Promise.all([pool.end(), client.dispose()]);

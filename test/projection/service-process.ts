@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
+import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -85,6 +86,7 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
       ...process.env,
       ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", NATS_URL: natsUrl },
       ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, WEBHOOK_ALLOW_LOOPBACK: "true" },
+      PERSONAL_DATA_KEYS,
       WEBHOOK_SECRET_KEYS: JSON.stringify(options.secretKeys ?? randomKeys),
       ...options.env,
     },

@@ -8,6 +8,7 @@ import pg from "pg";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { startProjection } from "../../projection/start.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
+import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
@@ -37,6 +38,7 @@ describe("a projection process", function () {
       env: {
         ...process.env,
         ...{ EVENTSTORE_URL, DATABASE_URL, NATS_URL, PORT: "0", LOG_LEVEL: "info" },
+        PERSONAL_DATA_KEYS,
         WEBHOOK_SECRET_KEYS: JSON.stringify(keys),
       },
       stdio: ["ignore", "pipe", "inherit"],
@@ -69,6 +71,7 @@ describe("a projection process", function () {
     const startPromise = startProjection({
       ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: database.urls.projection, NATS_URL: natsUrl },
       ...{ PORT: String((takenServer.address() as AddressInfo).port), LOG_LEVEL: "fatal" },
+      PERSONAL_DATA_KEYS,
       WEBHOOK_SECRET_KEYS: JSON.stringify(keys),
     });
     const error = await startPromise.catch((error: Error) => error);

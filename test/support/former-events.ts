@@ -55,6 +55,30 @@ export const formerEvents: readonly FormerEvent[] = [
     currentData: { ...requestedData, sandboxGeneration: 0 },
   },
   {
+    type: "AppointmentRequested",
+    stream: "appointment-22222222-2222-4222-8222-22222222222a",
+    version: 2,
+    data: '{"appointmentId":"22222222-2222-4222-8222-22222222222a","clinicId":"11111111-1111-4111-8111-111111111111","branchId":"33333333-3333-4333-8333-333333333333","animalId":null,"customerId":null,"scheduledAt":"2026-03-12T10:00:00.000Z","durationMinutes":30,"reason":"Check-up","notes":"Limps","applicationId":null,"requestHash":"5d1c","sandboxGeneration":0}',
+    metadata: metadata.replace('"schemaVersion":1', '"schemaVersion":2'),
+    currentData: {
+      ...requestedData,
+      ...{ appointmentId: "22222222-2222-4222-8222-22222222222a", notes: "Limps", requestHash: "5d1c" },
+      sandboxGeneration: 0,
+    },
+  },
+  {
+    type: "CustomerRegistered",
+    stream: "customer-44444444-4444-4444-8444-444444444444",
+    version: 1,
+    data: '{"customerId":"44444444-4444-4444-8444-444444444444","clinicId":"11111111-1111-4111-8111-111111111111","fullName":"Ana Kos","phone":"+386 1 234 56 78","email":"ana@example.com","city":"Ljubljana"}',
+    metadata,
+    currentData: {
+      customerId: "44444444-4444-4444-8444-444444444444",
+      clinicId: "11111111-1111-4111-8111-111111111111",
+      ...{ fullName: "Ana Kos", phone: "+386 1 234 56 78", email: "ana@example.com", city: "Ljubljana" },
+    },
+  },
+  {
     type: "SandboxReset",
     stream: "sandbox-55555555-5555-4555-8555-555555555555",
     version: 1,

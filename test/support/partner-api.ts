@@ -6,6 +6,7 @@ import { startProjection } from "../../projection/start.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
+import { PERSONAL_DATA_KEYS } from "./data-keys.ts";
 import { eventually } from "./eventually.ts";
 import { createDatabaseWithReadModels } from "./migrated-database.ts";
 import { startOwnLog } from "./own-log.ts";
@@ -71,6 +72,7 @@ export async function startPartnerApi(options: PartnerApiOptions = {}): Promise<
     ...commonEnv,
     DATABASE_URL: database.urls.projection,
     ROLES: "projectors",
+    PERSONAL_DATA_KEYS,
     WEBHOOK_SECRET_KEYS: secretKeysJson,
     ...options.projectionEnv,
   });

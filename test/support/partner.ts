@@ -18,6 +18,7 @@ import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { PERSONAL_DATA_KEYS } from "./data-keys.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
 import { checkPartnerResponse } from "./partner-document.ts";
 import { getTestServers } from "./stack.ts";
@@ -46,13 +47,16 @@ export async function startTestCommandService(env: Record<string, string> = {}):
     TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
     WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
     WEBHOOK_ALLOW_LOOPBACK: "true",
+    PERSONAL_DATA_KEYS,
+    // The default database has no data keys.
+    PERSONAL_DATA_ENCRYPTION: "DATABASE_URL" in env ? "on" : "off",
     ...env,
   };
   const service = await startCommandService(settings);
   const client = connectEventStore(settings.EVENTSTORE_URL, "test");
   return {
     url: service.url,
-    log: createEventLog(client),
+    log: createEventLog(client, { encryption: "off" }),
     signingKey,
     stop: async () => {
       await service.stop();

@@ -1,6 +1,7 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import { isAccessDenied } from "../../../shared/eventstore/reach.ts";
+import { DataKeyError, KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import type { OptionProblem } from "./command.ts";
@@ -45,6 +46,9 @@ export function describeFailure(error: unknown): Failure {
       exitCode: EXIT_CODE.logUnavailable,
       line: "the event log is unavailable; check EVENTSTORE_URL and try again",
     };
+  if (error instanceof KeyStoreUnavailableError)
+    return { exitCode: EXIT_CODE.logUnavailable, line: `${error.message}; check DATABASE_URL and try again` };
+  if (error instanceof DataKeyError) return { exitCode: EXIT_CODE.badInput, line: error.message };
   if (error instanceof ServerUnavailableError) return { exitCode: EXIT_CODE.logUnavailable, line: error.message };
   if (isAccessDenied(error))
     return {

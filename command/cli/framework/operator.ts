@@ -1,24 +1,56 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
+import type pg from "pg";
 import type { Actor } from "../../../shared/domain/events/metadata.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { identifyOperator } from "../../../shared/eventstore/identify-operator.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { createDataKeys, deferDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { InputError } from "./failure.ts";
 
-/** Connects to the event log, calls a function with it, and closes the connection afterwards. */
+/** Number of connections to the store of data keys. The keys of concurrent commands share their statements. */
+const POOL_SIZE = 2;
+
+/** Time limit for one SQL statement. Milliseconds. */
+const STATEMENT_TIMEOUT_MS = 5_000;
+
+/**
+ * Connects to the event log, calls a function with it, and closes the connection afterwards. Commands that read or
+ * append personal data also need DATABASE_URL and PERSONAL_DATA_KEYS.
+ *
+ * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid; from a read or an append, also if another setting is
+ */
 export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
-  run: (log: EventLog, client: EventStoreDBClient) => Promise<Result>,
+  run: (log: EventLog, client: EventStoreDBClient, dataKeys: DataKeys) => Promise<Result>,
 ): Promise<Result> {
-  const { EVENTSTORE_URL } = readConfig(["EVENTSTORE_URL"], env);
-  const client = connectEventStore(EVENTSTORE_URL, "operator");
+  const config = readConfig(["EVENTSTORE_URL", "PERSONAL_DATA_ENCRYPTION"], env);
+  const client = connectEventStore(config.EVENTSTORE_URL, "operator");
+  let pool: pg.Pool | undefined;
+  const dataKeys = deferDataKeys(() => {
+    const keyConfig = readConfig(["DATABASE_URL", "PERSONAL_DATA_KEYS"], env);
+    pool = createPool({
+      url: keyConfig.DATABASE_URL,
+      applicationName: "operator",
+      size: POOL_SIZE,
+      statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+      logger: createLogger("operator", "silent"), // the command reports a lost connection
+    });
+    return createDataKeys(pool, keyConfig);
+  });
   try {
-    return await run(createEventLog(client), client);
+    return await run(
+      createEventLog(client, { dataKeys, encryption: config.PERSONAL_DATA_ENCRYPTION }),
+      client,
+      dataKeys,
+    );
   } finally {
-    await client.dispose();
+    await Promise.all([client.dispose(), pool?.end()]);
   }
 }
 

@@ -1,5 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { createBackoff } from "../../../shared/runtime/backoff.ts";
 import { InputError } from "./failure.ts";
 
@@ -33,7 +34,7 @@ export interface RetryOptions {
   onAvailabilityChange(isAvailable: boolean): void;
 }
 
-/** Runs an operation, and repeats it with backoff while the event log is unavailable. */
+/** Runs an operation, and repeats it with backoff while the event log or the store of data keys is unavailable. */
 export type Retry = <Result>(operation: () => Promise<Result>) => Promise<Result>;
 
 /**
@@ -59,7 +60,7 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange }: RetryOp
         setAvailable(true);
         return result;
       } catch (error) {
-        if (!(error instanceof LogUnavailableError)) {
+        if (!(error instanceof LogUnavailableError || error instanceof KeyStoreUnavailableError)) {
           setAvailable(true);
           throw error;
         }

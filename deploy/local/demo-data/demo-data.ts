@@ -1,9 +1,14 @@
 import { createCachingEventLog } from "../../../command/cli/import/caching-log.ts";
+import { createRetryingEventLog } from "../../../command/cli/import/retrying-log.ts";
 import { loadAggregate } from "../../../command/handling/handle.ts";
 import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { createDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
 import type { DemoAccess } from "../stack/stack-file.ts";
 import { demoApplications, findExampleAnimalId } from "./applications.ts";
 import { ensureAuditorCredential, ensureClientSecrets } from "./credentials.ts";
@@ -13,6 +18,10 @@ import { runSteps } from "./steps.ts";
 
 export interface DemoOptions {
   eventstoreUrl: string;
+  /** URL of the database with the data keys. */
+  databaseUrl: string;
+  /** Value of PERSONAL_DATA_KEYS. */
+  personalDataKeys: string;
   portalJwtSecret: string;
   portalJwtIssuer: string;
   portalCookieName: string;
@@ -26,6 +35,12 @@ export interface DemoOptions {
   now?: number;
 }
 
+/** Time limit for servers that do not respond in time on a busy machine. Milliseconds. */
+const SERVER_TIMEOUT_MS = 60_000;
+
+/** Time limit for one SQL statement. Milliseconds. */
+const STATEMENT_TIMEOUT_MS = 10_000;
+
 /**
  * Appends the demo data to the log, unless the log already contains it. Continues an interrupted run. Returns the
  * credentials for the demo data. Each call creates new sessions for the portal users.
@@ -33,8 +48,20 @@ export interface DemoOptions {
 export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   const { credentialsFile, now = Date.now() } = options;
   const client = connectEventStore(options.eventstoreUrl, "demo-data");
+  const keyConfig = readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: options.personalDataKeys });
+  const pool = createPool({
+    url: options.databaseUrl,
+    applicationName: "demo-data",
+    size: 2,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+    logger: createLogger("demo data", "silent"), // errors are thrown
+  });
   try {
-    const log = createEventLog(client);
+    const log = createRetryingEventLog(createEventLog(client, { dataKeys: createDataKeys(pool, keyConfig) }), {
+      timeoutMs: SERVER_TIMEOUT_MS,
+      signal: options.signal ?? new AbortController().signal,
+      onAvailabilityChange: () => undefined,
+    });
     if (!(await isSeeded(log))) await seedLog(log, now, options);
     const applicationIds = demoApplications.map(({ id }) => id);
     const secrets = await ensureClientSecrets(log, applicationIds, credentialsFile, now);
@@ -42,7 +69,7 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
     const portalUsers = await describePortalUsers(options, now);
     return { portalUsers, applications: describeApplications(secrets), auditor: { credential } };
   } finally {
-    await client.dispose();
+    await Promise.all([client.dispose(), pool.end()]);
   }
 }
 

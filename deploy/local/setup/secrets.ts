@@ -17,6 +17,8 @@ const secretsSchema = z.object({
   tokenSigningKeys: z.string(),
   /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
+  /** Master keys of personal data, as JSON text: `{current, keys}`. */
+  personalDataKeys: z.string(),
   /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
   webhookSecretKeys: z.string(),
 });
@@ -62,17 +64,20 @@ function createDamagedFileError(file: string): SetupError {
 
 async function generateSecrets(): Promise<LocalSecrets> {
   const passwordEntries = databaseUserSchema.options.map((user) => [user, randomBytes(24).toString("base64url")]);
-  const tokenKey = await generateSigningKey("local");
   return {
     postgres: Object.fromEntries(passwordEntries),
     portalJwtSecret: randomBytes(48).toString("base64url"),
-    tokenSigningKeys: JSON.stringify({ keys: [tokenKey] }),
+    tokenSigningKeys: JSON.stringify({ keys: [await generateSigningKey("local")] }),
     auditSigningKeys: JSON.stringify({ keys: [await generateSigningKey("audit")] }),
-    webhookSecretKeys: JSON.stringify({
-      current: tokenKey.kid,
-      keys: { [tokenKey.kid]: randomBytes(32).toString("base64") },
-    }),
+    personalDataKeys: generateEncryptionKeys("personal-data"),
+    webhookSecretKeys: generateEncryptionKeys("webhook"),
   };
+}
+
+/** Creates a set of encryption keys with one key, as JSON text. */
+function generateEncryptionKeys(name: string): string {
+  const id = `${name}-${randomBytes(4).toString("hex")}`;
+  return JSON.stringify({ current: id, keys: { [id]: randomBytes(32).toString("base64") } });
 }
 
 /** Creates an Ed25519 key as a private JWK. */

@@ -1,7 +1,7 @@
 import type { StackFile } from "./stack-file.ts";
 
 /** The part of the stack file that command-line programs use. */
-export type RunningStack = Pick<StackFile, "auditSigningKeys" | "webhookSecretKeys"> & {
+export type RunningStack = Pick<StackFile, "auditSigningKeys" | "personalDataKeys" | "webhookSecretKeys"> & {
   urls: Pick<StackFile["urls"], "eventstore" | "nats"> & { postgres: { projection: string } };
 };
 
@@ -26,6 +26,7 @@ export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: Runni
   if ({ ...env, ...settings }.DATABASE_URL === postgresUrls.projection) setIfMissing("NATS_URL", natsUrl);
   if ({ ...env, ...settings }.EVENTSTORE_URL === eventstoreUrl) {
     setIfMissing("AUDIT_SIGNING_KEYS", stack.auditSigningKeys);
+    setIfMissing("PERSONAL_DATA_KEYS", stack.personalDataKeys);
     setIfMissing("WEBHOOK_SECRET_KEYS", stack.webhookSecretKeys);
   }
   return settings;

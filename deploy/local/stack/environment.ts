@@ -79,11 +79,13 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
   const urls = buildServiceUrls(ports);
   const logSettings = { EVENTSTORE_URL: servers.eventstoreUrl };
   const webhookSettings = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
+  const personalDataSettings = { PERSONAL_DATA_KEYS: secrets.personalDataKeys };
   const gatewaySettings = { TRUST_PROXY: "true" };
   return {
     projection: {
       ...logSettings,
       ...webhookSettings,
+      ...personalDataSettings,
       DATABASE_URL: servers.databaseUrls.projection,
       ...(inheritedEnv.NATS_URL === servers.natsUrl ? selectNatsSettings(inheritedEnv) : {}),
       NATS_URL: servers.natsUrl,
@@ -91,6 +93,7 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
     command: {
       ...logSettings,
       ...webhookSettings,
+      ...personalDataSettings,
       ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.command,
       TOKEN_ISSUER: urls.gateway,
@@ -107,6 +110,7 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
     },
     audit: {
       ...logSettings,
+      ...personalDataSettings,
       ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.audit,
       AUDIT_SIGNING_KEYS: secrets.auditSigningKeys,

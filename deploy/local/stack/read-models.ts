@@ -8,8 +8,10 @@ import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import { createLogger, type Logger } from "../../../shared/runtime/logger.ts";
 import type { Progress } from "../setup/progress.ts";
 import { SetupError } from "../setup/setup-error.ts";
@@ -19,6 +21,8 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 export interface ReadModelOptions {
   databaseUrl: string;
   eventstoreUrl: string;
+  /** Value of PERSONAL_DATA_KEYS. */
+  personalDataKeys: string;
   /** If true, read models that an earlier release created are rebuilt. */
   shouldRebuild: boolean;
   progress: Progress;
@@ -55,7 +59,7 @@ export async function prepareReadModels(options: ReadModelOptions): Promise<void
 }
 
 async function rebuildReadModels(
-  { eventstoreUrl, progress, signal = new AbortController().signal }: ReadModelOptions,
+  { eventstoreUrl, personalDataKeys, progress, signal = new AbortController().signal }: ReadModelOptions,
   pool: pg.Pool,
   logger: Logger,
 ): Promise<void> {
@@ -65,7 +69,8 @@ async function rebuildReadModels(
       { showProgress: (text) => progress.log(`  … ${text}`) },
       await readLogEnd(client),
     );
-    await rebuild({ client, pool, models: readModels, logger, onProgress }, signal);
+    const dataKeys = createDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: personalDataKeys }));
+    await rebuild({ client, pool, dataKeys, models: readModels, logger, onProgress }, signal);
     if (!signal.aborted) await pruneReadModels(pool, signal);
   } catch (error) {
     if (!(error instanceof DifferentLogError)) throw error;

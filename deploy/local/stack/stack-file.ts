@@ -23,6 +23,8 @@ const stackFileSchema = z.object({
   health: z.object(createTextFields(...SERVICE_NAMES)),
   /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
+  /** Master keys of personal data, as JSON text: `{current, keys}`. */
+  personalDataKeys: z.string(),
   /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
   webhookSecretKeys: z.string(),
   /** Credentials for the demo data. */
@@ -48,7 +50,7 @@ export type DemoAccess = StackFile["demo"];
 export function writeStackFile(stack: Stack, demoAccess: DemoAccess, file: SavedFile): void {
   const { servers, urls } = stack;
   const { gateway: gatewayUrl } = urls;
-  const { auditSigningKeys, webhookSecretKeys } = servers.root.secrets;
+  const { auditSigningKeys, personalDataKeys, webhookSecretKeys } = servers.root.secrets;
   const content: StackFile = {
     startedAt: new Date().toISOString(),
     pid: process.pid,
@@ -67,6 +69,7 @@ export function writeStackFile(stack: Stack, demoAccess: DemoAccess, file: Saved
     },
     health: mapServices((service) => `${urls[service]}/health/ready`),
     auditSigningKeys,
+    personalDataKeys,
     webhookSecretKeys,
     demo: demoAccess,
   };

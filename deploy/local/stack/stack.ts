@@ -71,6 +71,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await prepareReadModels({
       databaseUrl: servers.databaseUrls.projection,
       eventstoreUrl: servers.eventstoreUrl,
+      personalDataKeys: servers.root.secrets.personalDataKeys,
       shouldRebuild: !servers.components.postgres.isExternal,
       progress,
       signal,

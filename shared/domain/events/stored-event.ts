@@ -1,4 +1,6 @@
 import type { z } from "zod";
+import { ENCRYPTED_MEMBER, type EncryptedPersonalData, encryptedPersonalData } from "../personal-data/encrypted.ts";
+import { addNeutralValues, findPersonalFields } from "../personal-data/personal-fields.ts";
 import { describeIssue } from "../validation/describe-issue.ts";
 import { type CatalogEvent, categories } from "./catalog.ts";
 import type { Category } from "./category.ts";
@@ -20,7 +22,11 @@ export interface StoredEvent {
   metadata: unknown;
 }
 
-type ValidEvent = CatalogEvent & { metadata: EventMetadata };
+type ValidEvent = CatalogEvent & {
+  metadata: EventMetadata;
+  /** Encrypted personal fields. While they are not decrypted, the fields have neutral values. */
+  encrypted?: EncryptedPersonalData;
+};
 
 /** Thrown if an event's type or schema version is unknown to this release, or its data or metadata is invalid. */
 export class EventSchemaError extends Error {
@@ -29,7 +35,7 @@ export class EventSchemaError extends Error {
 
 /**
  * Validates a stored event. Data of an earlier schema version is first converted to the current version, so that other
- * code handles only current versions.
+ * code handles only current versions. Encrypted personal fields get neutral values.
  *
  * @returns the event with typed data and metadata
  * @throws {EventSchemaError} with a message that names the type and any invalid fields
@@ -46,9 +52,23 @@ export function parseStoredEvent(storedEvent: StoredEvent): ValidEvent {
     throw new EventSchemaError(
       `${type} has schema version ${schemaVersion}, but this release supports only up to ${currentVersion}; use the newer release that wrote it`,
     );
-  const dataResult = schema.safeParse(upcast(type, schemaVersion, storedEvent.data));
+  const { data, encrypted } = separateEncrypted(type, storedEvent.data);
+  const upcastData = upcast(type, schemaVersion, data);
+  const dataResult = schema.safeParse(encrypted ? addNeutralValues(type, upcastData as object) : upcastData);
   if (!dataResult.success) throw createSchemaError(type, "data", dataResult.error);
-  return { type, data: dataResult.data, metadata: metadataResult.data } as ValidEvent;
+  const validEvent = { type, data: dataResult.data, metadata: metadataResult.data } as ValidEvent;
+  if (encrypted) validEvent.encrypted = encrypted;
+  return validEvent;
+}
+
+/** Separates the encrypted personal fields from the other data of a stored event. */
+function separateEncrypted(type: string, data: unknown): { data: unknown; encrypted?: EncryptedPersonalData } {
+  if (typeof data !== "object" || data === null || !(ENCRYPTED_MEMBER in data) || !findPersonalFields(type))
+    return { data };
+  const { [ENCRYPTED_MEMBER]: encrypted, ...otherData } = data;
+  const parseResult = encryptedPersonalData.safeParse(encrypted);
+  if (!parseResult.success) throw createSchemaError(type, `data.${ENCRYPTED_MEMBER}`, parseResult.error);
+  return { data: otherData, encrypted: parseResult.data };
 }
 
 /**
@@ -62,7 +82,8 @@ export function requireValidEvent({ type, data }: { type: string; data: unknown 
   if (!parseResult.success) throw createSchemaError(type, "data", parseResult.error);
 }
 
-function createSchemaError(type: string, memberName: string, error: z.ZodError): EventSchemaError {
+/** Creates the error for data that does not match the schema of its event type. */
+export function createSchemaError(type: string, memberName: string, error: z.ZodError): EventSchemaError {
   const problems = error.issues.map((issue) => `${[memberName, ...issue.path].join(".")} ${describeIssue(issue)}`);
   return new EventSchemaError(`${type} does not fit its schema: ${problems.join("; ")}`);
 }

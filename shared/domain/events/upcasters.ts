@@ -4,6 +4,12 @@ import type { CatalogEventType } from "./catalog.ts";
 type Upcaster = (data: Readonly<Record<string, unknown>>) => Record<string, unknown>;
 
 /**
+ * Upcaster of a version in which personal fields can be encrypted. Releases that only know the former version refuse
+ * such events instead of reading them without these fields. Data in plain text still has the former version.
+ */
+const introduceEncryption: Upcaster = (data) => data;
+
+/**
  * Upcasters by event type. The first upcaster of a type converts version 1 to version 2, the second converts version 2
  * to version 3. A type without upcasters has version 1. An upcaster must never change, because the log keeps the old
  * data.
@@ -12,7 +18,19 @@ const upcasters: Partial<Record<CatalogEventType, readonly Upcaster[]>> = {
   AppointmentRequested: [
     // Version 1 contains a sandbox generation only if a sandbox application requested the appointment.
     (data) => ({ sandboxGeneration: 0, ...data }),
+    introduceEncryption,
   ],
+  AppointmentImported: [introduceEncryption],
+  AppointmentCancelled: [introduceEncryption],
+  QueueTicketIssued: [introduceEncryption],
+  CustomerRegistered: [introduceEncryption],
+  CustomerDetailsChanged: [introduceEncryption],
+  AnimalRegistered: [introduceEncryption],
+  AnimalDetailsChanged: [introduceEncryption],
+  StaffMemberHired: [introduceEncryption],
+  MembershipRevoked: [introduceEncryption],
+  AuditorRegistered: [introduceEncryption],
+  AuditorRevoked: [introduceEncryption],
   StreamParked: [
     // In version 1, all consumers skipped a parked stream.
     (data) => ({ passedOverBy: "all", ...data }),
@@ -44,6 +62,15 @@ const upcastersByType = new Map<string, readonly Upcaster[]>(Object.entries(upca
 /** Returns the current schema version of an event type. */
 export function getCurrentVersion(type: string): number {
   return 1 + (upcastersByType.get(type)?.length ?? 0);
+}
+
+/**
+ * Returns the schema version of new data without encrypted fields. If the current version only introduced encryption,
+ * this is the version before, which older releases can read.
+ */
+export function getPlainVersion(type: string): number {
+  const currentVersion = getCurrentVersion(type);
+  return upcastersByType.get(type)?.at(-1) === introduceEncryption ? currentVersion - 1 : currentVersion;
 }
 
 /**

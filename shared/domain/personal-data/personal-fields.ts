@@ -56,8 +56,8 @@ export function separatePersonalData({
 }
 
 /** Returns data in which each missing personal field has its neutral value. */
-export function addNeutralValues(type: string, data: Record<string, unknown>): Record<string, unknown> {
-  const completeData = { ...data };
+export function addNeutralValues(type: string, data: object): Record<string, unknown> {
+  const completeData: Record<string, unknown> = { ...data };
   for (const { name, neutralValue } of personalFieldsByType.get(type)?.fields ?? []) {
     if (completeData[name] === undefined) completeData[name] = neutralValue;
   }

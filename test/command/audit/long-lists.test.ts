@@ -51,7 +51,7 @@ describe("a long list of events", () => {
     server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
     const url = `esdb://127.0.0.1:${server.port}?tls=false`;
     const client = connectEventStore(url, "test");
-    log = createEventLog(client);
+    log = createEventLog(client, { encryption: "off" });
     for (let appendCount = 0; appendCount < 24; appendCount += 1) await appendLargeEvents(log, clinicId);
     service = await startAuditService({ ...world.env, EVENTSTORE_URL: url });
     stopFunctions.push(

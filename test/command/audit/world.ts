@@ -92,7 +92,7 @@ export async function startAuditWorld(
   };
   const service = await startAuditService(env);
   const client = connectEventStore(logUrl, "test");
-  const log = createEventLog(client);
+  const log = createEventLog(client, { encryption: "off" });
   return {
     url: service.url,
     log,

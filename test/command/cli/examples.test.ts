@@ -139,7 +139,7 @@ async function createMissedAppointment(url: string, { clinic: clinicId = "", bra
   const [appointmentId, scheduledAt] = [randomUUID(), "2026-01-02T09:00:00.000Z"];
   const appointment = { appointmentId, clinicId, branchId, animalId: null, scheduledAt, durationMinutes: 30 };
   const context = createTestOperatorContext(Date.parse("2026-01-01T09:00:00Z"));
-  const log = createEventLog(client);
+  const log = createEventLog(client, { encryption: "off" });
   await requestAppointment(log, { ...appointment, reason: null, notes: null }, context);
   await confirmAppointment(log, { appointmentId, clinicId }, context);
   await client.dispose();
@@ -152,7 +152,7 @@ async function registerTestEndpoint(url: string, { application = "", clinic: cli
   const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
   const owner = { applicationId: application, clinicId, environment: "production" } as const;
   const input = { owner, url: "https://hooks.example.com/a", events: ["appointment.created" as const] };
-  const dependencies = { log: createEventLog(client), secretBox };
+  const dependencies = { log: createEventLog(client, { encryption: "off" }), secretBox };
   const registration = await registerEndpoint(dependencies, input, createTestOperatorContext());
   await client.dispose();
   return registration.endpoint.id;

@@ -8,7 +8,10 @@ export interface CliResult {
   errorLines: string[];
 }
 
-/** Runs a command line in this process, as `main.ts` does in its own process. */
+/**
+ * Runs a command line in this process, as `main.ts` does in its own process. By default, personal data is stored in
+ * plain text, so that a test needs no database.
+ */
 export async function runClinic(
   args: string[],
   environment: { env?: NodeJS.ProcessEnv; stdin?: string | Buffer | Readable; signal?: AbortSignal } = {},
@@ -17,7 +20,7 @@ export async function runClinic(
   const errorLines: string[] = [];
   const { env = {}, stdin = "", signal = new AbortController().signal } = environment;
   const code = await runCli(args, {
-    env,
+    env: { PERSONAL_DATA_ENCRYPTION: "off", ...env },
     stdin: stdin instanceof Readable ? stdin : Readable.from([stdin]),
     writeOutput: async (line) => void outputLines.push(line),
     writeError: async (line) => void errorLines.push(line),

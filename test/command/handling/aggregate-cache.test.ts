@@ -25,7 +25,7 @@ describe("the aggregate cache", () => {
   before(async () => {
     const { eventstoreUrl } = await getTestServers();
     client = connectEventStore(eventstoreUrl, "test");
-    log = createEventLog(client);
+    log = createEventLog(client, { encryption: "off" });
   });
   after(() => client.dispose());
   beforeEach(async () => {

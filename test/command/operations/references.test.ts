@@ -26,7 +26,7 @@ describe("references between the aggregates of a clinic", () => {
 
   before(async () => {
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
-    log = createEventLog(client);
+    log = createEventLog(client, { encryption: "off" });
     close = () => client.dispose();
     for (const { clinicId, branchId, secondBranchId } of [ownClinic, otherClinic]) {
       await registerClinic(log, { ...registration, clinicId }, context);

@@ -28,7 +28,7 @@ describe("the cost of a refused token exchange", () => {
   before(async () => {
     command = await startTestCommandService();
     client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
-    const log = recordCalls(createEventLog(client));
+    const log = recordCalls(createEventLog(client, { encryption: "off" }));
     cache = new AggregateCache(client, log, pino({ enabled: false }));
     observedApp = await serveCommandApp(command, { log, decide: cache.decide });
   });

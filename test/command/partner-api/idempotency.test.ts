@@ -6,6 +6,7 @@ import { expect } from "chai";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -153,6 +154,7 @@ async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) 
     DATABASE_URL: databaseUrls.command,
     TOKEN_ISSUER,
     TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
+    PERSONAL_DATA_KEYS,
     WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
   };
   const { command, args } = buildNodeCommand("command/main.ts");

@@ -5,6 +5,7 @@ import { expect } from "chai";
 import { revokeCredential } from "../../../command/operations/application-operations.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -53,6 +54,7 @@ describe("revocations with two command processes", () => {
           TOKEN_ISSUER,
         },
         TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [command.signingKey] }),
+        PERSONAL_DATA_KEYS,
         WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
       },
     });

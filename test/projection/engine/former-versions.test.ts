@@ -3,7 +3,7 @@ import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { ProjectionError } from "../../../projection/roles/failure.ts";
 import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
-import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
+import { createEventLog, EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { formerEvents } from "../../support/former-events.ts";
 import { createEngineWorld, type EngineWorld, logger } from "../engine-world.ts";
@@ -38,6 +38,7 @@ describe("a log with events of earlier schema versions", () => {
     );
     expect(rows).to.deep.equal([
       { appointment_id: "22222222-2222-4222-8222-222222222222", status: "requested" },
+      { appointment_id: "22222222-2222-4222-8222-22222222222a", status: "requested" },
       { appointment_id: "77777777-7777-4777-8777-777777777777", status: "requested" },
     ]);
   });
@@ -52,16 +53,21 @@ describe("a log with events of earlier schema versions", () => {
     );
     expect(error).to.be.instanceOf(ProjectionError);
     expect(error?.message).to.match(
-      /stream appointment-2222.*, revision 0: AppointmentRequested has schema version 3, but this release supports only up to 2/,
+      /stream appointment-2222.*, revision 0: AppointmentRequested has schema version 4, but this release supports only up to 3/,
     );
   });
 
-  it("appended events have the current schema version", async () => {
+  it("appended events have the current schema version if they are encrypted, and else the version before", async () => {
     const { stream, currentData, metadata } = formerEvents[0]!;
     const event = { type: "AppointmentRequested" as const, data: currentData as never };
     const { schemaVersion: _, ...otherMetadata } = JSON.parse(metadata);
-    await world.log.append(stream, EMPTY_STREAM, [{ id: crypto.randomUUID(), event, metadata: otherMetadata }]);
-    const [recordedEvent] = await world.log.read(stream);
-    expect(recordedEvent?.metadata.schemaVersion).to.equal(2);
+    const person = { type: "appointment", id: crypto.randomUUID() } as const;
+    const newEvent = { id: crypto.randomUUID(), event, metadata: otherMetadata, person };
+    await world.log.append(stream, EMPTY_STREAM, [newEvent]);
+    const plainLog = createEventLog(world.client, { encryption: "off" });
+    await plainLog.append(stream, 0n, [{ ...newEvent, id: crypto.randomUUID() }]);
+    const events = await world.log.read(stream);
+    expect(events.map(({ metadata: { schemaVersion } }) => schemaVersion)).to.deep.equal([3, 2]);
+    expect(events.map(({ data }) => data)).to.deep.equal([currentData, currentData]);
   });
 });

@@ -41,7 +41,7 @@ describe("the batches of a projection run that fills unused tables", () => {
     let appendPromise: Promise<bigint> | undefined;
     await runProjection(
       {
-        ...{ client: world.client, pool: world.pool, models: readModels, logger },
+        ...{ client: world.client, pool: world.pool, dataKeys: world.dataKeys, models: readModels, logger },
         ...{ schema: SCHEMA, fillsUnusedTables: true },
         loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
         onBatch: (eventCount) => batchSizes.push(eventCount),

@@ -23,6 +23,7 @@ import { createEventLog, EMPTY_STREAM, type EventLog, type RecordedEvent } from 
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
@@ -49,7 +50,7 @@ describe("projectors", () => {
   beforeEach(async () => {
     ownLog = await startOwnLog();
     client = connectEventStore(ownLog.eventstoreUrl, "test");
-    log = createEventLog(client);
+    log = createEventLog(client, { encryption: "off" });
     database = await createTestDatabase();
     await migrate(database.urls.projection, logger);
     pool = createPool({
@@ -74,6 +75,7 @@ describe("projectors", () => {
     const role = startProjectors({
       client: logClient,
       pool,
+      dataKeys: createTestDataKeys(pool),
       databaseUrl: database.urls.projection,
       models: readModels,
       logger,

@@ -14,9 +14,11 @@ import { readModels } from "../../../projection/read-models/all.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
@@ -32,6 +34,7 @@ describe("a rebuild under traffic", () => {
   let log: EventLog;
   let database: TestDatabase;
   let pool: pg.Pool;
+  let dataKeys: DataKeys;
   let readerPool: pg.Pool;
   let projectors: Role;
   let clinicId: string;
@@ -40,16 +43,17 @@ describe("a rebuild under traffic", () => {
   beforeEach(async () => {
     ownLog = await startOwnLog();
     client = connectEventStore(ownLog.eventstoreUrl, "test");
-    log = createEventLog(client);
     database = await createTestDatabase();
     await migrate(database.urls.projection, logger);
     const createTestPool = (url: string, size: number) =>
       createPool({ url, applicationName: "test", size, statementTimeoutMs: 10_000, logger });
     pool = createTestPool(database.urls.projection, 8);
     readerPool = createTestPool(database.urls.query, 2);
+    dataKeys = createTestDataKeys(pool);
+    log = createEventLog(client, { encryption: "off" });
     await ensureReadModels(pool, readModels);
     const { projection: databaseUrl } = database.urls;
-    projectors = startProjectors({ client, pool, databaseUrl, models: readModels, logger });
+    projectors = startProjectors({ client, pool, dataKeys, databaseUrl, models: readModels, logger });
     appendedCustomerIds = [];
     clinicId = randomUUID();
     await Promise.all(Array.from({ length: 50 }, appendCustomers));
@@ -91,7 +95,7 @@ describe("a rebuild under traffic", () => {
     return rows[0]!.ids;
   }
 
-  const createOptions = () => ({ client, pool, models: readModels, logger, onProgress: ignore });
+  const createOptions = () => ({ client, pool, dataKeys, models: readModels, logger, onProgress: ignore });
 
   it("reads never see an empty or older state during a rebuild, and no live event is lost", async () => {
     let isOver = false;

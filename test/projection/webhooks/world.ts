@@ -22,8 +22,10 @@ import type { WebhookEventType } from "../../../shared/domain/events/partner.ts"
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { startOwnLog } from "../../support/own-log.ts";
@@ -67,6 +69,7 @@ export interface World extends WorldServers {
   client: EventStoreDBClient;
   log: EventLog;
   pool: pg.Pool;
+  dataKeys: DataKeys;
   start: {
     projectors(): Role;
     relay(): Role;
@@ -125,21 +128,22 @@ export async function createWorld(servers?: WorldServers): Promise<World> {
   };
   const { databaseUrl, eventstoreUrl, natsUrl } = urls;
   const client = connectEventStore(eventstoreUrl, "test");
-  const log = createEventLog(client);
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000, logger };
   const pool = createPool(options);
+  const dataKeys = createTestDataKeys(pool);
+  const log = createEventLog(client, { encryption: "off" });
   if (servers) {
     await migrate(databaseUrl, logger);
     await ensureReadModels(pool, readModels);
   }
   const roles = new Set<Role>();
   const start = createStarters(
-    { client, log, pool, databaseUrl, nats: { ...servers?.nats, url: natsUrl }, logger },
+    { client, log, pool, dataKeys, databaseUrl, nats: { ...servers?.nats, url: natsUrl }, logger },
     roles,
   );
   const append = createAppender(log);
   return {
-    ...{ client, log, pool, databaseUrl, eventstoreUrl, natsUrl, start, append },
+    ...{ client, log, pool, dataKeys, databaseUrl, eventstoreUrl, natsUrl, start, append },
     registerEndpoint: (url, options = {}) => registerEndpoint(append, url, options),
     requestAppointment: (clinicId, options = {}) => requestAppointment(append, clinicId, options),
     readDelivery: (eventId, endpoint) => readDelivery(pool, eventId, endpoint),
@@ -174,7 +178,10 @@ export async function createWorld(servers?: WorldServers): Promise<World> {
 
 const secretBox = createSecretBox(SECRET_KEYS);
 
-function createStarters(deps: Parameters<typeof startRelay>[0] & { log: EventLog }, roles: Set<Role>): World["start"] {
+function createStarters(
+  deps: Parameters<typeof startRelay>[0] & { log: EventLog; dataKeys: DataKeys },
+  roles: Set<Role>,
+): World["start"] {
   const registerRole = (role: Role) => {
     roles.add(role);
     return role;

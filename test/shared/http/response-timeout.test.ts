@@ -83,7 +83,7 @@ describe("a command while the event log is slow", function () {
     const { eventstoreUrl } = await getTestServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
-    const log = createEventLog(client);
+    const log = createEventLog(client, { encryption: "off" });
     const app = createCommandApp({
       ...{
         logger: pino({ enabled: false }),

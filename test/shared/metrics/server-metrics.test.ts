@@ -41,8 +41,8 @@ describe("metrics of the servers that a service uses", () => {
       connectEventStore(eventstoreUrl, "test"),
       connectEventStore("esdb://127.0.0.1:9?tls=false", "test"),
     ] as const;
-    const log = measureEventLog(createEventLog(clients[0]), registries[0]);
-    const unavailableLog = measureEventLog(createEventLog(clients[1]), registries[1]);
+    const log = measureEventLog(createEventLog(clients[0], { encryption: "off" }), registries[0]);
+    const unavailableLog = measureEventLog(createEventLog(clients[1], { encryption: "off" }), registries[1]);
     const stream = `auditor-${randomUUID()}`;
     expect(await log.readLast(stream)).to.equal(undefined);
     const error = await unavailableLog.read(stream).catch((thrownError: unknown) => thrownError);

@@ -130,7 +130,7 @@ describe("a second import of a complete file", function () {
   before(async () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
-    log = createEventLog(client);
+    log = createEventLog(client, { encryption: "off" });
     close = () => client.dispose();
   });
   after(() => close());

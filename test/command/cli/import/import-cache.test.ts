@@ -14,7 +14,7 @@ describe("the streams that an import keeps in memory", () => {
   let close: () => Promise<void>;
   before(async () => {
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
-    log = createEventLog(client);
+    log = createEventLog(client, { encryption: "off" });
     close = () => client.dispose();
   });
   after(() => close());

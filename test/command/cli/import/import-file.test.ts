@@ -38,7 +38,7 @@ describe("an import", () => {
   before(async () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
-    log = createEventLog(client);
+    log = createEventLog(client, { encryption: "off" });
     close = () => client.dispose();
   });
   after(() => close());

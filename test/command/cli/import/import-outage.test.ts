@@ -210,7 +210,7 @@ describe("an import while the event log is unavailable", function () {
       const controller = new AbortController();
       const { name, lines } = outage.file;
       const runPromise = runClinic(["import", name], { env: outage.env, signal: controller.signal });
-      const eventLog = createEventLog(client);
+      const eventLog = createEventLog(client, { encryption: "off" });
       await eventually("the first line", async () => (await eventLog.read(`clinic-${lines[0]?.id}`)).length > 0);
       controller.abort();
       const { code, outputLines: out, errorLines: err } = await runPromise;

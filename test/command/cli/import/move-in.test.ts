@@ -23,7 +23,7 @@ describe("the import example", () => {
   before(async () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
-    log = createEventLog(client);
+    log = createEventLog(client, { encryption: "off" });
     close = () => client.dispose();
     api = await startTestQueryApi();
     // An earlier test may have imported the ids in the file, so this test replaces them with new ids.

@@ -11,6 +11,7 @@ import { createPool } from "../../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { logger } from "../../../projection/engine-world.ts";
 import { runInProcess } from "../../../projection/in-process-cli.ts";
+import { PERSONAL_DATA_KEYS } from "../../../support/data-keys.ts";
 import { createDatabaseWithReadModels } from "../../../support/migrated-database.ts";
 import { getTestServers, makeTestRoot, type TestDatabase } from "../../../support/stack.ts";
 import { runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
@@ -44,6 +45,7 @@ describe("read models of a copied event log", function () {
     await seedDemoData({
       ...{ portalJwtSecret: "a secret of the portal that is long enough" },
       ...{ portalJwtIssuer: "http://127.0.0.1:8080/auth/v1", portalCookieName: "sb-local-auth-token" },
+      ...{ databaseUrl: database.urls.command, personalDataKeys: PERSONAL_DATA_KEYS },
       ...{ eventstoreUrl: source.url, credentialsFile: path.join(makeTestRoot(), "demo-credentials.json") },
       ...{ log: () => undefined, now: Date.parse("2026-05-05T09:10:00Z") },
     });

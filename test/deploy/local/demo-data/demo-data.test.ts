@@ -9,7 +9,9 @@ import type { DemoAccess } from "../../../../deploy/local/stack/stack-file.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { makeTestRoot } from "../../../support/stack.ts";
+import { PERSONAL_DATA_KEYS } from "../../../support/data-keys.ts";
+import { createMigratedDatabase } from "../../../support/migrated-database.ts";
+import { makeTestRoot, type TestDatabase } from "../../../support/stack.ts";
 
 const portalOptions = {
   portalJwtSecret: "a secret of the portal that is long enough",
@@ -25,10 +27,12 @@ describe("demo data", () => {
   const lines: string[] = [];
   let interruption: { message: string; eventCount: number };
   let firstAccess: DemoAccess;
+  let database: TestDatabase;
 
   // The tests share one log, because a run takes seconds. Each test sees the events of all earlier tests.
   before(async () => {
     root = makeTestRoot();
+    database = await createMigratedDatabase();
     server = await startLogServer({ dir: path.join(root, "log"), host: "127.0.0.1", port: 0, shouldSync: false });
     const seedError = await seed(() => {
       throw new Error("interrupted");
@@ -36,13 +40,17 @@ describe("demo data", () => {
     interruption = { message: String(seedError), eventCount: (await readEvents()).length };
     firstAccess = await seed(undefined, now + 5 * HOUR_MS);
   });
-  after(() => server.stop());
+  after(async () => {
+    await server.stop();
+    await database.drop();
+  });
 
   const getCredentialsPath = () => path.join(root, "demo-credentials.json");
   const getEventstoreUrl = () => `esdb://127.0.0.1:${server.port}?tls=false`;
   const seed = (log = (line: string) => void lines.push(line), seedTime = now): Promise<DemoAccess> =>
     seedDemoData({
       ...portalOptions,
+      ...{ databaseUrl: database.urls.command, personalDataKeys: PERSONAL_DATA_KEYS },
       ...{ eventstoreUrl: getEventstoreUrl(), credentialsFile: getCredentialsPath(), log, now: seedTime },
     });
 

@@ -11,7 +11,11 @@ const urls = {
   DATABASE_URL: "postgres://local@127.0.0.1:8432/clinic",
   NATS_URL: "nats://127.0.0.1:8422",
 };
-const keyEnv = { AUDIT_SIGNING_KEYS: "audit keys", WEBHOOK_SECRET_KEYS: "webhook keys" };
+const keyEnv = {
+  AUDIT_SIGNING_KEYS: "audit keys",
+  PERSONAL_DATA_KEYS: "master keys",
+  WEBHOOK_SECRET_KEYS: "webhook keys",
+};
 const stack = {
   urls: {
     eventstore: urls.EVENTSTORE_URL,
@@ -19,6 +23,7 @@ const stack = {
     postgres: { projection: urls.DATABASE_URL },
   },
   auditSigningKeys: keyEnv.AUDIT_SIGNING_KEYS,
+  personalDataKeys: keyEnv.PERSONAL_DATA_KEYS,
   webhookSecretKeys: keyEnv.WEBHOOK_SECRET_KEYS,
 };
 const otherLogUrl = "esdb://log.example.com:2113";

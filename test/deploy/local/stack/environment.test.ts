@@ -13,6 +13,7 @@ function buildEnvironments(inheritedEnv: NodeJS.ProcessEnv = {}) {
       portalJwtSecret: "s".repeat(64),
       tokenSigningKeys: JSON.stringify({ keys: [signingKey] }),
       auditSigningKeys: JSON.stringify({ keys: [signingKey] }),
+      personalDataKeys: JSON.stringify({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } }),
       webhookSecretKeys: JSON.stringify({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } }),
     },
     servers: {
@@ -51,7 +52,9 @@ describe("buildServiceEnvironments", () => {
     const { command, queryApi, gateway } = buildEnvironments({
       DATABASE_URL: "postgres://admin:super-password@h/d",
     });
-    expect(queryApi).to.not.have.any.keys("TOKEN_SIGNING_KEYS", "WEBHOOK_SECRET_KEYS", "NATS_URL");
+    expect(queryApi).to.not.have.any.keys(
+      ...["TOKEN_SIGNING_KEYS", "WEBHOOK_SECRET_KEYS", "PERSONAL_DATA_KEYS", "NATS_URL"],
+    );
     expect(command).to.not.have.any.keys("PORTAL_JWT_SECRET", "NATS_URL");
     expect(gateway).to.not.have.any.keys("DATABASE_URL", "PORTAL_JWT_SECRET", "TOKEN_SIGNING_KEYS");
     expect(JSON.stringify(buildEnvironments({ DATABASE_URL: "x" }))).to.not.include("super-password");

@@ -4,6 +4,7 @@ import pg from "pg";
 import { prepareReadModels } from "../../../../deploy/local/stack/read-models.ts";
 import { requirePreparedDatabase } from "../../../../projection/require-prepared-database.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
+import { PERSONAL_DATA_KEYS } from "../../../support/data-keys.ts";
 import { type OwnLog, startOwnLog } from "../../../support/own-log.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
 import { getTestServers } from "../../../support/stack.ts";
@@ -35,7 +36,13 @@ describe("read models that an earlier release left in a local stack", () => {
   });
 
   const prepare = (databaseUrl = database.urls.projection) =>
-    prepareReadModels({ databaseUrl, eventstoreUrl, shouldRebuild: true, progress });
+    prepareReadModels({
+      databaseUrl,
+      eventstoreUrl,
+      personalDataKeys: PERSONAL_DATA_KEYS,
+      shouldRebuild: true,
+      progress,
+    });
   const readColumns = async () => {
     const { rows } = await database.admin.query<{ name: string }>(
       `SELECT column_name AS name FROM information_schema.columns

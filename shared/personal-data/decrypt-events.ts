@@ -1,0 +1,45 @@
+import { revealPersonalData } from "../domain/events/reveal-personal-data.ts";
+import { EventSchemaError } from "../domain/events/stored-event.ts";
+import type { PersonalData } from "../domain/personal-data/personal-fields.ts";
+import type { RecordedEvent } from "../eventstore/log.ts";
+import { decrypt } from "./aes-gcm.ts";
+import type { DataKeys } from "./data-keys.ts";
+import { describeEvent } from "./encrypt-events.ts";
+
+/** Data keys by id. Destroyed keys are absent. */
+type Keys = ReadonlyMap<string, Buffer>;
+
+/**
+ * Finds the data keys of events with one call.
+ *
+ * @throws {KeyStoreUnavailableError}
+ * @throws {DataKeyError}
+ */
+export async function findKeysOf(events: readonly RecordedEvent[], dataKeys: DataKeys): Promise<Keys> {
+  const ids = new Set<string>();
+  for (const { encrypted } of events) if (encrypted) ids.add(encrypted.keyId);
+  return ids.size === 0 ? new Map() : dataKeys.find([...ids]);
+}
+
+/**
+ * Decrypts the personal data of an event. If the data key was destroyed, the personal fields keep their neutral values,
+ * and the event is marked as erased.
+ *
+ * @throws {EventSchemaError} if the ciphertext or its context was changed, or the decrypted fields are invalid
+ */
+export function decryptEvent(event: RecordedEvent, keys: Keys): RecordedEvent {
+  const { encrypted, ...openEvent } = event;
+  if (!encrypted) return event;
+  const key = keys.get(encrypted.keyId);
+  if (!key) return { ...event, isErased: true };
+  const { type, stream, id } = event;
+  let personalData: PersonalData;
+  try {
+    const ciphertext = Buffer.from(encrypted.ciphertext, "base64");
+    personalData = JSON.parse(decrypt(key, ciphertext, describeEvent(stream, id)).toString("utf8"));
+  } catch (error) {
+    const problem = `${type} has personal data that cannot be decrypted; the stored event or the data key ${encrypted.keyId} was changed`;
+    throw new EventSchemaError(problem, { cause: error });
+  }
+  return { ...openEvent, data: revealPersonalData(event, personalData) } as RecordedEvent;
+}

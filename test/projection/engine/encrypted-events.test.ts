@@ -1,0 +1,168 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { runProjection } from "../../../projection/engine/projection.ts";
+import { startProjectors } from "../../../projection/engine/projectors.ts";
+import { rebuild } from "../../../projection/engine/rebuild.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import type { Role } from "../../../projection/roles/role.ts";
+import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
+import { cacheDataKeys, KEY_CACHE_MS } from "../../../shared/personal-data/cached-data-keys.ts";
+import { createDataKeyStore } from "../../../shared/personal-data/data-key-store.ts";
+import { type DataKeys, KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
+import { createMasterKeys } from "../../../shared/personal-data/master-keys.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
+import {
+  createEngineWorld,
+  createRegisteredEvent,
+  createRenamedEvent,
+  type EngineWorld,
+  logger,
+} from "../engine-world.ts";
+
+describe("the projection of encrypted events", function () {
+  this.timeout(60_000);
+  let world: EngineWorld;
+  const roles: Role[] = [];
+
+  beforeEach(async () => {
+    world = await createEngineWorld();
+  });
+  afterEach(async () => {
+    await Promise.all(roles.splice(0).map((role) => role.stop()));
+    await world.close();
+  });
+
+  async function registerCustomer(fullName: string): Promise<string> {
+    const id = randomUUID();
+    await world.log.append(`customer-${id}`, EMPTY_STREAM, [
+      {
+        ...{ id: randomUUID(), event: createRegisteredEvent(id, fullName), metadata: createStoredMetadata() },
+        person: { type: "customer", id },
+      },
+    ]);
+    return id;
+  }
+  const startRole = (dataKeys: DataKeys = world.dataKeys) => {
+    const role = startProjectors({ ...world, dataKeys, models: readModels, logger });
+    roles.push(role);
+    return role;
+  };
+  const rebuildModels = (dataKeys = world.dataKeys) =>
+    rebuild(
+      { ...world, dataKeys, models: readModels, logger, onProgress: () => undefined },
+      new AbortController().signal,
+    );
+  const waitForName = (id: string, name: string) =>
+    eventually(`${name} in the read model`, async () => (await world.readName(id)) === name);
+
+  it("read models contain the personal data of plain and encrypted events", async () => {
+    const plainId = randomUUID();
+    await world.append(`customer-${plainId}`, {
+      ...createRegisteredEvent(plainId, "Plain Petra"),
+      metadata: createStoredMetadata(),
+    });
+    const encryptedId = await registerCustomer("Ana Kos");
+    startRole();
+    await waitForName(plainId, "Plain Petra");
+    await waitForName(encryptedId, "Ana Kos");
+  });
+
+  it("a batch needs one query for the keys of all its persons", async () => {
+    for (let count = 0; count < 20; count += 1) await registerCustomer(`Customer ${count}`);
+    const findSizes: number[] = [];
+    const countingKeys: DataKeys = {
+      ...world.dataKeys,
+      find: (ids) => {
+        findSizes.push(ids.length);
+        return world.dataKeys.find(ids);
+      },
+    };
+    await rebuildModels(countingKeys);
+    const { rows } = await world.pool.query(`SELECT full_name FROM ${READ_MODEL_SCHEMA}.customer`);
+    expect(rows).to.have.length(20);
+    expect(findSizes.reduce((sum, size) => sum + size)).to.equal(20);
+    expect(findSizes).to.have.length.below(5);
+  });
+
+  it("after a key is destroyed, a rebuild contains neutral values", async () => {
+    const [erasedId, otherId] = [await registerCustomer("Ana Kos"), await registerCustomer("Bor Zupan")];
+    await rebuildModels();
+    expect(await world.readName(erasedId)).to.equal("Ana Kos");
+    await world.dataKeys.destroy({ type: "customer", id: erasedId });
+    await rebuildModels();
+    expect([await world.readName(erasedId), await world.readName(otherId)]).to.deep.equal(["(erased)", "Bor Zupan"]);
+  });
+
+  it("a key that another process destroys is used for at most five seconds", async () => {
+    const id = await registerCustomer("Ana Kos");
+    let now = 0;
+    const masterKeys = createMasterKeys({ current: "test", keys: { test: Buffer.alloc(32, 7).toString("base64") } });
+    const keysOfOtherProcess = cacheDataKeys(createDataKeyStore(world.pool, masterKeys), () => now);
+    await rebuildModels(keysOfOtherProcess);
+    await world.dataKeys.destroy({ type: "customer", id });
+    now += KEY_CACHE_MS;
+    await rebuildModels(keysOfOtherProcess);
+    expect(await world.readName(id)).to.equal("(erased)");
+  });
+
+  it("while the key store is unreachable, projectors wait, and then continue with the waiting event", async () => {
+    let isReachable = true;
+    const unreliableKeys: DataKeys = {
+      ...world.dataKeys,
+      find: (ids) => (isReachable ? world.dataKeys.find(ids) : Promise.reject(new KeyStoreUnavailableError("down"))),
+    };
+    const role = startRole(unreliableKeys);
+    await waitForName(await registerCustomer("Ana Kos"), "Ana Kos");
+    isReachable = false;
+    const waitingId = await registerCustomer("Bor Zupan");
+    await eventually("waiting", () => role.getStatus().detail === "waits for the database");
+    expect(await world.readName(waitingId)).to.equal(undefined);
+    isReachable = true;
+    await waitForName(waitingId, "Bor Zupan");
+  });
+
+  it("projectors stop at an event whose ciphertext was changed, and name the event", async () => {
+    const id = await registerCustomer("Ana Kos");
+    const keys = await world.dataKeys.getOrCreate([{ person: { type: "customer", id }, category: "contact" }]);
+    const encrypted = { keyId: keys[0]?.id, ciphertext: Buffer.alloc(60).toString("base64") };
+    await world.append(`customer-${id}`, {
+      type: "CustomerDetailsChanged",
+      data: { customerId: id, encrypted },
+      metadata: { ...createStoredMetadata(), schemaVersion: 2 },
+    });
+    const role = startRole();
+    await eventually("failed", () => role.getStatus().state === "failed");
+    expect(role.getStatus().lastError?.message).to.match(/customer-.*revision 1.*cannot be decrypted/);
+    expect(await world.readName(id)).to.equal("Ana Kos");
+  });
+
+  it("with another master key, projectors stop with one line instead of showing neutral values", async () => {
+    const id = await registerCustomer("Ana Kos");
+    const otherMasterKeys = createMasterKeys({ current: "b", keys: { b: Buffer.alloc(32, 1).toString("base64") } });
+    const options = {
+      ...{ ...world, models: readModels, logger, schema: READ_MODEL_SCHEMA, onProgress: () => undefined },
+      loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
+    };
+    const error = await runProjection(
+      { ...options, dataKeys: createDataKeyStore(world.pool, otherMasterKeys) },
+      new AbortController().signal,
+    ).catch((error: Error) => error);
+    expect(error?.message).to.contain("master key test, which is not in PERSONAL_DATA_KEYS");
+    expect(await world.readName(id)).to.equal(undefined);
+  });
+
+  it("a renamed customer needs no further key", async () => {
+    const id = await registerCustomer("Ana Kos");
+    await world.log.append(`customer-${id}`, 0n, [
+      {
+        ...{ id: randomUUID(), event: createRenamedEvent(id, "Ana Novak"), metadata: createStoredMetadata() },
+        person: { type: "customer", id },
+      },
+    ]);
+    await rebuildModels();
+    expect(await world.readName(id)).to.equal("Ana Novak");
+    expect(await world.dataKeys.listOf({ type: "customer", id })).to.have.length(1);
+  });
+});

@@ -7,6 +7,7 @@ import { discloseCustomer } from "./commands/disclose.ts";
 import { type EraseCommand, eraseCommands, runErase } from "./commands/erase.ts";
 import { listRetention } from "./commands/list-retention.ts";
 import { recoverWebhooks } from "./commands/recover-webhooks.ts";
+import { rotateMasterKey } from "./commands/rotate-data-keys.ts";
 import { rotateEndpointSecret } from "./commands/rotate-secret.ts";
 import type { Command } from "./framework/command.ts";
 import { describeFailure, EXIT_CODE } from "./framework/failure.ts";
@@ -61,7 +62,7 @@ const JSON_OPTION = ["--json", "print the result as one line of JSON"] as const;
 /**
  * Creates the operator's command line: `<noun> <verb> [options]` and `import`. Errors are thrown, not printed.
  *
- * @param setExitCode called with the exit code of `import` or `log copy`
+ * @param setExitCode called with the exit code of `import`, `log copy` or `data-keys rotate`
  */
 function createProgram(terminal: Terminal, setExitCode: (code: number) => void): Program {
   const program = new Program("clinic")
@@ -86,6 +87,7 @@ function createProgram(terminal: Terminal, setExitCode: (code: number) => void):
   for (const command of eraseCommands) addEraseCommand(program, command, terminal);
   addImportCommand(program, terminal, setExitCode);
   addLogCopyCommand(program, terminal, setExitCode);
+  addDataKeysCommand(program, terminal, setExitCode);
   return program;
 }
 
@@ -150,6 +152,20 @@ function addDiscloseCommand(group: Program, terminal: Terminal): void {
     .option(...JSON_OPTION)
     .addHelpText("after", DISCLOSE_HELP)
     .action((rawOptions: RawOptions) => discloseCustomer(rawOptions, terminal));
+}
+
+function addDataKeysCommand(program: Program, terminal: Terminal, setExitCode: (code: number) => void): void {
+  program
+    .command("data-keys")
+    .description("rotate")
+    .addHelpText("after", formatExampleText("data-keys rotate"))
+    .command("rotate")
+    .description(
+      "Wraps all data keys of personal data with the current master key of PERSONAL_DATA_KEYS. Afterwards, no data key needs another master key. An interrupted rotation can be repeated.",
+    )
+    .option(...JSON_OPTION)
+    .addHelpText("after", formatExampleText("data-keys rotate"))
+    .action(async (rawOptions: RawOptions) => setExitCode(await rotateMasterKey(rawOptions, terminal)));
 }
 
 function addRecoverCommand(group: Program, terminal: Terminal): void {

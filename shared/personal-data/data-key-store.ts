@@ -142,7 +142,11 @@ function compareNames([a]: readonly [string, unknown], [b]: readonly [string, un
   return a < b ? -1 : 1;
 }
 
-function toKeyStoreError(error: unknown): unknown {
+/**
+ * Converts the error of a statement to a {@link KeyStoreUnavailableError} if the store is unavailable. Returns any other
+ * error unchanged.
+ */
+export function toKeyStoreError(error: unknown): unknown {
   if (error instanceof DataKeyError) return error;
   if (isPostgresUnavailable(error))
     return new KeyStoreUnavailableError("the store of data keys (Postgres) is unavailable", { cause: error });

@@ -6,7 +6,7 @@ import {
   type PersonalData,
   separatePersonalData,
 } from "../domain/personal-data/personal-fields.ts";
-import { encrypt } from "./aes-gcm.ts";
+import * as aesGcm from "./aes-gcm.ts";
 import type { DataKeyOwner, DataKeys } from "./data-keys.ts";
 
 /** An event to encrypt, with the person whose personal data it contains. */
@@ -56,7 +56,13 @@ export async function encryptEvents(
  * @returns base64
  */
 export function encryptPersonalData(key: Buffer, personalData: PersonalData, stream: string, eventId: string): string {
-  return encrypt(key, JSON.stringify(personalData), describeEvent(stream, eventId)).toString("base64");
+  return aesGcm.encrypt(key, JSON.stringify(personalData), describeEvent(stream, eventId)).toString("base64");
+}
+
+/** Encrypts like {@link encryptPersonalData}, but always with the same result. */
+export function encryptReproducibly(key: Buffer, personalData: PersonalData, stream: string, eventId: string): string {
+  const context = describeEvent(stream, eventId);
+  return aesGcm.encryptReproducibly(key, JSON.stringify(personalData), context).toString("base64");
 }
 
 /** Describes an event as the authenticated context of its ciphertext. */

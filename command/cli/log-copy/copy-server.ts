@@ -6,6 +6,7 @@ import { StartError } from "../../../shared/runtime/run-service.ts";
 import { readLogEnd } from "../../audit/log/scan.ts";
 import { ServerUnavailableError } from "../framework/failure.ts";
 import { createRetry, type RetryOptions } from "../framework/retry.ts";
+import type { TransformEvent } from "./encrypt-stored-event.ts";
 import { LogReader } from "./log-reader.ts";
 
 /** One of the two event logs of a copy. */
@@ -30,6 +31,8 @@ export interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityCha
   /** Name of the setting that contains the URL. */
   setting: "EVENTSTORE_URL" | "COPY_TARGET_URL";
   url: string;
+  /** Creates a function that converts the events of the log; by default, events stay unchanged. */
+  createTransform?: ((client: EventStoreDBClient) => TransformEvent) | undefined;
   /** Writes a line to the operator. */
   writeNote(text: string): void;
 }
@@ -73,7 +76,9 @@ export async function connectCopyServer(options: ConnectionOptions): Promise<Cop
   try {
     await reachEventStore(client, REACH_TIMEOUT_MS);
     const endPosition = await readLogEnd(client);
-    return { client, endPosition, request, reader: new LogReader(client, endPosition, { request, signal }) };
+    const transform = options.createTransform?.(client);
+    const reader = new LogReader(client, endPosition, { request, signal, transform });
+    return { client, endPosition, request, reader };
   } catch (error) {
     await client.dispose();
     throw toCopyServerError(error);

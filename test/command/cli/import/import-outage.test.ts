@@ -59,7 +59,7 @@ class Outage {
   }
 
   get env() {
-    return { EVENTSTORE_URL: `esdb://127.0.0.1:${this.log?.port}?tls=false` };
+    return { EVENTSTORE_URL: `esdb://127.0.0.1:${this.log?.port}?tls=false`, PERSONAL_DATA_ENCRYPTION: "off" };
   }
 
   /** Starts the import in a separate process, as an operator does. */

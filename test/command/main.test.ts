@@ -9,15 +9,18 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
+import { createMigratedDatabase } from "../support/migrated-database.ts";
 import { createPartnerWorld, sendRequest, sendTokenRequest } from "../support/partner.ts";
-import { getTestServers } from "../support/stack.ts";
+import { getTestServers, type TestDatabase } from "../support/stack.ts";
 
 describe("command process", () => {
   let settings: Record<string, string>;
+  let database: TestDatabase;
   const runningProcesses = new Set<ChildProcess>();
 
   before(async () => {
-    const { eventstoreUrl, databaseUrls } = await getTestServers();
+    const { eventstoreUrl } = await getTestServers();
+    database = await createMigratedDatabase();
     const { privateKey } = await generateKeyPair("EdDSA", { extractable: true });
     const keys = { k1: randomBytes(32).toString("base64") };
     settings = {
@@ -25,7 +28,7 @@ describe("command process", () => {
       PORT: "0",
       LOG_LEVEL: "debug",
       EVENTSTORE_URL: eventstoreUrl,
-      DATABASE_URL: databaseUrls.command,
+      DATABASE_URL: database.urls.command,
       TOKEN_ISSUER: "http://partners.test",
       TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid: "one" }] }),
       PERSONAL_DATA_KEYS,
@@ -34,8 +37,9 @@ describe("command process", () => {
       DRAIN_DELAY_MS: "0",
     };
   });
-  after(() => {
+  after(async () => {
     for (const child of runningProcesses) child.kill("SIGKILL");
+    await database.drop();
   });
 
   function startCommandProcess(env: Record<string, string>) {
@@ -84,6 +88,7 @@ describe("command process", () => {
     const secrets = [
       ...[world.clientSecret, "cs_wrong_secret", world.token, response.body.secret, headers["Idempotency-Key"]],
       ...[world.animalId, "limps", "in-the-url", settings.WEBHOOK_SECRET_KEYS ?? ""],
+      PERSONAL_DATA_KEYS,
     ];
     for (const secret of secrets) expect(output.out + output.err).not.to.include(secret);
   });

@@ -40,7 +40,7 @@ export const partnerErrors = {
   too_many_changes: "Too many concurrent changes of the same resource. Nothing was changed; try again.",
   invalid_log_position: "The log position does not come from a response of this API.",
   read_model_behind: "The change at this log position is not readable yet. Try again.",
-  data_source_unavailable: "The service cannot read data at the moment.",
+  data_source_unavailable: "The service cannot reach its database at the moment. Nothing was changed; try again.",
   token_keys_unavailable: "The service cannot verify tokens at the moment.",
   internal_error: "An unexpected error occurred.",
 } as const;

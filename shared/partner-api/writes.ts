@@ -120,6 +120,7 @@ export const partnerWrites = {
       idempotency_conflict: 409,
       validation_failed: 422,
       too_many_changes: 503,
+      data_source_unavailable: 503,
     },
   },
   resetSandbox: {

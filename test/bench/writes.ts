@@ -34,7 +34,7 @@ const pids = Object.fromEntries(
   ]),
 );
 try {
-  const log = createEventLog(client);
+  const log = createEventLog(client, { encryption: "off" });
   const world = await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: HIGHEST_RATE_LIMIT });
   await compareWithAppends(client, "64 concurrent creates", CONNECTION_COUNT, () => createRequest(world, randomUUID()));
   await compareWithAppends(client, "single creates", 1, () => createRequest(world, randomUUID()));

@@ -3,12 +3,15 @@ import type Koa from "koa";
 import type pg from "pg";
 import type { Registry } from "prom-client";
 import { z } from "zod";
-import type { EventLog } from "../../shared/eventstore/log.ts";
+import { auditorAggregate } from "../../shared/domain/audit/auditor.ts";
+import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { parseJsonBody } from "../../shared/http/json-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
+import { type DataKeys, KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import { loadAggregate } from "../handling/handle.ts";
 import type { AuditSigner } from "./export/signing.ts";
 import { streamAccesses } from "./http/accesses.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
@@ -28,6 +31,8 @@ export interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;
+  /** Keys of personal data. The log has none, so that auditors can sign in while the keys are unavailable. */
+  dataKeys: DataKeys;
   /** Database pool. Its database role can only read names, webhook deliveries and attempts. */
   pool: pg.Pool;
   signer: AuditSigner;
@@ -48,6 +53,7 @@ const emptyQuerySchema = z.strictObject({});
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
   const { authorize, authorizePost: authorizeSearch } = requireAuditor(log);
+  const personalLog = createEventLog(options.client, { dataKeys: options.dataKeys });
   const dependencies = {
     ...options,
     takeSlot: createSlotLimiter(),
@@ -61,9 +67,10 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
 
   const queryRouter = createRouter<AuditorState>("/audit/v1")
     .all("audit.me", "/me", authorize, async (ctx) => {
-      const { id, name, clinicIds, expiresAt } = ctx.state.auditor;
+      const { id, clinicIds, expiresAt } = ctx.state.auditor;
       readQuery(ctx.query, emptyQuerySchema);
       await recordRequestAccess(log, ctx, "sign-in");
+      const name = await readAuditorName(personalLog, id);
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
     })
     .all("audit.events", "/events", authorize, streamEvents(dependencies))
@@ -91,4 +98,14 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   app.use(queryRouter.routes());
   app.use(createPageRouter().routes());
   return app;
+}
+
+/** Returns an auditor's name; the id if the data keys are unavailable. */
+async function readAuditorName(log: EventLog, id: string): Promise<string> {
+  try {
+    return (await loadAggregate(log, auditorAggregate, id)).state?.name ?? id;
+  } catch (error) {
+    if (error instanceof KeyStoreUnavailableError) return id;
+    throw error;
+  }
 }

@@ -4,6 +4,7 @@ import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../../shared/http/event-log-readiness.ts";
 import { serve } from "../../shared/http/listen.ts";
 import { measureEventLog } from "../../shared/metrics/event-log-metrics.ts";
+import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
@@ -19,7 +20,8 @@ const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
  * Starts the audit service. The service is a separate process, so that its long reads do not slow down the other
- * services. The audit service requires the event log, and needs Postgres only to show webhook deliveries.
+ * services. The audit service requires the event log, and needs Postgres only to show names, personal data
+ * and webhook deliveries.
  *
  * @throws {ConfigError} with one line that names every missing or invalid setting
  * @throws {StartError} if the event log does not answer or the port cannot be opened
@@ -30,6 +32,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
       ...(["HOST", "PORT", "DRAIN_DELAY_MS", "LOG_LEVEL", "EVENTSTORE_URL"] as const),
       ...(["DATABASE_URL", "DATABASE_POOL_SIZE", "TRUST_PROXY"] as const),
       ...(["AUDIT_SIGNING_KEYS", "AUDIT_TREE_HEAD_INTERVAL_MS"] as const),
+      "PERSONAL_DATA_KEYS" as const,
       ...TRACING_SETTING_NAMES,
     ],
     env,
@@ -57,7 +60,8 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     const log = measureEventLog(createEventLog(client), registry);
     const isProxyTrusted = config.TRUST_PROXY;
     const checkReadiness = createEventStoreReadinessCheck(client, logger);
-    const options = { logger, log, client, pool, signer, checkReadiness, isProxyTrusted, registry };
+    const dataKeys = createDataKeys(pool, config);
+    const options = { logger, log, client, dataKeys, pool, signer, checkReadiness, isProxyTrusted, registry };
     const app = createAuditApp(options);
     const service = await serve(app, config, closeConnections);
     const intervalMs = config.AUDIT_TREE_HEAD_INTERVAL_MS;

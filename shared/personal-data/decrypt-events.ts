@@ -1,5 +1,6 @@
 import { revealPersonalData } from "../domain/events/reveal-personal-data.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
+import type { EncryptedPersonalData } from "../domain/personal-data/encrypted.ts";
 import type { PersonalData } from "../domain/personal-data/personal-fields.ts";
 import type { RecordedEvent } from "../eventstore/log.ts";
 import { decrypt } from "./aes-gcm.ts";
@@ -30,16 +31,29 @@ export async function findKeysOf(events: readonly RecordedEvent[], dataKeys: Dat
 export function decryptEvent(event: RecordedEvent, keys: Keys): RecordedEvent {
   const { encrypted, ...openEvent } = event;
   if (!encrypted) return event;
-  const key = keys.get(encrypted.keyId);
-  if (!key) return { ...event, isErased: true };
   const { type, stream, id } = event;
-  let personalData: PersonalData;
+  const personalData = decryptFields({ type, stream, id, encrypted }, keys);
+  if (!personalData) return { ...event, isErased: true };
+  return { ...openEvent, data: revealPersonalData(event, personalData) } as RecordedEvent;
+}
+
+/**
+ * Decrypts the personal fields of a stored event, without validating them.
+ *
+ * @returns undefined if the data key was destroyed
+ * @throws {EventSchemaError} if the ciphertext or its context was changed
+ */
+export function decryptFields(
+  { type, stream, id, encrypted }: { type: string; stream: string; id: string; encrypted: EncryptedPersonalData },
+  keys: Keys,
+): PersonalData | undefined {
+  const key = keys.get(encrypted.keyId);
+  if (!key) return undefined;
   try {
     const ciphertext = Buffer.from(encrypted.ciphertext, "base64");
-    personalData = JSON.parse(decrypt(key, ciphertext, describeEvent(stream, id)).toString("utf8"));
+    return JSON.parse(decrypt(key, ciphertext, describeEvent(stream, id)).toString("utf8")) as PersonalData;
   } catch (error) {
     const problem = `${type} has personal data that cannot be decrypted; the stored event or the data key ${encrypted.keyId} was changed`;
     throw new EventSchemaError(problem, { cause: error });
   }
-  return { ...openEvent, data: revealPersonalData(event, personalData) } as RecordedEvent;
 }

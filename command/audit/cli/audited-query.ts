@@ -2,6 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { z } from "zod";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { toOptionProblems } from "../../cli/framework/command.ts";
 import { formatProblems, InputError } from "../../cli/framework/failure.ts";
 import { createOperatorContext, requireOperator, withEventLog } from "../../cli/framework/operator.ts";
@@ -53,15 +54,16 @@ export function withAuditedAccess<Result>(
   runQuery: (dependencies: {
     log: EventLog;
     client: EventStoreDBClient;
+    dataKeys: DataKeys;
     context: CommandContext;
     accessId: string;
   }) => Promise<Result>,
 ): Promise<Result> {
   const context = createOperatorContext(requireOperator(terminal.env, access.actor), Date.now());
-  return withEventLog(terminal.env, async (log, client) => {
+  return withEventLog(terminal.env, async (log, client, dataKeys) => {
     const { action, query } = access;
     const accessId = await recordAccess(log, { auditorId: null, action, query }, context);
-    return runQuery({ log, client, context, accessId });
+    return runQuery({ log, client, dataKeys, context, accessId });
   });
 }
 

@@ -8,11 +8,12 @@ import type { AuditTerminal } from "./terminal.ts";
 /** Prints events as a table or, with `--json`, as one JSON object per line. */
 export async function showEvents({ actor, json, ...options }: CommandOptions, terminal: AuditTerminal): Promise<void> {
   const parameters = readQuery(listQuerySchema, options);
-  await withAuditedAccess(terminal, { actor, action: "events", query: options }, async ({ client, log }) => {
+  await withAuditedAccess(terminal, { actor, action: "events", query: options }, async ({ client, dataKeys, log }) => {
     const query = await resolveDay(parameters, log);
     const progressReporter = createProgressReporter(terminal);
     const { signal } = new AbortController();
-    const readOptions = { client, isVisible: isVisibleToOperator, signal, onProgress: progressReporter.show };
+    const onProgress = progressReporter.show;
+    const readOptions = { client, dataKeys, isVisible: isVisibleToOperator, signal, onProgress };
     const { events } = await listEvents(query, readOptions);
     let eventCount = 0;
     try {

@@ -9,8 +9,8 @@ export async function showLatestEvents(
   terminal: AuditTerminal,
 ): Promise<void> {
   const query = readQuery(latestQuerySchema, options);
-  await withAuditedAccess(terminal, { actor, action: "latest", query: options }, async ({ client }) => {
-    const { events, next } = await listLatestEvents(query, { client, isVisible: isVisibleToOperator });
+  await withAuditedAccess(terminal, { actor, action: "latest", query: options }, async ({ client, dataKeys }) => {
+    const { events, next } = await listLatestEvents(query, { client, dataKeys, isVisible: isVisibleToOperator });
     if (!json) await terminal.write(`${formatTableHead(terminal.columns)}\n`);
     for (const event of events) {
       await terminal.write(`${json ? JSON.stringify(event) : formatTableRow(event, terminal.columns)}\n`);

@@ -34,8 +34,8 @@ async function showResult<Query extends { stream: string }, Result>(
   terminal: AuditTerminal,
 ): Promise<void> {
   const query = readQuery(schema, options);
-  await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client }) => {
-    const result = await runQuery(query, { client, isVisible: isVisibleToOperator });
+  await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client, dataKeys }) => {
+    const result = await runQuery(query, { client, dataKeys, isVisible: isVisibleToOperator });
     if (!result) throw toNotFoundError(query.stream);
     await terminal.write(json ? `${JSON.stringify(result)}\n` : formatResult(result, terminal.columns));
   });
@@ -50,10 +50,10 @@ export async function showReplay(
   terminal: AuditTerminal,
 ): Promise<void> {
   const { stream } = readQuery(replayQuerySchema, options);
-  await withAuditedAccess(terminal, { actor, action: "replay", query: options }, async ({ client }) => {
+  await withAuditedAccess(terminal, { actor, action: "replay", query: options }, async ({ client, dataKeys }) => {
     const readKey = all || json ? undefined : terminal.readKey;
     let stepCount = 0;
-    for await (const step of replayStream(stream, { client, isVisible: isVisibleToOperator })) {
+    for await (const step of replayStream(stream, { client, dataKeys, isVisible: isVisibleToOperator })) {
       if (stepCount > 0 && (await readKey?.()) === "end") return;
       stepCount += 1;
       await terminal.write(json ? `${JSON.stringify(step)}\n` : formatStep(step, terminal.columns));

@@ -1,6 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { ScanProgress } from "../log/scan.ts";
 import { type EventList, type ListQuery, listEvents, listQuerySchema } from "../queries/list-events.ts";
 import { resolveDay } from "../queries/resolve-day.ts";
@@ -10,6 +11,7 @@ import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
 export interface AuditDependencies {
   log: EventLog;
   client: EventStoreDBClient;
+  dataKeys: DataKeys;
   takeSlot: TakeSlot;
 }
 
@@ -20,7 +22,7 @@ const progressQuerySchema = z.object({ progress: z.enum(["true", "false"]).defau
  * GET /audit/v1/events: the matching events, one per line. The last line is `{"end": …}`. A response without this line
  * is incomplete.
  */
-export function streamEvents({ log, client, takeSlot }: AuditDependencies): AuditHandler {
+export function streamEvents({ log, client, dataKeys, takeSlot }: AuditDependencies): AuditHandler {
   return async (ctx) => {
     const { progress, ...recordedQuery } = ctx.query;
     const parameters = readQuery(recordedQuery, listQuerySchema);
@@ -32,7 +34,8 @@ export function streamEvents({ log, client, takeSlot }: AuditDependencies): Audi
         latestProgress = progress;
       };
       const query = await resolveDay(parameters, log);
-      const eventList = await listEvents(query, { client, isVisible: ctx.state.isVisible, signal, onProgress });
+      const { isVisible } = ctx.state;
+      const eventList = await listEvents(query, { client, dataKeys, isVisible, signal, onProgress });
       const getProgressLine = () => `${JSON.stringify({ progress: latestProgress })}\n`;
       return { lines: toLines(eventList, query), getProgressLine: shouldReportProgress ? getProgressLine : undefined };
     });

@@ -7,6 +7,7 @@ import type { TakeSlot } from "./scan-slots.ts";
 export function sendLatestEvents({
   log,
   client,
+  dataKeys,
   takeStateSlot,
 }: AuditDependencies & { takeStateSlot: TakeSlot }): AuditHandler {
   return async (ctx) => {
@@ -14,7 +15,7 @@ export function sendLatestEvents({
     const releaseSlot = takeStateSlot(ctx.state.auditor.id);
     try {
       await recordRequestAccess(log, ctx, "latest");
-      const latestEvents = await listLatestEvents(query, { client, isVisible: ctx.state.isVisible });
+      const latestEvents = await listLatestEvents(query, { client, dataKeys, isVisible: ctx.state.isVisible });
       ctx.body = { ok: true, ...latestEvents };
     } finally {
       releaseSlot();

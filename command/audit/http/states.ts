@@ -22,7 +22,7 @@ export function sendDiff(dependencies: StateDependencies): AuditHandler {
 
 /** Throws the same 404 error whether the stream does not exist or the auditor may not see it. */
 function sendQueryResult<Schema extends z.ZodType>(
-  { log, client, takeStateSlot }: StateDependencies,
+  { log, client, dataKeys, takeStateSlot }: StateDependencies,
   action: AuditAction,
   schema: Schema,
   runQuery: (query: z.output<Schema>, readOptions: StreamReadOptions) => Promise<object | undefined>,
@@ -33,7 +33,7 @@ function sendQueryResult<Schema extends z.ZodType>(
     try {
       await recordRequestAccess(log, ctx, action);
       const { isVisible } = ctx.state;
-      const queryResult = await runQuery(query, { client, isVisible }).catch(throwStreamNotReadable);
+      const queryResult = await runQuery(query, { client, dataKeys, isVisible }).catch(throwStreamNotReadable);
       if (!queryResult) throw new ApiError(404, "stream_not_found");
       ctx.body = { ok: true, ...queryResult };
     } finally {
@@ -46,12 +46,12 @@ function sendQueryResult<Schema extends z.ZodType>(
  * GET /audit/v1/replay: each event of a stream, the fields that the event changed, and the resulting state; one event
  * per line.
  */
-export function streamReplay({ log, client, takeSlot }: AuditDependencies): AuditHandler {
+export function streamReplay({ log, client, dataKeys, takeSlot }: AuditDependencies): AuditHandler {
   return async (ctx) => {
     const { stream } = readQuery(ctx.query, replayQuerySchema);
     await streamWithSlot(ctx, takeSlot, async () => {
       await recordRequestAccess(log, ctx, "replay");
-      const steps = replayStream(stream, { client, isVisible: ctx.state.isVisible });
+      const steps = replayStream(stream, { client, dataKeys, isVisible: ctx.state.isVisible });
       // The first event is replayed before the response starts, so that a missing stream still results in a 404.
       const firstStep = await steps.next().catch(throwStreamNotReadable);
       if (firstStep.done) throw new ApiError(404, "stream_not_found");

@@ -26,10 +26,12 @@ export interface AuditEvent {
   /** Id of the request or event that directly caused the event. */
   causationId: string | null;
   schemaVersion: number | null;
-  /** Data of the event as stored. Secrets are replaced by a placeholder. */
+  /** Data of the event as stored. Secrets are replaced by a placeholder. Lists show personal data decrypted. */
   data: unknown;
   /** Reason why this release cannot read the event. Absent if the event is readable. */
   problem?: string;
+  /** True if the event's personal data was erased. The fields then have neutral values. */
+  erased?: boolean;
 }
 
 /** An event of the log in two forms: for auditors, and for the service's own code. */

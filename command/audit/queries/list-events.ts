@@ -1,9 +1,11 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { IsVisible } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
+import { revealAuditEvent } from "../log/reveal-event.ts";
 import { readLogEnd, type ScanProgress, scanLog } from "../log/scan.ts";
 import {
   createRelatedEventFilter,
@@ -53,6 +55,8 @@ export type ListQuery = z.output<typeof listQuerySchema>;
 /** Source of the events, and the filter that limits which events the reader may see. */
 export interface EventReadOptions {
   client: EventStoreDBClient;
+  /** Keys of personal data in the events. */
+  dataKeys: DataKeys;
   isVisible: IsVisible;
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
@@ -75,20 +79,20 @@ export interface EventList {
 export async function listEvents(query: ListQuery, readOptions: EventReadOptions): Promise<EventList> {
   const logEnd = await readLogEnd(readOptions.client);
   const candidates = readCandidates(query, logEnd, readOptions);
-  return { logEnd, events: filterEvents(query, candidates, readOptions.isVisible) };
+  return { logEnd, events: filterEvents(query, candidates, readOptions) };
 }
 
 async function* filterEvents(
   query: ListQuery,
   events: AsyncIterable<AuditEvent>,
-  isVisible: IsVisible,
+  { isVisible, dataKeys }: EventReadOptions,
 ): AsyncGenerator<AuditEvent, void> {
   const matchesFilters = createEventFilter(query);
   let remainingCount = query.limit ?? Number.POSITIVE_INFINITY;
   for await (const event of events) {
     if (query.after !== undefined && BigInt(event.position) <= query.after) continue;
     if (!isVisible(event) || !matchesFilters(event)) continue;
-    yield event;
+    yield await revealAuditEvent(event, dataKeys);
     remainingCount -= 1;
     if (remainingCount === 0) return;
   }

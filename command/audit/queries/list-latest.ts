@@ -3,8 +3,10 @@ import { z } from "zod";
 import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { readWithin } from "../../../shared/eventstore/log.ts";
-import { getClinicIds, type IsVisible } from "../access/visibility.ts";
+import { getClinicIds } from "../access/visibility.ts";
 import { type AuditEvent, type LogEvent, toLogEvent } from "../log/audit-event.ts";
+import { revealAuditEvent } from "../log/reveal-event.ts";
+import type { EventReadOptions } from "./list-events.ts";
 import { positionField } from "./query-fields.ts";
 
 export const latestQuerySchema = z.strictObject({
@@ -39,7 +41,7 @@ export interface LatestEvents {
  */
 export async function listLatestEvents(
   { clinic, before, limit }: LatestQuery,
-  { client, isVisible }: { client: EventStoreDBClient; isVisible: IsVisible },
+  { client, dataKeys, isVisible }: Pick<EventReadOptions, "client" | "dataKeys" | "isVisible">,
 ): Promise<LatestEvents> {
   const events: AuditEvent[] = [];
   let position = before;
@@ -47,7 +49,7 @@ export async function listLatestEvents(
     const page = await readPageBefore(client, position);
     for (const { auditEvent } of page.events) {
       if (!getClinicIds(auditEvent).includes(clinic) || !isVisible(auditEvent)) continue;
-      events.push(auditEvent);
+      events.push(await revealAuditEvent(auditEvent, dataKeys));
       if (events.length === limit) return { events, next: auditEvent.position };
     }
     if (page.start === undefined) return { events, next: null };

@@ -1,7 +1,10 @@
 import { z } from "zod";
+import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
+import { revealAuditEvent, revealRecordedEvent } from "../log/reveal-event.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
 import { streamField } from "../queries/query-fields.ts";
 import { type Change, findChanges } from "./changes.ts";
@@ -39,7 +42,7 @@ export class UnreadableStreamError extends Error {
 }
 
 /** Source of the events, and the filter that limits which events the reader may see. */
-export type StreamReadOptions = Pick<EventReadOptions, "client" | "isVisible">;
+export type StreamReadOptions = Pick<EventReadOptions, "client" | "dataKeys" | "isVisible">;
 
 /**
  * Folds the events of a stream with the same function as the service's commands. Events that the reader may not see and
@@ -50,7 +53,7 @@ export type StreamReadOptions = Pick<EventReadOptions, "client" | "isVisible">;
  */
 export async function* foldStream(
   stream: string,
-  { client, isVisible }: StreamReadOptions,
+  { client, dataKeys, isVisible }: StreamReadOptions,
   isIncluded: (event: AuditEvent) => boolean = () => true,
 ): AsyncGenerator<StateTransition, void> {
   const fold = getFold(stream);
@@ -62,7 +65,18 @@ export async function* foldStream(
       throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${problem}`);
     const recordedFields = { id, stream, revision: BigInt(revision), position: BigInt(position) };
     const stateBefore = state;
-    state = fold(stateBefore, { ...catalogEvent, ...recordedFields } as RecordedEvent);
-    yield { event: auditEvent, stateBefore, stateAfter: state };
+    state = fold(stateBefore, await reveal({ ...catalogEvent, ...recordedFields } as RecordedEvent, dataKeys));
+    yield { event: await revealAuditEvent(auditEvent, dataKeys), stateBefore, stateAfter: state };
+  }
+}
+
+/** @throws {UnreadableStreamError} if the event's personal data cannot be decrypted */
+async function reveal(event: RecordedEvent, dataKeys: DataKeys): Promise<RecordedEvent> {
+  try {
+    return await revealRecordedEvent(event, dataKeys);
+  } catch (error) {
+    if (!(error instanceof EventSchemaError)) throw error;
+    const { stream, revision } = event;
+    throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${error.message}`);
   }
 }

@@ -22,6 +22,7 @@ import {
   clinicRegistered,
   customerRegistered,
 } from "../../support/clinics.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { requireNoSniffing } from "../../support/no-sniffing.ts";
 import { startOwnLog } from "../../support/own-log.ts";
@@ -88,6 +89,7 @@ export async function startAuditWorld(
     AUDIT_SIGNING_KEYS: await createSigningKeys(),
     // The test servers share one log, but each audit service has its own keys.
     AUDIT_TREE_HEAD_INTERVAL_MS: "0",
+    PERSONAL_DATA_KEYS,
     ...settings,
   };
   const service = await startAuditService(env);

@@ -10,6 +10,7 @@ import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
 import { accessesQuerySchema, listAccesses } from "../audit/accesses/list-accesses.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";
@@ -29,6 +30,7 @@ export interface DisclosureDependencies {
   /** Decrypts personal data. */
   log: EventLog;
   client: EventStoreDBClient;
+  dataKeys: DataKeys;
   pool: pg.Pool;
   onProgress(progress: ScanProgress): void;
 }

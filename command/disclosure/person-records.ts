@@ -4,6 +4,7 @@ import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.
 import { type QueueTicket, queueTicketAggregate } from "../../shared/domain/clinic/queue-ticket.ts";
 import type { Category } from "../../shared/domain/events/category.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { AuditEvent } from "../audit/log/audit-event.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";
 import { listEvents, listQuerySchema } from "../audit/queries/list-events.ts";
@@ -23,17 +24,24 @@ export interface PersonRecords {
   queueTickets: QueueTicket[];
 }
 
+interface RecordDependencies {
+  /** Decrypts personal data. */
+  log: EventLog;
+  client: EventStoreDBClient;
+  dataKeys: DataKeys;
+  onProgress(progress: ScanProgress): void;
+}
+
 /** Categories of the streams that contain data of a customer. */
 const PERSON_CATEGORIES = new Set(["customer", "animal", "appointment", "queueTicket"]);
 
 /**
  * Finds the records of a customer in one pass over the log, and reads their streams.
  *
- * @param log decrypts personal data
  * @throws {LogUnavailableError}
  */
 export async function findPersonRecords(
-  { log, client, onProgress }: { log: EventLog; client: EventStoreDBClient; onProgress(progress: ScanProgress): void },
+  { log, client, dataKeys, onProgress }: RecordDependencies,
   clinicId: string,
   customerId: string,
 ): Promise<PersonRecords> {
@@ -41,7 +49,7 @@ export async function findPersonRecords(
   const streams = new Set<string>();
   const query = listQuerySchema.parse({ customer: customerId });
   const { signal } = new AbortController();
-  const { events } = await listEvents(query, { client, isVisible: () => true, signal, onProgress });
+  const { events } = await listEvents(query, { client, dataKeys, isVisible: () => true, signal, onProgress });
   for await (const auditEvent of events) {
     if (!PERSON_CATEGORIES.has(getCategoryName(auditEvent.stream)) || auditEvent.clinicId !== clinicId) continue;
     streams.add(auditEvent.stream);

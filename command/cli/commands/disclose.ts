@@ -47,8 +47,8 @@ export async function discloseCustomer(rawOptions: RawOptions, terminal: Termina
   const onProgress = ({ share }: { share: number }) =>
     progressBar.show(share, `${Math.floor(share * 100)} % of the log`);
   try {
-    const disclosure = await withEventLog(terminal.env, (log, client) =>
-      collectDisclosure({ log, client, pool, onProgress }, { clinicId, customerId }, context),
+    const disclosure = await withEventLog(terminal.env, (log, client, dataKeys) =>
+      collectDisclosure({ log, client, dataKeys, pool, onProgress }, { clinicId, customerId }, context),
     );
     const text = format === "json" ? `${JSON.stringify(disclosure, null, 2)}\n` : renderDisclosure(disclosure);
     writeNewFile(output, text);

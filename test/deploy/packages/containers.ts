@@ -44,7 +44,7 @@ export function readYaml(path: string): unknown[] {
  * @param secretsFolder folder with the files that the containers find in SECRETS_FOLDER
  */
 export async function findProblems({ command, env }: Container, secretsFolder: string): Promise<string[]> {
-  const names = await listSettings(command);
+  const names = await listSettings(command, env);
   const allowedVariables = new Set<string>(names.flatMap((name) => (isSecret(name) ? [name, `${name}_FILE`] : [name])));
   const unknownVariables = Object.keys(env).filter((name) => !allowedVariables.has(name));
   const localEnv = Object.fromEntries(
@@ -57,13 +57,13 @@ export async function findProblems({ command, env }: Container, secretsFolder: s
   return [...unknownVariables.map((name) => `${name} is not read`), ...describeConfigError(requiredNames, localEnv)];
 }
 
-/** Returns the settings that a program reads. The command lines read all settings, but none is required at the start. */
-async function listSettings(command: readonly string[]): Promise<(keyof Settings)[]> {
+/** Returns the settings that a program reads, which can depend on its roles. The command lines read all settings, but none is required at the start. */
+async function listSettings(command: readonly string[], { ROLES }: Container["env"]): Promise<(keyof Settings)[]> {
   const [program, entry = ""] = command;
   if (program === "clinic") return Object.keys(settings) as (keyof Settings)[];
   const start = services[entry];
   if (program !== "node" || start === undefined) throw new Error(`unknown program: ${command.join(" ")}`);
-  return listReadSettings(start);
+  return listReadSettings(start, ROLES === undefined ? {} : { ROLES });
 }
 
 const isSet = (name: string, env: Container["env"]) => Object.hasOwn(env, name) || Object.hasOwn(env, `${name}_FILE`);

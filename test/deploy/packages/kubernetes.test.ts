@@ -11,6 +11,8 @@ const kubernetesFolder = fileURLToPath(new URL("../../../deploy/kubernetes", imp
 
 const SIGNING_KEYS = '{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k", "d": "d", "x": "x"}]}';
 
+const ENCRYPTION_KEYS = `{"current": "k", "keys": {"k": "${Buffer.alloc(32).toString("base64")}"}}`;
+
 /** Values of the secrets, by file name. */
 const SECRETS = {
   "database-url": "postgres://user:password@postgres/clinic",
@@ -19,7 +21,8 @@ const SECRETS = {
   "portal-jwt-secret": "s".repeat(40),
   "token-signing-keys": SIGNING_KEYS,
   "audit-signing-keys": SIGNING_KEYS,
-  "webhook-secret-keys": `{"current": "k", "keys": {"k": "${Buffer.alloc(32).toString("base64")}"}}`,
+  "personal-data-keys": ENCRYPTION_KEYS,
+  "webhook-secret-keys": ENCRYPTION_KEYS,
 };
 
 const variableSchema = z.object({

@@ -59,6 +59,9 @@ const HISTOGRAM_SUFFIX = /_(bucket|sum|count)$/;
 /** Labels that Prometheus adds to each metric, and the label of a histogram's buckets. */
 const ADDED_LABELS = ["job", "instance", "le"];
 
+/** Metrics of Prometheus itself, and of the blackbox exporter. */
+const OTHER_METRICS = ["up", "probe_success", "probe_ssl_earliest_cert_expiry"];
+
 describe("alert rules and dashboards", () => {
   it("alert rules and dashboards use only metrics and labels that the services export", async () => {
     const labelsByMetric = await listExportedMetrics();
@@ -142,7 +145,7 @@ describe("alert rules and dashboards", () => {
 
 /** Returns the labels of each exported metric. For metrics of the process, the labels are those that Prometheus adds. */
 async function listExportedMetrics(): Promise<Map<string, readonly string[]>> {
-  const labelsByMetric = new Map<string, readonly string[]>([["up", ADDED_LABELS]]);
+  const labelsByMetric = new Map(OTHER_METRICS.map((name): [string, readonly string[]] => [name, ADDED_LABELS]));
   for (const { name } of createRegistry().getMetricsAsArray()) labelsByMetric.set(name, ADDED_LABELS);
   for (const { name, labels } of await readDocumentedMetrics()) labelsByMetric.set(name, [...ADDED_LABELS, ...labels]);
   return labelsByMetric;

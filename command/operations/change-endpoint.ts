@@ -30,7 +30,7 @@ export async function changeEndpoint(
 
 /**
  * Encrypts the values of headers. A value that the endpoint already has keeps its ciphertext, so that repeating a
- * request changes nothing.
+ * request changes nothing. A value that was encrypted with a former key is encrypted again.
  */
 async function encryptHeaders(
   { log, secretBox }: { log: EventLog; secretBox: SecretBox },
@@ -48,7 +48,7 @@ async function encryptHeaders(
   return Object.fromEntries(await Promise.all(entries));
 }
 
-/** Returns false also if the stored value cannot be decrypted, because its key is no longer configured. */
+/** Returns true if a stored header has the value, and its value was encrypted with the current key. */
 async function hasValue(secretBox: SecretBox, { encryptedValue }: EncryptedHeader, value: string): Promise<boolean> {
-  return (await secretBox.open(encryptedValue).catch(() => undefined)) === value;
+  return secretBox.isSealedWithCurrentKey(encryptedValue) && (await secretBox.open(encryptedValue)) === value;
 }

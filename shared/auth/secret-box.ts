@@ -1,4 +1,4 @@
-import { CompactEncrypt, compactDecrypt, type DecryptOptions } from "jose";
+import { CompactEncrypt, compactDecrypt, type DecryptOptions, decodeProtectedHeader } from "jose";
 import type { Config } from "../runtime/config.ts";
 
 /** Encrypts secrets for storage, and decrypts stored secrets. */
@@ -15,6 +15,8 @@ export interface SecretBox {
    * @throws {SecretBoxError}
    */
   open(sealedSecret: string): Promise<string>;
+  /** Returns true if an encrypted secret was encrypted with the current key. */
+  isSealedWithCurrentKey(sealedSecret: string): boolean;
 }
 
 /** Thrown if a secret cannot be decrypted, because the encrypted secret is malformed or the key is not configured. */
@@ -55,5 +57,6 @@ export function createSecretBox(config: Config<"WEBHOOK_SECRET_KEYS">["WEBHOOK_S
         throw new SecretBoxError("the secret cannot be decrypted", { cause: error });
       }
     },
+    isSealedWithCurrentKey: (sealedSecret) => decodeProtectedHeader(sealedSecret).kid === config.current,
   };
 }

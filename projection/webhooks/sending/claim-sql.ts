@@ -14,7 +14,7 @@ const ENDPOINT_JOINS_SQL = `
       LEFT JOIN LATERAL (${buildActiveEndpointSql("x.endpoint_id")}) a ON ${READ_MODELS_CURRENT_SQL}
       LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id`;
 
-/** Allots slots to endpoints. An endpoint with a rate limit gets none, because it needs the other statement. */
+/** Allots slots to endpoints. An endpoint with a rate limit gets none, because its pace is unknown. */
 const ALLOTTED_SQL = `
   allotted AS MATERIALIZED (
     SELECT x.ordinal::integer, x.lane, x.endpoint_id, a.url, a.branch_ids, f.endpoint_id IS NOT NULL AS failing,
@@ -93,8 +93,8 @@ const buildClaimSql = (hasPace: boolean) => `
                  LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
       ON d.endpoint_id = x.endpoint_id AND d.lane = x.lane`;
 
-/** Claims deliveries to endpoints without a rate limit. Most claims use this statement, because it is cheaper. */
+/** Claims deliveries only to endpoints without a rate limit. Most claims use this statement, because it is cheaper. */
 export const CLAIM_SQL = buildClaimSql(false);
 
-/** Claims deliveries to endpoints that had a rate limit when they were last claimed. $8: see `is_repeated`. */
+/** Claims deliveries to all endpoints. $8 is true for an endpoint that an earlier element already contains. */
 export const CLAIM_WITH_PACE_SQL = buildClaimSql(true);

@@ -63,8 +63,8 @@ interface Claim {
 }
 
 /**
- * Claims and leases due deliveries, at most one for each granted slot. Endpoints that are not known to have a rate limit
- * are claimed by a cheaper statement, which only reports that an endpoint has one.
+ * Claims and leases due deliveries, at most one for each granted slot. If no endpoint is known to have a rate limit, a
+ * cheaper statement is used. It takes nothing from an endpoint with a rate limit, and only reports that it has one.
  *
  * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease has expired
  * @param now milliseconds since 1970
@@ -77,37 +77,22 @@ export async function claimDueDeliveries(
   now: number,
   leaseMs: number,
 ): Promise<Claim> {
-  const claim = async (
-    statement: { name: string; text: string },
-    grants: readonly SlotGrant[],
-    ...values: unknown[]
-  ) => {
-    if (grants.length === 0) return { deliveries: [], endpoints: [] };
-    const commonValues = [toInstant(now), toInstant(now + leaseMs), excludedDeliveryIds, ...toColumns(grants)];
-    const { rows } = await pool.query<ClaimRow>({ ...statement, values: [...commonValues, ...values] });
-    return toClaim(rows, grants, now);
-  };
-  const [limitedGrants, otherGrants] = [true, false].map((limited) =>
-    grants.filter(({ isLimited }) => isLimited === limited),
-  ) as [SlotGrant[], SlotGrant[]];
-  const claims = await Promise.all([
-    claim({ name: "claim due deliveries", text: CLAIM_SQL }, otherGrants),
-    claim({ name: "claim with pace", text: CLAIM_WITH_PACE_SQL }, limitedGrants, findRepeated(limitedGrants)),
-  ]);
-  return {
-    deliveries: claims.flatMap(({ deliveries }) => deliveries),
-    endpoints: claims.flatMap(({ endpoints }) => endpoints),
-  };
-}
-
-/** Converts grants to one array per SQL column, for `unnest`. */
-function toColumns(grants: readonly SlotGrant[]) {
-  return [
+  const hasPace = grants.some(({ isLimited }) => isLimited);
+  const values = [
+    toInstant(now),
+    toInstant(now + leaseMs),
+    excludedDeliveryIds,
     grants.map(({ lane }) => lane),
     grants.map(({ endpointId }) => endpointId),
     grants.map(({ slotCount }) => slotCount),
     grants.map(({ occupiedSlots }) => occupiedSlots),
   ];
+  const { rows } = await pool.query<ClaimRow>(
+    hasPace
+      ? { name: "claim with pace", text: CLAIM_WITH_PACE_SQL, values: [...values, findRepeated(grants)] }
+      : { name: "claim due deliveries", text: CLAIM_SQL, values },
+  );
+  return toClaim(rows, grants, now);
 }
 
 function toClaim(rows: readonly ClaimRow[], grants: readonly SlotGrant[], now: number): Claim {

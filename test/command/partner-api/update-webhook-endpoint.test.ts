@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
+import { changeEndpoint } from "../../../command/operations/change-endpoint.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
 import { disableEndpoint, enableEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
@@ -107,6 +108,25 @@ describe("changes of a webhook endpoint by its partner", () => {
     const lastEvent = events.at(-1);
     if (lastEvent?.type !== "WebhookEndpointChanged") throw new Error("The endpoint was not changed.");
     expect(await secretBox.open(lastEvent.data.headers![0]!.encryptedValue)).to.equal("second value");
+  });
+
+  it("a repeated header value is encrypted again if its key is no longer the current key", async () => {
+    const id = await createEndpoint();
+    await call("PATCH", `/${id}`, { headers: { "X-Key": "value" } });
+    const newBox = createSecretBox({
+      current: "k2",
+      keys: { ...SECRET_KEYS.keys, k2: Buffer.alloc(32).toString("base64") },
+    });
+    const request = { ...getReference(id), changes: { headers: { "X-Key": "value" } }, permittedBranchIds: [] };
+    for (const eventCount of [1, 0]) {
+      const { events, state } = await changeEndpoint(
+        { log: command.log, secretBox: newBox },
+        request,
+        createTestOperatorContext(),
+      );
+      expect(events).to.have.length(eventCount);
+      expect(newBox.isSealedWithCurrentKey(state!.headers[0]!.encryptedValue)).to.equal(true);
+    }
   });
 
   it("a changed URL keeps the signing secret, but removes the headers of another origin", async () => {

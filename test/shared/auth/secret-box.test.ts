@@ -27,6 +27,11 @@ describe("secret box", () => {
     expect(await formerBox.seal("whsec_secret")).not.to.equal(sealedSecret);
   });
 
+  it("a secret box recognises secrets that were encrypted with its current key", async () => {
+    const sealedSecret = await formerBox.seal("whsec_secret");
+    expect([formerBox, rotatedBox].map((box) => box.isSealedWithCurrentKey(sealedSecret))).to.deep.equal([true, false]);
+  });
+
   it("a secret box decrypts with every configured key and encrypts with the current key", async () => {
     expect(await rotatedBox.open(await formerBox.seal("secret"))).to.equal("secret");
     expect(await laterBox.open(await rotatedBox.seal("secret"))).to.equal("secret");

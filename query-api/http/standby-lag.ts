@@ -9,7 +9,7 @@ export class StandbyBehindError extends Error {
   override readonly name = "StandbyBehindError";
 }
 
-/** Default time for which reads continue if the standby does not receive the changes of the primary. Milliseconds. */
+/** Time for which reads continue if the standby does not receive the changes of the primary. Milliseconds. */
 const MAX_LAG_MS = 10_000;
 
 /** Interval between two comparisons. Milliseconds. */
@@ -37,20 +37,19 @@ interface AwaitedPosition {
  * until they reach it. While the primary is unavailable, reads continue.
  *
  * @param readRow reads from the standby
- * @param maxLagMs time limit in milliseconds
  */
-export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool, maxLagMs = MAX_LAG_MS): LimitedReads {
+export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool): LimitedReads {
   const controller = new AbortController();
   let awaitedPosition: AwaitedPosition | undefined;
   const checkPromise = (async () => {
     while (!controller.signal.aborted) {
       awaitedPosition = await findAwaitedPosition(readRow, primaryPool, awaitedPosition);
-      await pause(Math.min(CHECK_INTERVAL_MS, maxLagMs), controller.signal);
+      await pause(CHECK_INTERVAL_MS, controller.signal);
     }
   })();
   return {
     async readRow<Row extends object>(statement: Statement, values: readonly unknown[], deadline: number) {
-      if (awaitedPosition && performance.now() - awaitedPosition.since > maxLagMs) {
+      if (awaitedPosition && performance.now() - awaitedPosition.since > MAX_LAG_MS) {
         const cause = new StandbyBehindError("The standby does not receive the changes of the primary.");
         throw createUnavailableError("data_source_unavailable", cause);
       }

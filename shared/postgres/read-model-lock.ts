@@ -68,12 +68,17 @@ async function holdUntilAborted(
   onMissing: () => void,
 ): Promise<void> {
   const { logger, schema } = options;
+  let isLossLogged = false;
+  const onHeld = () => {
+    isLossLogged = false;
+  };
   while (!signal.aborted) {
     try {
-      await holdOnConnection(options, signal, onMissing);
+      await holdOnConnection(options, signal, { onHeld, onMissing });
     } catch (error) {
-      if (!signal.aborted)
+      if (!signal.aborted && !isLossLogged)
         logger.warn({ error, schema }, "The lock on the read models is not held. It will be retried.");
+      isLossLogged = true;
     }
     await pause(CHECK_INTERVAL_MS, signal);
   }
@@ -83,7 +88,7 @@ async function holdUntilAborted(
 async function holdOnConnection(
   options: ReadModelLockOptions,
   signal: AbortSignal,
-  onMissing: () => void,
+  { onHeld, onMissing }: { onHeld(): void; onMissing(): void },
 ): Promise<void> {
   const { databaseUrl, logger, schema, service, detail = "" } = options;
   const connection = createClient(databaseUrl, {
@@ -104,6 +109,7 @@ async function holdOnConnection(
        SET lock_timeout = ${LOCK_TIMEOUT_MS}`,
     );
     while (!signal.aborted && !(await tryLock(connection, schema)));
+    onHeld();
     while (!signal.aborted) {
       await connection.requireServerKind();
       if (!(await hasReadModels(connection, schema))) onMissing();

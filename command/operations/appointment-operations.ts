@@ -118,11 +118,13 @@ export async function importAppointment(
   const { clinic, clinicContext } = await loadCommandClinic(log, clinicId, context);
   refuseSandbox(clinic);
   const { now } = context;
-  const [animal, ...resources] = await Promise.all([
+  const [animal, namedCustomer, ...resources] = await Promise.all([
     loadState(log, animalAggregate, animalId),
+    loadState(log, customerAggregate, customerId),
     ...resourceIds.map((id) => loadState(log, resourceAggregate, id)),
   ]);
-  const customer = await loadState(log, customerAggregate, customerId ?? animal?.customerId ?? null);
+  const ownerId = customerId === null ? (animal?.customerId ?? null) : null;
+  const customer = namedCustomer ?? (await loadState(log, customerAggregate, ownerId));
   const request = { ...input, requestHash: hashImport(input) };
   const decide = restrictToOpenClinic(clinic, decideImport(request, { clinic, animal, customer, resources, now }));
   const importContext = { ...clinicContext, now: deriveOccurredAt(request, now) };

@@ -47,6 +47,8 @@ function createLinesOfAllCommands(
   return [
     subscribeLine,
     entitleLine,
+    { command: "retention set", clinic, category: "notes", months: 60 },
+    { command: "retention remove", clinic, category: "contact" },
     { command: "clinic suspend", id: clinic, reason: "Invoice overdue" },
     { command: "clinic reinstate", id: clinic },
     openLine,

@@ -56,7 +56,7 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
     ),
     oldestDueDelivery: createGauge(
       "webhook_oldest_due_delivery_age_seconds",
-      "Time for which the oldest due delivery has been due, by the state of its endpoint: healthy, or failing if its last attempt failed. 0 if no delivery is due.",
+      "Time for which the oldest due delivery has been due, by the state of its endpoint: healthy, or failing if its last attempt failed. 0 if no delivery is due. Endpoints with a rate limit do not count.",
       "endpoints",
     ),
     attempts: createCounter(

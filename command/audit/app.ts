@@ -3,15 +3,14 @@ import type Koa from "koa";
 import type pg from "pg";
 import type { Registry } from "prom-client";
 import { z } from "zod";
-import { auditorAggregate } from "../../shared/domain/audit/auditor.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { parseJsonBody } from "../../shared/http/json-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
-import { type DataKeys, KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { loadAggregate } from "../handling/handle.ts";
+import { readAuditorName } from "./access/read-auditor-name.ts";
 import type { AuditSigner } from "./export/signing.ts";
 import { streamAccesses } from "./http/accesses.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
@@ -70,7 +69,7 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       const { id, clinicIds, expiresAt } = ctx.state.auditor;
       readQuery(ctx.query, emptyQuerySchema);
       await recordRequestAccess(log, ctx, "sign-in");
-      const name = await readAuditorName(personalLog, id);
+      const name = (await readAuditorName(personalLog, id)) ?? id;
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
     })
     .all("audit.events", "/events", authorize, streamEvents(dependencies))
@@ -84,7 +83,7 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       ctx.body = { ok: true, deliveries };
     })
     .all("audit.latest", "/latest", authorize, sendLatestEvents(dependencies))
-    .all("audit.accesses", "/accesses", authorize, streamAccesses(dependencies))
+    .all("audit.accesses", "/accesses", authorize, streamAccesses({ ...dependencies, personalLog }))
     .all("audit.clinics", "/clinics", authorize, sendClinics(dependencies))
     .all("audit.appointments", "/appointments", authorize, sendAppointments(dependencies))
     .all("audit.names", "/names", authorize, sendNames(dependencies))
@@ -98,14 +97,4 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   app.use(queryRouter.routes());
   app.use(createPageRouter().routes());
   return app;
-}
-
-/** Returns an auditor's name; the id if the data keys are unavailable. */
-async function readAuditorName(log: EventLog, id: string): Promise<string> {
-  try {
-    return (await loadAggregate(log, auditorAggregate, id)).state?.name ?? id;
-  } catch (error) {
-    if (error instanceof KeyStoreUnavailableError) return id;
-    throw error;
-  }
 }

@@ -116,7 +116,14 @@ async function findAccesses(
   const query = accessesQuerySchema.parse({ clinic: customer.clinicId });
   const { signal } = new AbortController();
   const accesses: DisclosedAccess[] = [];
-  for await (const access of listAccesses(query, { log, client, permittedClinicIds: null, signal, onProgress })) {
+  for await (const access of listAccesses(query, {
+    log,
+    personalLog: log,
+    client,
+    permittedClinicIds: null,
+    signal,
+    onProgress,
+  })) {
     const extent = findExtent(access);
     if (extent === undefined || access.actor === null) continue;
     const { accessId: id, at, action } = access;

@@ -1,10 +1,11 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
-import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
+import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { AuditAccessEvent, AuditAction } from "../../../shared/domain/events/audit.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { loadAggregate } from "../../handling/handle.ts";
+import { readAuditorName } from "../access/read-auditor-name.ts";
 import type { AuditEvent, LogEvent } from "../log/audit-event.ts";
 import { readLogEnd, type ScanProgress, scanLog } from "../log/scan.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty, positionField } from "../queries/query-fields.ts";
@@ -28,7 +29,7 @@ export type AccessesQuery = z.output<typeof accessesQuerySchema>;
 export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   accessId: string;
   at: string;
-  /** Name of the auditor; null for an operator, whose name is in `actor`. */
+  /** Name of the auditor; null for an operator, whose name is in `actor`, or if the name is unavailable. */
   auditorName: string | null;
   action: AuditAction;
   relation: AccessRelation;
@@ -40,6 +41,8 @@ export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
 
 export interface AccessReadOptions {
   log: EventLog;
+  /** Decrypts personal data, for the names of auditors. */
+  personalLog: EventLog;
   client: EventStoreDBClient;
   /** Ids of the clinics in the reader's scope; null for all clinics. */
   permittedClinicIds: readonly string[] | null;
@@ -58,12 +61,13 @@ const ACCESS_PREFIXES = ["auditAccess-"];
  */
 export async function* listAccesses(
   { clinic, from, to, after, limit = Number.POSITIVE_INFINITY }: AccessesQuery,
-  { log, client, permittedClinicIds, signal, onProgress }: AccessReadOptions,
+  { log, personalLog, client, permittedClinicIds, signal, onProgress }: AccessReadOptions,
 ): AsyncGenerator<ClinicAccess, void> {
   if (permittedClinicIds && !permittedClinicIds.includes(clinic)) return;
   const endPosition = await readLogEnd(client);
   const findRelation = createRelationFinder(client, clinic);
-  const findAuditor = createAuditorFinder(log);
+  const findAuditor = remember(async (id) => (await loadAggregate(log, auditorAggregate, id)).state);
+  const findAuditorName = remember((id) => readAuditorName(personalLog, id));
   const scan = scanLog({ client, prefixes: ACCESS_PREFIXES, endPosition, signal, onProgress });
   let remainingCount = limit;
   for await (const { auditEvent, catalogEvent } of scan) {
@@ -77,7 +81,8 @@ export async function* listAccesses(
     if (!relation) continue;
     const isWithinScope =
       !permittedClinicIds || (relation === "certain" && data.clinicIds.every((id) => permittedClinicIds.includes(id)));
-    yield toClinicAccess(auditEvent, data, { relation, auditor, isWithinScope, occurredAt });
+    const auditorName = data.auditorId === null ? null : await findAuditorName(data.auditorId);
+    yield toClinicAccess(auditEvent, data, { relation, auditorName, isWithinScope, occurredAt });
     remainingCount -= 1;
     if (remainingCount === 0) return;
   }
@@ -86,29 +91,28 @@ export async function* listAccesses(
 function toClinicAccess(
   { position, actor }: LogEvent["auditEvent"],
   { accessId, action, asked, found }: AuditAccessEvent["data"],
-  access: { relation: AccessRelation; auditor: Auditor | undefined; isWithinScope: boolean; occurredAt: string },
+  access: { relation: AccessRelation; auditorName: string | null; isWithinScope: boolean; occurredAt: string },
 ): ClinicAccess {
-  const { relation, auditor, isWithinScope, occurredAt } = access;
+  const { relation, auditorName, isWithinScope, occurredAt } = access;
   const details = isWithinScope ? { asked, found } : { asked: null, found: [] };
   return {
     accessId,
     at: occurredAt,
     position,
     actor,
-    auditorName: auditor?.name ?? null,
+    auditorName,
     action,
     relation,
     ...details,
   };
 }
 
-/** Creates a function that loads auditors and remembers them. */
-function createAuditorFinder(log: EventLog): (auditorId: string) => Promise<Auditor | undefined> {
-  const auditorPromises = new Map<string, Promise<Auditor | undefined>>();
-  return (auditorId) => {
-    const auditorPromise =
-      auditorPromises.get(auditorId) ?? loadAggregate(log, auditorAggregate, auditorId).then(({ state }) => state);
-    auditorPromises.set(auditorId, auditorPromise);
-    return auditorPromise;
+/** Creates a function that remembers the results of another function by id. */
+function remember<Result>(find: (id: string) => Promise<Result>): (id: string) => Promise<Result> {
+  const promises = new Map<string, Promise<Result>>();
+  return (id) => {
+    const promise = promises.get(id) ?? find(id);
+    promises.set(id, promise);
+    return promise;
   };
 }

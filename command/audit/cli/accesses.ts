@@ -13,7 +13,14 @@ export async function showAccesses(
   await withAuditedAccess(terminal, { actor, action: "accesses", query: options }, async ({ log, client }) => {
     const progressReporter = createProgressReporter(terminal);
     const { signal } = new AbortController();
-    const readOptions = { log, client, permittedClinicIds: null, signal, onProgress: progressReporter.show };
+    const readOptions = {
+      log,
+      personalLog: log,
+      client,
+      permittedClinicIds: null,
+      signal,
+      onProgress: progressReporter.show,
+    };
     let accessCount = 0;
     try {
       for await (const access of listAccesses(query, readOptions)) {

@@ -1,3 +1,4 @@
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { accessesQuerySchema, type ClinicAccess, listAccesses } from "../accesses/list-accesses.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./events.ts";
@@ -7,13 +8,18 @@ import { streamWithSlot } from "./scan-slots.ts";
  * GET /audit/v1/accesses: who read or exported the records of a clinic, one access per line. The last line is
  * `{"end": …}`.
  */
-export function streamAccesses({ log, client, takeSlot }: AuditDependencies): AuditHandler {
+export function streamAccesses({
+  log,
+  personalLog,
+  client,
+  takeSlot,
+}: AuditDependencies & { personalLog: EventLog }): AuditHandler {
   return async (ctx) => {
     const query = readQuery(ctx.query, accessesQuerySchema);
     await streamWithSlot(ctx, takeSlot, async (signal) => {
       await recordRequestAccess(log, ctx, "accesses");
       const permittedClinicIds = ctx.state.auditor.clinicIds;
-      const accesses = listAccesses(query, { log, client, permittedClinicIds, signal });
+      const accesses = listAccesses(query, { log, personalLog, client, permittedClinicIds, signal });
       return { lines: toLines(accesses, query.limit) };
     });
   };

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
-import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
 import {
@@ -14,7 +13,6 @@ import {
 } from "./world.ts";
 
 describe("a clinic's events and accesses", () => {
-  let ownLog: OwnLog;
   let world: AuditWorld;
   let history: ClinicHistory;
   let foreignHistory: ClinicHistory;
@@ -23,17 +21,13 @@ describe("a clinic's events and accesses", () => {
   let unlimitedAuditor: TestAuditor;
 
   before(async () => {
-    ownLog = await startOwnLog();
-    world = await startAuditWorld({}, ownLog.eventstoreUrl);
+    world = await startAuditWorld();
     [history, foreignHistory] = [await createClinicWithHistory(world.log), await createClinicWithHistory(world.log)];
     auditor = await world.registerAuditor([history.clinicId]);
     strangerAuditor = await world.registerAuditor([foreignHistory.clinicId]);
     unlimitedAuditor = await world.registerAuditor(null);
   });
-  after(async () => {
-    await world?.stop();
-    await ownLog?.stop();
-  });
+  after(() => world?.stop());
 
   const listAccesses = async (reader: TestAuditor, parameters = "") =>
     (await reader.request(`/audit/v1/accesses?clinic=${history.clinicId}${parameters}`)).lines;

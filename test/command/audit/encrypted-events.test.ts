@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
+import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { changeCustomer, registerCustomer } from "../../../command/operations/people-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
@@ -9,7 +10,7 @@ import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
 import { createClinic, createTestOperatorContext } from "../../support/partner.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
-import { type AuditWorld, startAuditWorld, type TestAuditor } from "./world.ts";
+import { type AuditWorld, requestAudit, startAuditWorld, type TestAuditor } from "./world.ts";
 
 describe("encrypted events in the audit API", () => {
   let world: AuditWorld;
@@ -87,5 +88,17 @@ describe("encrypted events in the audit API", () => {
     expect(JSON.parse(output).state.details).to.include({ fullName: "(erased)", email: null });
     expect(linesBefore).to.have.length(2);
     expect(getEventLines(await readExport(), `customer-${erasedId}`)).to.deep.equal(linesBefore);
+  });
+
+  it("a list of accesses shows the encrypted name of an auditor", async () => {
+    const input = { auditorId: randomUUID(), name: "Ines Auditor", clinicIds: [clinicId], expiresAt: null };
+    const { credential } = await registerAuditor(
+      createEventLog(client, { dataKeys }),
+      input,
+      createTestOperatorContext(),
+    );
+    const path = `${world.url}/audit/v1/accesses?clinic=${clinicId}`;
+    const { lines } = await requestAudit(path, { Authorization: `Bearer ${credential}` });
+    expect(lines.at(-1)).to.include({ action: "accesses", auditorName: "Ines Auditor" });
   });
 });

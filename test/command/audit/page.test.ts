@@ -5,7 +5,6 @@ import type { Browser, Page } from "playwright-core";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { customerRegistered } from "../../support/clinics.ts";
-import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
 import {
   type AuditWorld,
@@ -22,7 +21,6 @@ const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>docu
 
 describe("the page /audit", function () {
   this.timeout(60_000);
-  let ownLog: OwnLog;
   let world: AuditWorld;
   let database: ReadModelDatabase;
   let history: ClinicHistory;
@@ -34,8 +32,7 @@ describe("the page /audit", function () {
 
   before(async () => {
     database = await createReadModelDatabase();
-    ownLog = await startOwnLog();
-    world = await startAuditWorld({}, ownLog.eventstoreUrl, database);
+    world = await startAuditWorld({}, undefined, database);
     history = await createClinicWithHistory(world.log, ATTACK_HTML);
     await fillReadModels(database, history);
     await database.given(customerRegistered(history.clinicId, randomUUID(), { fullName: `Eve ${ATTACK_HTML}` }));
@@ -57,7 +54,6 @@ describe("the page /audit", function () {
   after(async () => {
     await browser?.close();
     await world?.stop();
-    await ownLog?.stop();
     await database?.close();
   });
 

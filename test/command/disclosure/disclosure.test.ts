@@ -10,11 +10,14 @@ import type { Browser } from "playwright-core";
 import { type Disclosure, disclosureSchema } from "../../../command/disclosure/disclosure.ts";
 import { renderDisclosure } from "../../../command/disclosure/render-disclosure.ts";
 import { issueTicket } from "../../../command/operations/front-desk-operations.ts";
-import { changeCustomer } from "../../../command/operations/people-operations.ts";
+import { changeCustomer, registerCustomer } from "../../../command/operations/people-operations.ts";
+import { recordAndDestroy } from "../../../command/operations/personal-data/erase-person.ts";
 import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { startChromium } from "../../support/chromium.ts";
-import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
+import { createTestDataKeys } from "../../support/data-keys.ts";
 import { createApplication, createTestOperatorContext, type TestApplication } from "../../support/partner.ts";
 import {
   type AuditWorld,
@@ -30,7 +33,6 @@ const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32, 1)
 
 describe("customer disclose", function () {
   this.timeout(60_000);
-  let ownLog: OwnLog;
   let world: AuditWorld;
   let history: ClinicHistory;
   let foreignHistory: ClinicHistory;
@@ -40,8 +42,7 @@ describe("customer disclose", function () {
 
   before(async () => {
     folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-disclosure-"));
-    ownLog = await startOwnLog();
-    world = await startAuditWorld({}, ownLog.eventstoreUrl);
+    world = await startAuditWorld();
     [history, foreignHistory] = [
       await createClinicWithHistory(world.log, ATTACK_HTML),
       await createClinicWithHistory(world.log),
@@ -74,7 +75,6 @@ describe("customer disclose", function () {
   });
   after(async () => {
     await world?.stop();
-    await ownLog?.stop();
     fs.rmSync(folder, { recursive: true, force: true });
   });
 
@@ -126,8 +126,8 @@ describe("customer disclose", function () {
       { env: { ...world.env, DATABASE_URL: world.database.urls.command } },
     );
 
-  async function readDisclosure(name: string): Promise<Disclosure> {
-    const { code, errorLines } = await disclose(name, "--clinic", history.clinicId);
+  async function readDisclosure(name: string, ...args: string[]): Promise<Disclosure> {
+    const { code, errorLines } = await disclose(name, "--clinic", history.clinicId, ...args);
     expect([code, errorLines.filter((line) => line.startsWith("clinic:"))]).to.deep.equal([0, []]);
     return disclosureSchema.parse(JSON.parse(fs.readFileSync(path.join(folder, name), "utf8")));
   }
@@ -240,7 +240,7 @@ describe("customer disclose", function () {
 
     it("the printable disclosure has no accessibility violations, and names erased data", async () => {
       const disclosure = await readDisclosure("erased.json");
-      const customer = { ...disclosure.customer, fullName: "(erased)", erasedCategories: ["contact" as const] };
+      const customer = { ...disclosure.customer, erasedCategories: ["contact" as const] };
       const page = await browser.newPage();
       // The policy of the document also forbids the scripts of the check, so the check runs without the policy.
       await page.setContent(renderDisclosure({ ...disclosure, customer }).replace(/<meta http-equiv[^>]*>/, ""));
@@ -249,5 +249,33 @@ describe("customer disclose", function () {
       const { violations } = await page.evaluate<axe.AxeResults>("axe.run()");
       expect(violations.map(({ id }) => id)).to.deep.equal([]);
     });
+  });
+
+  it("a disclosure contains encrypted data, and after an erasure only neutral values and the erasure", async () => {
+    const { clinicId } = history;
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const pool = new pg.Pool({ connectionString: world.database.urls.command, max: 1 });
+    try {
+      const log = createEventLog(client, { dataKeys: createTestDataKeys(pool) });
+      const customerId = randomUUID();
+      const contact = { fullName: "Ana Kos", phone: "+41 41 555 0103", email: null, city: "Zug" };
+      await registerCustomer(log, { clinicId, customerId, ...contact }, createTestOperatorContext());
+      const { customer } = await readDisclosure("encrypted.json", "--customer", customerId);
+      expect(customer).to.deep.equal({ id: customerId, ...contact, erasedCategories: [] });
+      const person = { type: "customer", id: customerId, clinicId } as const;
+      const erasure = { categories: ["contact" as const], cause: "request" as const, reason: "Letter of May 4" };
+      await recordAndDestroy({ log, pool }, person, erasure, createTestOperatorContext());
+      const erasedDisclosure = await readDisclosure("after-erasure.json", "--customer", customerId);
+      const neutralContact = { fullName: "(erased)", phone: null, email: null, city: null };
+      const erasedCustomer = { id: customerId, ...neutralContact, erasedCategories: ["contact"] };
+      expect(erasedDisclosure.customer).to.deep.equal(erasedCustomer);
+      expect(erasedDisclosure.changes.map(({ type }) => type)).to.deep.equal([
+        "CustomerRegistered",
+        "CustomerDataErased",
+      ]);
+      expect(JSON.stringify(erasedDisclosure)).not.to.match(/Ana Kos|555 0103/);
+    } finally {
+      await Promise.all([client.dispose(), pool.end()]);
+    }
   });
 });

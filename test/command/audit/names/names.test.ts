@@ -8,13 +8,11 @@ import {
   clinicRegistered,
   customerRegistered,
 } from "../../../support/clinics.ts";
-import { type OwnLog, startOwnLog } from "../../../support/own-log.ts";
 import { createClinic } from "../../../support/partner.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../../support/read-models.ts";
 import { type AuditResponse, type AuditWorld, requestAudit, startAuditWorld, type TestAuditor } from "../world.ts";
 
 describe("auditors' search by names", () => {
-  let ownLog: OwnLog;
   let world: AuditWorld;
   let database: ReadModelDatabase;
   let auditor: TestAuditor;
@@ -32,8 +30,7 @@ describe("auditors' search by names", () => {
 
   before(async () => {
     database = await createReadModelDatabase();
-    ownLog = await startOwnLog();
-    world = await startAuditWorld({}, ownLog.eventstoreUrl, database);
+    world = await startAuditWorld({}, undefined, database);
     ids.clinicId = (await createClinic(world.log)).clinicId;
     foreignIds.clinicId = (await createClinic(world.log)).clinicId;
     auditor = await world.registerAuditor([ids.clinicId]);
@@ -64,7 +61,6 @@ describe("auditors' search by names", () => {
   });
   after(async () => {
     await world?.stop();
-    await ownLog?.stop();
     await database?.close();
   });
 
@@ -174,7 +170,7 @@ describe("auditors' search by names", () => {
   });
 
   it("while the read models are unavailable, searches by name return 503, and searches by id still work", async () => {
-    const worldWithoutReadModels = await startAuditWorld({}, ownLog.eventstoreUrl);
+    const worldWithoutReadModels = await startAuditWorld({}, world.env.EVENTSTORE_URL);
     try {
       const otherAuditor = await worldWithoutReadModels.registerAuditor([ids.clinicId]);
       for (const path of [

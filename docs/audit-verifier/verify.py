@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Verifies an audit export: python3 verify.py EXPORT --keys KEYS [--json]
+"""Verifies an audit export, a tree head or a proof:
+
+  python3 verify.py EXPORT --keys KEYS [--clinic ID] [--from TIME] [--to TIME] [--json]
+  python3 verify.py --proof FILE --keys KEYS [--head FILE ...] [--json]
 
 KEYS is a file with a JSON Web Key Set, or the thumbprint of a key. Get it from a
 source that you trust, not from the person who gave you the export.
@@ -27,7 +30,7 @@ MAX_INTEGER = 2**53 - 1
 
 
 class Fault(Exception):
-    """A fault of the export. The line is counted from 1."""
+    """A fault of the file. The line is counted from 1, and None in a proof."""
 
     def __init__(self, code, line, problem):
         super().__init__(problem)
@@ -304,7 +307,35 @@ def is_origin(value):
     )
 
 
-# Verification
+# Signatures
+
+
+def read_signature(signature, signature_type, trusted_thumbprints):
+    """Steps 7 to 10. Returns the payload. Raises Fault without a line."""
+    texts = signature.split(".")
+    parts = [decode_base64url(text) for text in texts]
+    if len(parts) != 3 or None in parts:
+        raise Fault("signature_invalid", None, "the signature does not consist of three base64url texts")
+    encoded_header, payload, signature_bytes = parts
+    try:
+        header = parse_json(encoded_header)
+    except NotJson:
+        header = None
+    if not isinstance(header, dict) or header.get("alg") != "EdDSA" or "crit" in header:
+        raise Fault("signature_invalid", None, "the signature has an invalid header")
+    key = header.get("jwk")
+    if not is_public_key(key) or compute_thumbprint(key) not in trusted_thumbprints:
+        raise Fault("key_untrusted", None, "the signature was not made with a trusted key")
+    public_key = decode_base64url(key["x"])
+    signing_input = (texts[0] + "." + texts[1]).encode("ascii")
+    if public_key is None or not is_signature_valid(public_key, signing_input, signature_bytes):
+        raise Fault("signature_invalid", None, "the signature is invalid")
+    if header.get("typ") != signature_type:
+        raise Fault("signature_type_wrong", None, "the signature is not of the type " + signature_type)
+    return payload
+
+
+# Verification of exports
 
 
 class Verifier:
@@ -394,28 +425,10 @@ class Verifier:
         return manifest
 
     def verify_signature(self, signature):
-        """Steps 7 to 10. Returns the payload."""
-        texts = signature.split(".")
-        parts = [decode_base64url(text) for text in texts]
-        if len(parts) != 3 or None in parts:
-            self.fail("signature_invalid", "the signature does not consist of three base64url texts")
-        encoded_header, payload, signature_bytes = parts
         try:
-            header = parse_json(encoded_header)
-        except NotJson:
-            header = None
-        if not isinstance(header, dict) or header.get("alg") != "EdDSA" or "crit" in header:
-            self.fail("signature_invalid", "the signature has an invalid header")
-        key = header.get("jwk")
-        if not is_public_key(key) or compute_thumbprint(key) not in self.trusted_thumbprints:
-            self.fail("key_untrusted", "the signature was not made with a trusted key")
-        public_key = decode_base64url(key["x"])
-        signing_input = (texts[0] + "." + texts[1]).encode("ascii")
-        if public_key is None or not is_signature_valid(public_key, signing_input, signature_bytes):
-            self.fail("signature_invalid", "the signature is invalid")
-        if header.get("typ") != "audit-export+jws":
-            self.fail("signature_type_wrong", "the signature is not for an audit export")
-        return payload
+            return read_signature(signature, "audit-export+jws", self.trusted_thumbprints)
+        except Fault as fault:
+            self.fail(fault.code, fault.problem)
 
     def locate_change(self, signed_marks):
         """Raises the fault of a hash chain that is valid but not signed."""
@@ -435,6 +448,230 @@ class Verifier:
         raise Fault("chain_not_signed", first, problem)
 
 
+def check_expectations(manifest, options, line):
+    """Compares the clinic and the range with those that the user requested. Raises Fault."""
+    stored = manifest["stored"]
+    expected_from = None if options.start == "start" else options.start
+    mismatches = []
+    if options.clinic is not None and options.clinic.lower() != manifest["clinicId"]:
+        mismatches.append("the clinic is %s" % manifest["clinicId"])
+    if options.start is not None and expected_from != stored["from"]:
+        mismatches.append("the range starts at %s" % (stored["from"] or "start"))
+    if options.end is not None and options.end != stored["to"]:
+        mismatches.append("the range ends at %s" % stored["to"])
+    if mismatches:
+        raise Fault("unexpected_export", line, "it is not the expected export: " + "; ".join(mismatches))
+
+
+def parse_expected_time(text):
+    """Converts an RFC 3339 time to the form in manifests."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(\.\d{1,3})?([Zz]|[+-]\d\d:\d\d)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError("must be a time such as 2026-05-04T08:00:00Z")
+    day, clock, fraction, offset = match.groups()
+    offset = "+00:00" if offset in "Zz" else offset
+    milliseconds = ((fraction or ".")[1:] + "000")[:3]
+    try:
+        time = datetime.datetime.fromisoformat("%sT%s.%s000%s" % (day, clock, milliseconds, offset))
+        time = time.astimezone(datetime.timezone.utc)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError("is not a valid time") from None
+    return time.strftime("%Y-%m-%dT%H:%M:%S.") + milliseconds + "Z"
+
+
+def parse_expected_start(text):
+    return text if text == "start" else parse_expected_time(text)
+
+
+# Tree heads and proofs
+
+TREE_HEAD_FORMAT = "clinic-service-audit-tree-head/1"
+INCLUSION_FORMAT = "clinic-service-audit-inclusion-proof/1"
+CONSISTENCY_FORMAT = "clinic-service-audit-consistency-proof/1"
+
+
+def hash_leaf(leaf):
+    return hashlib.sha256(b"\x00" + leaf).digest()
+
+
+def hash_node(left, right):
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def compute_root_of_leaf(leaf_hash, index, size, path):
+    """Returns the root hash, or None if the path is invalid."""
+    n, s, r = index, size - 1, leaf_hash
+    if n > s:
+        return None
+    for h in path:
+        if s == 0:
+            return None
+        if n % 2 == 1 or n == s:
+            r = hash_node(h, r)
+            while n % 2 == 0 and n != 0:
+                n, s = n // 2, s // 2
+        else:
+            r = hash_node(r, h)
+        n, s = n // 2, s // 2
+    return r if s == 0 else None
+
+
+def compute_consistent_roots(from_size, from_root, to_size, path):
+    """Returns the roots of both tree heads, or None if the path is invalid."""
+    if from_size > to_size:
+        return None
+    if from_size == to_size:
+        return (from_root, from_root) if not path else None
+    if from_size & (from_size - 1) == 0:
+        path = [from_root] + path
+    if not path:
+        return None
+    n, s = from_size - 1, to_size - 1
+    while n % 2 == 1:
+        n, s = n // 2, s // 2
+    f = t = path[0]
+    for h in path[1:]:
+        if s == 0:
+            return None
+        if n % 2 == 1 or n == s:
+            f, t = hash_node(h, f), hash_node(h, t)
+            while n % 2 == 0 and n != 0:
+                n, s = n // 2, s // 2
+        else:
+            t = hash_node(t, h)
+        n, s = n // 2, s // 2
+    return (f, t) if s == 0 else None
+
+
+def is_signed_head(value):
+    return has_exactly(value, "treeHead", "signature") and isinstance(value["signature"], str)
+
+
+def is_tree_head(value):
+    return (
+        has_exactly(value, "format", "treeId", "size", "root", "logPosition", "at")
+        and value["format"] == TREE_HEAD_FORMAT
+        and is_text(value["treeId"], r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+        and is_integer(value["size"], 1)
+        and is_text(value["root"], r"[0-9a-f]{64}")
+        and is_position(value["logPosition"])
+        and is_time(value["at"])
+    )
+
+
+def is_path(value):
+    return (
+        isinstance(value, list) and len(value) <= 64 and all(is_text(text, r"[0-9a-f]{64}") for text in value)
+    )
+
+
+def is_inclusion_proof(value):
+    return (
+        has_exactly(value, "format", "event", "index", "path", "head")
+        and value["format"] == INCLUSION_FORMAT
+        and isinstance(value["event"], dict)
+        and isinstance(value["event"].get("position"), str)
+        and isinstance(value["event"].get("id"), str)
+        and is_integer(value["index"], 0)
+        and is_path(value["path"])
+    )
+
+
+def is_consistency_proof(value):
+    return (
+        has_exactly(value, "format", "from", "to", "path")
+        and value["format"] == CONSISTENCY_FORMAT
+        and is_path(value["path"])
+    )
+
+
+def verify_tree_head(value, trusted_thumbprints):
+    """Steps 3 to 6. Returns the tree head. Raises Fault."""
+    if not is_signed_head(value):
+        raise Fault("not_a_tree_head", None, "there is no signed tree head where one is expected")
+    payload = read_signature(value["signature"], "audit-tree-head+jws", trusted_thumbprints)
+    try:
+        tree_head = parse_json(payload)
+        is_canonical = payload == write_canonical(tree_head)
+    except NotJson:
+        tree_head, is_canonical = None, False
+    if not is_tree_head(tree_head) or not is_canonical:
+        raise Fault("tree_head_unsupported", None, "the tree head does not have the format " + TREE_HEAD_FORMAT)
+    if payload != write_canonical(value["treeHead"]):
+        raise Fault("tree_head_altered", None, "the tree head differs from the signed tree head")
+    return tree_head
+
+
+def verify_inclusion(proof, trusted_thumbprints):
+    head = verify_tree_head(proof["head"], trusted_thumbprints)
+    path = [bytes.fromhex(text) for text in proof["path"]]
+    leaf_hash = hash_leaf(write_canonical(proof["event"]))
+    root = compute_root_of_leaf(leaf_hash, int(proof["index"]), int(head["size"]), path)
+    if root is None or root.hex() != head["root"]:
+        raise Fault("path_invalid", None, "the event and the path do not lead to the root of the tree head")
+    event = {"position": proof["event"]["position"], "id": proof["event"]["id"]}
+    return {"kind": "inclusion-proof", "treeHead": head, "index": proof["index"], "event": event}
+
+
+def verify_consistency(proof, trusted_thumbprints):
+    from_head = verify_tree_head(proof["from"], trusted_thumbprints)
+    to_head = verify_tree_head(proof["to"], trusted_thumbprints)
+    if from_head["treeId"] != to_head["treeId"]:
+        raise Fault("trees_differ", None, "the tree heads belong to different trees")
+    path = [bytes.fromhex(text) for text in proof["path"]]
+    sizes = int(from_head["size"]), int(to_head["size"])
+    roots = compute_consistent_roots(sizes[0], bytes.fromhex(from_head["root"]), sizes[1], path)
+    if roots is None or [root.hex() for root in roots] != [from_head["root"], to_head["root"]]:
+        raise Fault("path_invalid", None, "the path does not lead from one tree head to the other")
+    return {"kind": "consistency-proof", "from": from_head, "treeHead": to_head}
+
+
+def verify_proof(data, trusted_thumbprints, held_heads):
+    """Verifies the bytes of a file. Returns what the file proves. Raises Fault."""
+    try:
+        value = parse_json(data)
+    except NotJson:
+        value = None
+    if not (is_signed_head(value) or is_inclusion_proof(value) or is_consistency_proof(value)):
+        raise Fault("not_a_proof", None, "the file is neither a proof nor a tree head")
+    try:
+        is_canonical = data == write_canonical(value) + b"\n"
+    except NotJson:
+        is_canonical = False
+    if not is_canonical:
+        raise Fault("not_canonical", None, "the file is not in its canonical form")
+    if is_signed_head(value):
+        result = {"kind": "tree-head", "treeHead": verify_tree_head(value, trusted_thumbprints)}
+    elif is_inclusion_proof(value):
+        result = verify_inclusion(value, trusted_thumbprints)
+    else:
+        result = verify_consistency(value, trusted_thumbprints)
+    states = [get_state(result[name]) for name in ("from", "treeHead") if name in result]
+    if not all(get_state(head) in states for head in held_heads):
+        raise Fault("unexpected_tree_head", None, "the file is about another tree head")
+    return result
+
+
+def get_state(head):
+    return head["treeId"], head["size"], head["root"]
+
+
+def read_head_file(name, trusted_thumbprints):
+    """Returns the tree head in a file. Raises ValueError."""
+    try:
+        return verify_tree_head(parse_json(read_file(name)), trusted_thumbprints)
+    except (NotJson, Fault) as error:
+        raise ValueError("%s is not a verified tree head: %s" % (name, error)) from error
+
+
+def read_file(name):
+    with open(name, "rb") as file:
+        return file.read()
+
+
+# Command line
+
+
 def print_result(file, manifest, as_json):
     if as_json:
         print(write_canonical({"ok": True, "manifest": manifest}).decode("utf-8"))
@@ -447,26 +684,56 @@ def print_result(file, manifest, as_json):
     print("Compare the clinic and the range with those that you requested.")
 
 
-def print_fault(file, fault, as_json):
+def print_proof(file, result, as_json):
     if as_json:
-        print(json.dumps({"ok": False, "line": fault.line, "fault": fault.code, "problem": fault.problem}))
-    details = (file, fault.line, fault.problem, fault.code)
-    print("%s is not verified: line %d: %s (%s)" % details, file=sys.stderr)
+        print(write_canonical(dict(result, ok=True)).decode("utf-8"))
+        return
+    text = describe_head(result["treeHead"])
+    if result["kind"] == "inclusion-proof":
+        text = "event %s is in the %s" % (result["event"]["id"], text)
+    if result["kind"] == "consistency-proof":
+        text = "the %s starts with all events of the %s" % (text, describe_head(result["from"]))
+    print("%s is verified: %s" % (file, text))
+
+
+def describe_head(head):
+    return "tree head of %d events, %s" % (head["size"], head["at"])
+
+
+def print_fault(file, fault, as_json):
+    line = {} if fault.line is None else {"line": fault.line}
+    if as_json:
+        print(json.dumps(dict({"ok": False, "fault": fault.code, "problem": fault.problem}, **line)))
+    place = "" if fault.line is None else "line %d: " % fault.line
+    print("%s is not verified: %s%s (%s)" % (file, place, fault.problem, fault.code), file=sys.stderr)
 
 
 def main(arguments=None):
     """Runs the command line and returns the exit code."""
-    parser = argparse.ArgumentParser(description="Verifies an audit export.")
-    parser.add_argument("export", help="file with the export")
+    parser = argparse.ArgumentParser(description="Verifies an audit export, a tree head or a proof.")
+    parser.add_argument("file", help="file with the export; with --proof, the tree head or proof")
     parser.add_argument("--keys", required=True, help="file with the trusted key set, or a thumbprint")
+    parser.add_argument("--proof", action="store_true", help="the file is a tree head or a proof")
+    parser.add_argument("--head", action="append", default=[], help="a tree head that you hold; repeatable")
+    parser.add_argument("--clinic", help="expected clinic of the export")
+    parser.add_argument(
+        "--from", dest="start", type=parse_expected_start, help="expected start of the range, or start"
+    )
+    parser.add_argument("--to", dest="end", type=parse_expected_time, help="expected end of the range")
     parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
     options = parser.parse_args(arguments)
     try:
         thumbprints = read_trusted_thumbprints(options.keys)
-        with open(options.export, "rb") as file:
-            manifest = Verifier(thumbprints).verify(file)
+        if options.proof:
+            held_heads = [read_head_file(name, thumbprints) for name in options.head]
+            result = verify_proof(read_file(options.file), thumbprints, held_heads)
+        else:
+            with open(options.file, "rb") as file:
+                verifier = Verifier(thumbprints)
+                manifest = verifier.verify(file)
+            check_expectations(manifest, options, len(verifier.links) + 1)
     except Fault as fault:
-        print_fault(options.export, fault, options.json)
+        print_fault(options.file, fault, options.json)
         return 3
     except (OSError, ValueError) as error:
         print("invalid input: %s" % error, file=sys.stderr)
@@ -474,7 +741,10 @@ def main(arguments=None):
     except RecursionError:
         print("invalid input: a line is nested too deeply", file=sys.stderr)
         return 2
-    print_result(options.export, manifest, options.json)
+    if options.proof:
+        print_proof(options.file, result, options.json)
+    else:
+        print_result(options.file, manifest, options.json)
     return 0
 
 

@@ -6,12 +6,17 @@ import { promisify } from "node:util";
 import { expect } from "chai";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { runAuditCommand } from "../cli-terminal.ts";
-import { createManyEvents } from "./vector-events.ts";
+import type { ProofVector } from "../tree/vectors.ts";
+import { CLINIC_ID, createManyEvents, OTHER_CLINIC_ID } from "./vector-events.ts";
 import { exportLines } from "./vector-export.ts";
 import type { Vector } from "./vectors.ts";
 
 const verifierFolder = fileURLToPath(new URL("../../../../docs/audit-verifier/", import.meta.url));
 const vectorFolder = fileURLToPath(new URL("./vectors/", import.meta.url));
+const treeVectorFolder = fileURLToPath(new URL("../tree/vectors/", import.meta.url));
+const treeVectors: Omit<ProofVector, "content">[] = JSON.parse(
+  fs.readFileSync(path.join(treeVectorFolder, "vectors.json"), "utf8"),
+);
 const vectors: Vector[] = JSON.parse(fs.readFileSync(path.join(vectorFolder, "vectors.json"), "utf8"));
 
 /** Runs the command line of verify.py for several lists of arguments in one process, and prints the exit codes. */
@@ -24,6 +29,26 @@ for arguments in json.loads(sys.argv[2]):
     print(json.dumps({"code": verify.main(arguments)}))
 `;
 
+/** Verifies the known answers for RFC 6962 with the functions of verify.py. */
+const KNOWN_ANSWERS_CHECK = `
+import json, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import verify
+answers = json.load(open(sys.argv[2] + "/rfc6962.json"))
+roots = [bytes.fromhex(root) for root in answers["roots"]]
+leaves = [verify.hash_leaf(bytes.fromhex(leaf)) for leaf in answers["leaves"]]
+assert len(answers["leafPaths"]) > 0 and len(answers["consistencyPaths"]) > 0
+for case in answers["leafPaths"]:
+    path = [bytes.fromhex(text) for text in case["path"]]
+    root = verify.compute_root_of_leaf(leaves[case["index"]], case["index"], case["size"], path)
+    assert root == roots[case["size"]], case
+for case in answers["consistencyPaths"]:
+    path = [bytes.fromhex(text) for text in case["path"]]
+    expected = (roots[case["from"]], roots[case["to"]])
+    assert verify.compute_consistent_roots(case["from"], expected[0], case["to"], path) == expected, case
+`;
+
 interface PythonResult {
   code: number;
   ok?: boolean;
@@ -31,14 +56,19 @@ interface PythonResult {
   line?: number | null;
 }
 
-/** Verifies files with verify.py. */
-async function verifyWithPython(files: { file: string; keys: string }[]): Promise<PythonResult[]> {
+/** Verifies exports with verify.py. */
+function verifyWithPython(files: { file: string; keys: string }[]): Promise<PythonResult[]> {
   const argumentLists = files.map(({ file, keys }) => [file, "--keys", keys, "--json"]);
+  return runPythonVerifier(vectorFolder, argumentLists);
+}
+
+/** Runs verify.py once for each list of arguments. */
+async function runPythonVerifier(folder: string, argumentLists: string[][]): Promise<PythonResult[]> {
   const { stdout } = await promisify(execFile)(
     "python3",
     ["-c", DRIVER, verifierFolder, JSON.stringify(argumentLists)],
     {
-      cwd: vectorFolder,
+      cwd: folder,
       env: { ...process.env, PYTHONUTF8: "1" },
     },
   );
@@ -88,6 +118,42 @@ describe("the verifier in Python", () => {
     ]);
     expect([result?.code, result?.ok]).to.deep.equal([0, true]);
     expect(cutResult).to.include({ code: 3, fault: "chain_not_signed", line: 4_099 });
+  });
+
+  it("the verifier in Python returns the expected result for each test vector of tree heads and proofs", async () => {
+    const results = await runPythonVerifier(
+      treeVectorFolder,
+      treeVectors.map(({ file, keys, heads }) => [
+        ...["--proof", file, "--keys", keys, "--json"],
+        ...heads.flatMap((head) => ["--head", head]),
+      ]),
+    );
+    const summaries = results.map(({ code, fault = null }, index) => ({ ...treeVectors[index], code, fault }));
+    expect(summaries).to.deep.equal(
+      treeVectors.map((vector) => ({ ...vector, code: vector.fault === null ? 0 : 3, fault: vector.fault })),
+    );
+  });
+
+  it("the verifier in Python computes the known answers for RFC 6962", () => {
+    const { status, stderr } = spawnSync("python3", ["-c", KNOWN_ANSWERS_CHECK, verifierFolder, treeVectorFolder], {
+      encoding: "utf8",
+    });
+    expect([status, stderr]).to.deep.equal([0, ""]);
+  });
+
+  it("the verifier in Python compares an export with the expected clinic and range", async () => {
+    const args = ["range.ndjson", "--keys", "keys.json", "--json"];
+    const expected = ["--clinic", CLINIC_ID, "--from", "2026-05-04T10:02:00+02:00", "--to", "2026-05-04T08:08:00Z"];
+    const results = await runPythonVerifier(vectorFolder, [
+      [...args, ...expected],
+      [...args, "--from", "start"],
+      [...args, "--to", "2026-05-04T08:08:00.001Z"],
+      [...args, "--clinic", OTHER_CLINIC_ID],
+    ]);
+    const unexpected = { code: 3, ok: false, fault: "unexpected_export", line: 4 };
+    expect(results[0]).to.include({ code: 0, ok: true });
+    for (const result of results.slice(1)) expect(result).to.include(unexpected);
+    expect(results.length).to.equal(4);
   });
 
   it("the verifier in Python accepts a thumbprint, and exits with code 2 for invalid input", async () => {

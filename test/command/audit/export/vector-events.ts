@@ -115,3 +115,8 @@ export const unusualEvents = toAuditEvents([
 /** 4,100 events: more than a manifest has marks, so that there is a mark for every second line. */
 export const createManyEvents = () =>
   toAuditEvents(Array.from({ length: 4_100 }, () => ({ type: "AppointmentConfirmed", data: appointment })));
+
+/** Events of the Merkle tree in the test vectors. Some are of types that are unknown to the service. */
+export const treeEvents = toAuditEvents(
+  [...historyEvents, ...textAndNumberEvents, ...unusualEvents].map(({ type, data }) => ({ type, data })),
+);

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { GrowingTree } from "../../../../command/audit/tree/growing-tree.ts";
 import { hashEmptyTree, hashLeaf, hashNode } from "../../../../command/audit/tree/hash.ts";
 import { computeConsistentRoots, computeRootOfLeaf } from "../../../../command/audit/tree/verify-path.ts";
-import { KNOWN_CONSISTENCY_PATHS, KNOWN_LEAF_PATHS, KNOWN_LEAVES, KNOWN_ROOTS } from "./known-answers.ts";
+import { knownAnswers } from "./known-answers.ts";
 
 const toHex = (hash: Buffer | undefined) => hash?.toString("hex");
 
@@ -48,7 +48,7 @@ const definitions = {
   },
 };
 
-const knownHashes = KNOWN_LEAVES.map((leaf) => hashLeaf(Buffer.from(leaf, "hex")));
+const knownHashes = knownAnswers.leaves.map((leaf) => hashLeaf(Buffer.from(leaf, "hex")));
 const someHashes = Array.from({ length: 70 }, (_, index) => hashLeaf(`leaf ${index}`));
 
 describe("the Merkle tree", () => {
@@ -59,13 +59,13 @@ describe("the Merkle tree", () => {
       tree.append(leafHash);
       roots.push(toHex(tree.computeRoot().root));
     }
-    expect(roots).to.deep.equal(KNOWN_ROOTS);
+    expect(roots).to.deep.equal(knownAnswers.roots);
   });
 
   it("the paths equal the known answers for RFC 6962", () => {
-    for (const { index, size, path } of KNOWN_LEAF_PATHS)
+    for (const { index, size, path } of knownAnswers.leafPaths)
       expect(computeLeafPath(knownHashes.slice(0, size), index).map(toHex)).to.deep.equal(path);
-    for (const { from, to, path } of KNOWN_CONSISTENCY_PATHS)
+    for (const { from, to, path } of knownAnswers.consistencyPaths)
       expect(computeConsistencyPath(knownHashes.slice(0, to), from).map(toHex)).to.deep.equal(path);
   });
 

@@ -1,0 +1,34 @@
+import fs from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import { runAuditCommand } from "../cli-terminal.ts";
+import { buildKeyFiles } from "../export/vectors.ts";
+import { buildProofVectors, type ProofVector } from "./vectors.ts";
+
+const folder = new URL("./vectors/", import.meta.url);
+const readVectorFile = (file: string) => fs.readFileSync(new URL(file, folder));
+const listedVectors: Omit<ProofVector, "content">[] = JSON.parse(readVectorFile("vectors.json").toString());
+const toPath = (file: string) => fileURLToPath(new URL(file, folder));
+
+describe("the format of tree heads and proofs", () => {
+  it("the code writes the committed test vectors byte by byte", async () => {
+    const vectors = await buildProofVectors();
+    expect(vectors.map(({ content: _, ...vector }) => vector)).to.deep.equal(listedVectors);
+    const files = new Map<string, string | Uint8Array>(Object.entries(await buildKeyFiles()));
+    for (const { file, content } of vectors) files.set(file, content);
+    expect(fs.readdirSync(folder).sort()).to.deep.equal([...files.keys(), "rfc6962.json", "vectors.json"].sort());
+    for (const [file, content] of files)
+      expect(readVectorFile(file).equals(Buffer.from(content as string)), file).to.equal(true);
+  });
+
+  for (const { file, keys, heads, description, fault } of listedVectors) {
+    const result = fault === null ? "verifies" : `reports ${fault} for`;
+    it(`the command \`verify-proof\` ${result} ${file}: ${description}`, async () => {
+      const headArgs = heads.length > 0 ? ["--head", ...heads.map(toPath)] : [];
+      const args = ["verify-proof", toPath(file), "--key", toPath(keys), "--json", ...headArgs];
+      const { code, output, errorLines } = await runAuditCommand(args);
+      expect(code, errorLines.join()).to.equal(fault === null ? 0 : 3);
+      expect(JSON.parse(output)).to.include(fault === null ? { ok: true } : { ok: false, fault });
+    });
+  }
+});

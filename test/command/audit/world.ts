@@ -87,7 +87,7 @@ export async function startAuditWorld(
     EVENTSTORE_URL: logUrl,
     DATABASE_URL: database.urls.audit,
     AUDIT_SIGNING_KEYS: await createSigningKeys(),
-    // The test servers share one log, but each audit service has its own keys.
+    // Only tests of tree heads publish them.
     AUDIT_TREE_HEAD_INTERVAL_MS: "0",
     PERSONAL_DATA_KEYS,
     ...settings,

@@ -1,16 +1,20 @@
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import { expect } from "chai";
+import pg from "pg";
 import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
 import { publishTreeHead } from "../../../../command/audit/tree/publish-tree-head.ts";
 import { readLastHead, TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
+import { registerCustomer } from "../../../../command/operations/people-operations.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
+import { createTestDataKeys } from "../../../support/data-keys.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { startOwnLog } from "../../../support/own-log.ts";
 import { createClinic, createTestOperatorContext } from "../../../support/partner.ts";
 import { createSigningKeys } from "../world.ts";
-import { readJson, startOwnLog, startTreeWorld, type TreeWorld } from "./tree-world.ts";
+import { readJson, startTreeWorld, type TreeWorld } from "./tree-world.ts";
 
 describe("tree heads", () => {
   let world: TreeWorld;
@@ -94,13 +98,13 @@ describe("tree heads", () => {
     const treeHeadEvent = await readLastHead(world.log);
     if (!treeHeadEvent) throw new Error("no tree head is published");
     const otherLog = await startOwnLog();
-    const client = connectEventStore(otherLog.url, "test");
+    const client = connectEventStore(otherLog.eventstoreUrl, "test");
     try {
-      const log = createEventLog(client);
+      const log = createEventLog(client, { encryption: "off" });
       await createClinic(log);
       const { id, type, data, metadata } = treeHeadEvent;
       await log.append(TREE_HEAD_STREAM, -1n, [{ id, event: { type, data }, metadata }]);
-      const env = { ...world.env, EVENTSTORE_URL: otherLog.url };
+      const env = { ...world.env, EVENTSTORE_URL: otherLog.eventstoreUrl };
       const refusal = await world.run(["tree-head"], env);
       expect([refusal.code, refusal.errorLines.length]).to.deep.equal([3, 1]);
       expect(refusal.errorLines[0]).to.contain("belongs to a different event log").and.contain("--new-tree");
@@ -229,11 +233,11 @@ describe("proofs", () => {
 
   it("a proof fails if the log no longer contains the events of a tree head", async () => {
     const changedLog = await startOwnLog();
-    const client = connectEventStore(changedLog.url, "test");
+    const client = connectEventStore(changedLog.eventstoreUrl, "test");
     try {
-      const log = createEventLog(client);
+      const log = createEventLog(client, { encryption: "off" });
       for (let count = 0; count < 3; count += 1) await createClinic(log);
-      const env = { ...world.env, EVENTSTORE_URL: changedLog.url };
+      const env = { ...world.env, EVENTSTORE_URL: changedLog.eventstoreUrl };
       const { code, errorLines } = await world.run(
         ["prove-consistency", "--from", earlierFile, "--to", laterFile],
         env,
@@ -243,6 +247,30 @@ describe("proofs", () => {
     } finally {
       await client.dispose();
       await changedLog.stop();
+    }
+  });
+
+  it("after an erasure, earlier tree heads still prove the encrypted event and the log", async () => {
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const pool = new pg.Pool({ connectionString: world.database.urls.command, max: 1 });
+    try {
+      const dataKeys = createTestDataKeys(pool);
+      const log = createEventLog(client, { dataKeys });
+      const customerId = randomUUID();
+      const contact = { fullName: "Ana Kos", phone: null, email: null, city: null };
+      await registerCustomer(log, { clinicId, customerId, ...contact }, createTestOperatorContext());
+      const headFile = await world.publishHead();
+      expect(await dataKeys.destroy({ type: "customer", id: customerId })).to.be.greaterThan(0);
+      const registration = await log.readLast(`customer-${customerId}`);
+      expect(registration?.data).not.to.include({ fullName: "Ana Kos" });
+      const args = ["prove-inclusion", "--event", registration?.id ?? "", "--head", headFile];
+      const { output } = await world.run(args);
+      expect(output).to.contain('"encrypted":{').and.not.to.contain("Ana Kos");
+      expect(await verify(world.writeFile(output), "--head", headFile)).to.include({ code: 0 });
+      const consistency = await world.run(["prove-consistency", "--from", headFile, "--to", await world.publishHead()]);
+      expect(await verify(world.writeFile(consistency.output))).to.include({ code: 0, kind: "consistency-proof" });
+    } finally {
+      await Promise.all([client.dispose(), pool.end()]);
     }
   });
 

@@ -1,8 +1,7 @@
-/** An audit service with a log of its own, so that the tree contains only the events of the test. */
+/** An audit service, and files with tree heads and proofs. */
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
-import { startLogServer } from "../../../../deploy/local/eventstore/server.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { type CommandResult, runAuditCommand } from "../cli-terminal.ts";
 import { type AuditWorld, startAuditWorld } from "../world.ts";
@@ -20,17 +19,8 @@ export interface TreeWorld extends AuditWorld {
   publishHead(args?: string[]): Promise<string>;
 }
 
-export async function startOwnLog(): Promise<{ url: string; stop(): Promise<void> }> {
-  const server = await startLogServer({
-    ...{ dir: path.join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0 },
-    ...{ shouldSync: false, printLine: () => undefined },
-  });
-  return { url: `esdb://127.0.0.1:${server.port}?tls=false`, stop: () => server.stop() };
-}
-
 export async function startTreeWorld(settings: Record<string, string> = {}): Promise<TreeWorld> {
-  const ownLog = await startOwnLog();
-  const world = await startAuditWorld(settings, ownLog.url);
+  const world = await startAuditWorld(settings);
   const folder = makeTestRoot();
   const nameFile = () => path.join(folder, `${randomUUID()}.json`);
   const writeFile = (content: string) => {
@@ -47,10 +37,6 @@ export async function startTreeWorld(settings: Record<string, string> = {}): Pro
       const { code, output, errorLines } = await run(["tree-head", "--actor", "ada", ...args]);
       if (code !== 0) throw new Error(errorLines.join("\n"));
       return writeFile(output);
-    },
-    async stop() {
-      await world.stop();
-      await ownLog.stop();
     },
   };
 }

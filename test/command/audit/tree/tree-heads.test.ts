@@ -63,7 +63,13 @@ describe("tree heads", () => {
     const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], world.env));
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const { signal } = new AbortController();
-    const options = { log: createEventLog(client), client, signer, context: createTestOperatorContext(), signal };
+    const options = {
+      log: createEventLog(client, { encryption: "off" }),
+      client,
+      signer,
+      context: createTestOperatorContext(),
+      signal,
+    };
     const publications = await Promise.all([publishTreeHead(options), publishTreeHead(options)]);
     await client.dispose();
     expect(publications.map(({ isNew }) => isNew).sort()).to.deep.equal([false, true]);

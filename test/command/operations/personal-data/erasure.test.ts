@@ -310,6 +310,17 @@ describe("erasure and retention of personal data", function () {
     expect(await countKeys("customer", customerId)).to.equal(3);
   });
 
+  it("an interrupted retention run erases nothing more, and exits with 130", async () => {
+    const { clinicId } = clinic;
+    const customerId = await createCustomer(6);
+    await setRetentionRule(world.log, { clinicId, category: "contact", months: 60 }, createTestOperatorContext());
+    const env = { EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl };
+    const result = await runClinic(["retention", "apply", "--clinic", clinicId], { env, signal: AbortSignal.abort() });
+    expect(result.code).to.equal(130);
+    expect(result.outputLines[0]).to.contain("0 customers").and.contain("run the command again to continue");
+    expect(await countKeys("customer", customerId)).to.equal(3);
+  });
+
   it("retention erases nothing while a stream with visits is parked", async () => {
     const stream = `appointment-${randomUUID()}`;
     await world.pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.passed_over VALUES ($1, 0, 0, 1)`, [stream]);

@@ -2,9 +2,14 @@ import { randomUUID } from "node:crypto";
 import axe from "axe-core";
 import { expect } from "chai";
 import type { Browser, Page } from "playwright-core";
+import { registerCustomer } from "../../../command/operations/people-operations.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { customerRegistered } from "../../support/clinics.ts";
+import { createTestDataKeys } from "../../support/data-keys.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
 import {
   type AuditWorld,
@@ -256,6 +261,20 @@ describe("the page /audit", function () {
     await page.getByText("3 events", { exact: true }).waitFor();
     await search("customer", foreignHistory.customerId);
     await page.getByText("No visible events match this search.").waitFor();
+  });
+
+  it("the audit page marks an event whose personal data was erased", async () => {
+    const dataKeys = createTestDataKeys(database.admin);
+    const customer = { customerId: randomUUID(), clinicId: history.clinicId, phone: null, email: null, city: null };
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const log = createEventLog(client, { dataKeys });
+    await registerCustomer(log, { ...customer, fullName: "Ana Kos" }, createTestOperatorContext());
+    await client.dispose();
+    await dataKeys.destroy({ type: "customer", id: customer.customerId });
+    await search("customer", customer.customerId);
+    await page.getByRole("button", { name: "Customer registered erased" }).click();
+    await page.getByText("The personal data of this event was erased.").waitFor();
+    await page.getByRole("region", { name: "State" }).getByText("(erased)").first().waitFor();
   });
 
   it("the audit page fits a narrow screen", async () => {

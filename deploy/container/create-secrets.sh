@@ -3,8 +3,8 @@
 # strings. Needs openssl. Never overwrites an existing folder.
 #
 #     create-secrets.sh [folder]          for compose.yaml; default: the folder `secrets` next to this script
-#     create-secrets.sh folder host...    for machines (see ../machines/README.md): each host runs EventStoreDB and NATS,
-#                                         and the first two hosts run Postgres
+#     create-secrets.sh folder host...    for machines (see ../machines/README.md): each host runs EventStoreDB, NATS and
+#                                         Postgres
 set -eu
 umask 077
 
@@ -83,7 +83,7 @@ else
   ca_file=/etc/clinic/ca.crt
   for host; do certificate "$host" clinic-node $RSA; done
   eventstore_hosts=$(addresses 2113 "$@")
-  postgres_hosts=$(addresses 5432 "$1" ${2:+"$2"})/clinic
+  postgres_hosts=$(addresses 5432 "$@")/clinic
   nats_hosts=$*
   target_session_attrs='target_session_attrs=read-write&'
 fi

@@ -50,7 +50,7 @@ describe("the settings for machines", () => {
 
   it("create-secrets.sh writes connection strings that name all hosts and the authority on the machines", () => {
     const { hosts } = parseConnectionString(readSecret("database-url-command"));
-    expect(hosts).to.deep.equal(["a.example:5432", "b.example:5432"]);
+    expect(hosts).to.deep.equal(["a.example:5432", "b.example:5432", "c.example:5432"]);
     expect(readSecret("database-url-command")).to.contain("target_session_attrs=read-write&sslmode=verify-full");
     expect(readSecret("eventstore-url")).to.match(
       /^esdb:\/\/clinic:\w+@a\.example:2113,b\.example:2113,c\.example:2113\?tlsCAFile=\/etc\/clinic\/ca\.crt$/,

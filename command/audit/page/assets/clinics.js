@@ -5,20 +5,24 @@ import { shortenId } from "./text.js";
 /** The clinics in the auditor's scope, by id. */
 const clinics = new Map();
 
+/** True if the auditor may see more clinics than the selection contains. */
+let isIncomplete = false;
+
 /**
  * Loads the clinics in the auditor's scope and fills the selection. If the read models are unavailable, the selection
  * contains only the ids in the auditor's scope.
  *
  * @param {string[] | null} scope ids of the auditor's clinics; null for all clinics
- * @returns an explanation if the list is incomplete or has no names; otherwise the empty string
+ * @returns an explanation if the names are unavailable; otherwise the empty string
  */
 export async function loadClinics(scope) {
   clinics.clear();
+  isIncomplete = false;
   let problem = "";
   try {
     const { clinics: list, isComplete } = await fetchJson("clinics", {});
     for (const clinic of list) clinics.set(clinic.id, clinic);
-    if (!isComplete) problem = "Only the first 1,000 clinics are listed. Search for other clinics by id.";
+    isIncomplete = !isComplete;
   } catch (error) {
     if (!(error instanceof ServiceError) || error.status !== 503) throw error;
     problem = error.message;
@@ -70,6 +74,7 @@ function showSelectedClinic() {
   const id = getSelectedClinicId();
   const { timezone } = clinics.get(id) ?? {};
   const zoneText = timezone === undefined ? "Time zone unknown: times are in UTC." : `Time zone ${timezone}.`;
-  getElement("clinic-hint").textContent = id === "" ? "No clinic is in your scope." : `${zoneText} Id ${id}`;
-  for (const label of document.querySelectorAll("[data-zone]")) label.textContent = timezone ?? "UTC";
+  const listText = isIncomplete ? ` The list has only the first ${clinics.size} clinics. Find others by id.` : "";
+  getElement("clinic-hint").textContent = id === "" ? "No clinic to select." : `${zoneText} Id ${id}.${listText}`;
+  for (const label of document.querySelectorAll("[data-zone]")) label.textContent = timezone ?? "clinic’s time zone";
 }

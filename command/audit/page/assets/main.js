@@ -110,7 +110,7 @@ function showTitle(search) {
   const clinicId = getSelectedClinicId();
   getElement("latest-link").hidden = kind === "latest" || clinicId === "";
   getElement("latest-link").href = toUrlFragment({ kind: "latest", id: clinicId });
-  getElement("accesses-hint").textContent = `Who read or exported data of ${getClinicName(clinicId)}.`;
+  getElement("accesses-hint").textContent = clinicId && `Who read or exported data of ${getClinicName(clinicId)}.`;
 }
 
 /** Loads the next page of events, or the first page of a new search. */
@@ -224,7 +224,7 @@ async function signIn() {
   const clinicId = getSelectedClinicId();
   const search = readSearchFromUrl() ?? (clinicId === "" ? undefined : { kind: "latest", id: clinicId });
   getElement("list-title").textContent = "";
-  if (!search) return showStatus("No clinic is in your scope.");
+  if (!search) return showStatus("Search by id, because no clinic can be selected.");
   history.replaceState(null, "", toUrlFragment(search));
   startSearch(search);
 }

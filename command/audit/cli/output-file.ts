@@ -13,7 +13,10 @@ export function requireNewFile(file: string): void {
  *
  * @returns the number of lines
  */
-export async function writeAtomically(file: string, lines: AsyncIterable<string> | Iterable<string>): Promise<number> {
+export async function writeAtomically(
+  file: string,
+  lines: AsyncIterable<string> | Iterable<string | Uint8Array>,
+): Promise<number> {
   const partFile = `${file}.part`;
   const fd = openPartFile(file, partFile);
   let lineCount = 0;

@@ -198,6 +198,10 @@ function addTreeHeadCommand(program: Program, terminal: AuditTerminal): void {
     )
     .option("--actor <name>", "your name, recorded with a published tree head; default: your user name")
     .option("--out <file>", "write the tree head to this file, which must not exist")
+    .option(
+      "--timestamp-url <url>",
+      "request a time stamp (RFC 3161) for the file from this server, and write it to <file>.tsr",
+    )
     .option("--new-tree", "start a new tree at the beginning of the log, for example after the log was copied")
     .addHelpText("after", formatExample("tree-head --out tree-head.json"))
     .action((options) => showTreeHead(options, terminal));

@@ -1,8 +1,10 @@
 import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
+import { InputError, ServerUnavailableError } from "../../cli/framework/failure.ts";
 import { createOperatorContext, requireOperator, withEventLog } from "../../cli/framework/operator.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { type PublishOptions, publishTreeHead } from "../tree/publish-tree-head.ts";
+import { requestTimeStamp, TimeStampError } from "../tree/time-stamp.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { NotFoundError } from "./failure.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
@@ -14,16 +16,25 @@ export interface TreeHeadOptions {
   actor?: string;
   newTree?: boolean;
   out?: string;
+  /** URL of a time-stamp server (RFC 3161). Requires `out`. */
+  timestampUrl?: string;
 }
 
 /**
- * Publishes a signed tree head if the log has new events, and prints the last tree head or writes it to a file.
+ * Publishes a signed tree head if the log has new events, and prints the last tree head or writes it to a file. With a
+ * time-stamp server, also writes a time stamp for the file.
  *
+ * @throws {InputError} if a file exists, or the time-stamp server has no valid URL
  * @throws {NotFoundError} if the log has no events
+ * @throws {ServerUnavailableError} if the time-stamp server returns no time stamp; the tree head is then written
  */
-export async function showTreeHead({ actor, newTree, out }: TreeHeadOptions, terminal: AuditTerminal): Promise<void> {
+export async function showTreeHead(
+  { actor, newTree, out, timestampUrl }: TreeHeadOptions,
+  terminal: AuditTerminal,
+): Promise<void> {
   const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
   if (out !== undefined) requireNewFile(out);
+  if (timestampUrl !== undefined) requireTimeStampOptions(timestampUrl, out);
   const operator = requireOperator(terminal.env, actor);
   const progressReporter = createProgressReporter(terminal);
   const head = await withEventLog(terminal.env, (log, client) => {
@@ -35,9 +46,32 @@ export async function showTreeHead({ actor, newTree, out }: TreeHeadOptions, ter
   if (!head) throw new NotFoundError("the event log contains no events, so there is no tree head");
   if (out === undefined) return terminal.write(formatDocument(head));
   await writeAtomically(out, [formatDocument(head)]);
+  if (timestampUrl !== undefined) await writeTimeStamp(timestampUrl, out, formatDocument(head));
   const { size, at } = head.treeHead;
   const verifyCommand = formatCommandLine(`audit verify-proof ${out} --key ${signer.thumbprint}`);
   await terminal.write(`tree head of ${size} events, ${at}: ${out}\nverify it with: ${verifyCommand}\n`);
+}
+
+/** @throws {InputError} */
+function requireTimeStampOptions(url: string, file: string | undefined): void {
+  if (file === undefined) throw new InputError("--timestamp-url requires --out");
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+    throw new InputError("--timestamp-url must be a URL like https://host/path");
+  requireNewFile(toTimeStampFile(file));
+}
+
+const toTimeStampFile = (file: string) => `${file}.tsr`;
+
+/** Writes a time stamp for the content of a file next to the file. */
+async function writeTimeStamp(url: string, file: string, content: string): Promise<void> {
+  try {
+    await writeAtomically(toTimeStampFile(file), [await requestTimeStamp(url, content)]);
+  } catch (error) {
+    if (!(error instanceof TimeStampError)) throw error;
+    throw new ServerUnavailableError(
+      `${file} has no time stamp: ${error.message}. Check --timestamp-url and try again with another file.`,
+    );
+  }
 }
 
 /** Publishes tree heads until the last one covers the log. */

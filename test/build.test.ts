@@ -87,7 +87,9 @@ describe("the services, compiled for production", function () {
     const { eventstoreUrl } = await getTestServers();
     const { DATABASE_URL } = queryEnvironment;
     const signingKeys = await createSigningKeys();
-    const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, AUDIT_SIGNING_KEYS: signingKeys };
+    const dataKeys = JSON.stringify({ current: "a", keys: { a: Buffer.alloc(32, 1).toString("base64") } });
+    const keys = { AUDIT_SIGNING_KEYS: signingKeys, PERSONAL_DATA_KEYS: dataKeys };
+    const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, ...keys };
     const files = await loadPageFiles("command/audit", env, "/audit");
     expect(files).to.include.members(["/audit/main.js", "/audit/api.js", "/audit/audit.css"]);
   });

@@ -6,6 +6,8 @@ import { serve } from "../../shared/http/listen.ts";
 import { measureEventLog } from "../../shared/metrics/event-log-metrics.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
+import { holdReadModelLock, type ReadModelLock } from "../../shared/postgres/read-model-lock.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
@@ -50,9 +52,10 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
   });
   const controller = new AbortController();
   let publisherRun: Promise<void> | undefined;
+  let readModelLock: ReadModelLock | undefined;
   const closeConnections = async () => {
     await publisherRun;
-    await Promise.all([pool.end(), client.dispose(), stopTracing()]);
+    await Promise.all([pool.end(), client.dispose(), readModelLock?.release(), stopTracing()]);
   };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
@@ -64,6 +67,8 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     const options = { logger, log, client, dataKeys, pool, signer, checkReadiness, isProxyTrusted, registry };
     const app = createAuditApp(options);
     const service = await serve(app, config, closeConnections);
+    const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "audit", logger };
+    readModelLock = holdReadModelLock(lockOptions);
     const intervalMs = config.AUDIT_TREE_HEAD_INTERVAL_MS;
     if (intervalMs > 0)
       publisherRun = runTreeHeadPublisher({ log, client, signer, logger, intervalMs }, controller.signal);

@@ -3,6 +3,7 @@ import pg from "pg";
 import { onAbort } from "../runtime/abort.ts";
 import { pause } from "../runtime/backoff.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { settlesWithin } from "../runtime/timeout.ts";
 import { createClient, type DatabaseClient } from "./client.ts";
 
 export interface ReadModelLockOptions {
@@ -29,6 +30,9 @@ const CHECK_INTERVAL_MS = 1_000;
 
 /** Time limit for connecting, and for each statement. Milliseconds. */
 const QUERY_TIMEOUT_MS = 3_000;
+
+/** Time limit for closing the connection. Milliseconds. */
+const CLOSE_TIMEOUT_MS = 1_000;
 
 /** Time limit for one try to take the lock. Milliseconds. */
 const LOCK_TIMEOUT_MS = 1_000;
@@ -99,7 +103,8 @@ async function holdOnConnection(
     keepAlive: true,
   });
   connection.on("error", (error) => logger.debug({ error, schema }, "The connection of the lock failed."));
-  const close = () => connection.end().catch(() => undefined);
+  // A server that does not respond frees the lock when it notices that the connection has ended.
+  const close = () => settlesWithin(connection.end(), CLOSE_TIMEOUT_MS).catch(() => false);
   const removeListener = onAbort(signal, close);
   try {
     await connection.connect();
@@ -132,9 +137,11 @@ async function tryLock(connection: DatabaseClient, schema: string): Promise<bool
   }
 }
 
+/** Reads the catalog, which needs no rights on the schema. */
 async function hasReadModels(connection: DatabaseClient, schema: string): Promise<boolean> {
-  const { rows } = await connection.query<{ exists: boolean }>("SELECT to_regclass($1) IS NOT NULL AS exists", [
-    `${schema}.checkpoint`,
-  ]);
-  return rows[0]?.exists === true;
+  const { rowCount } = await connection.query(
+    `SELECT FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relname = 'checkpoint'`,
+    [schema],
+  );
+  return rowCount === 1;
 }

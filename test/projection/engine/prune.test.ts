@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
+import { startAuditService } from "../../../command/audit/start.ts";
 import { pruneReadModels } from "../../../projection/engine/prune.ts";
 import { startProjection } from "../../../projection/start.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
@@ -8,6 +9,7 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../../../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
+import { createSigningKeys } from "../../command/audit/world.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
@@ -91,7 +93,7 @@ describe("prune", function () {
     await (await holdLock("projection")).missing;
   });
 
-  it("projection and query-api lock the read models, and projection fails if they are dropped", async () => {
+  it("projection, query-api and audit lock the read models, and projection fails if they are dropped", async () => {
     const { eventstoreUrl, natsUrl } = await getTestServers();
     const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
     const projection = await startProjection({
@@ -99,15 +101,20 @@ describe("prune", function () {
       ...{ PORT: "0", LOG_LEVEL: "fatal", ROLES: "webhooks", WEBHOOK_SECRET_KEYS: JSON.stringify(keys) },
     });
     const queryApi = await startQueryApi({ ...queryEnvironment, DATABASE_URL: database.urls.query });
+    const audit = await startAuditService({
+      ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: database.urls.audit, PORT: "0", LOG_LEVEL: "fatal" },
+      ...{ AUDIT_SIGNING_KEYS: await createSigningKeys(), PERSONAL_DATA_KEYS: JSON.stringify(keys) },
+      AUDIT_TREE_HEAD_INTERVAL_MS: "0",
+    });
     try {
-      await eventually("both hold the lock", async () => {
+      await eventually("all hold the lock", async () => {
         const names = (await listHolders()).map(({ name }) => name.replace(/ \S+:\d+/, ""));
-        return names.join() === "projection webhooks,query-api";
+        return names.join() === "audit,projection webhooks,query-api";
       });
       await pool.query(`DROP SCHEMA ${READ_MODEL_SCHEMA} CASCADE`);
       expect((await projection.failure)?.message).to.contain(`The read models ${READ_MODEL_SCHEMA} do not exist`);
     } finally {
-      await Promise.all([projection.stop(), queryApi.stop()]);
+      await Promise.all([projection.stop(), queryApi.stop(), audit.stop()]);
     }
     expect(await listHolders()).to.deep.equal([]);
   });

@@ -14,7 +14,7 @@ import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../../shared/tracing/start-tracing.ts";
 import { createAuditApp } from "./app.ts";
 import { createAuditSigner } from "./export/signing.ts";
-import { createMetrics } from "./metrics.ts";
+import { createMetrics, registerTreeHeadMetric } from "./metrics.ts";
 import { runTreeHeadPublisher } from "./tree/publisher.ts";
 
 /** Time limit for one SQL statement. */
@@ -70,8 +70,15 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "audit", logger };
     readModelLock = holdReadModelLock(lockOptions);
     const intervalMs = config.AUDIT_TREE_HEAD_INTERVAL_MS;
-    if (intervalMs > 0)
-      publisherRun = runTreeHeadPublisher({ log, client, signer, logger, intervalMs }, controller.signal);
+    const publisherOptions = {
+      log,
+      client,
+      signer,
+      logger,
+      intervalMs,
+      countOutcome: registerTreeHeadMetric(registry),
+    };
+    if (intervalMs > 0) publisherRun = runTreeHeadPublisher(publisherOptions, controller.signal);
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
     const stop = () => {
       controller.abort();

@@ -32,7 +32,7 @@ interface ConsistencyOptions {
   out?: string;
 }
 
-/** What a proof is computed from. */
+/** Sources of a proof. */
 interface ProofSources {
   log: EventLog;
   /** Reads a tree head from a file, or from the log if the file is undefined. */
@@ -41,7 +41,10 @@ interface ProofSources {
 }
 
 /** Proves that an event is in the tree of a head. The access is recorded before the proof is written. */
-export async function proveEvent({ actor, out, head: headFile, event }: InclusionOptions, terminal: AuditTerminal) {
+export async function proveEvent(
+  { actor, out, head: headFile, event }: InclusionOptions,
+  terminal: AuditTerminal,
+): Promise<void> {
   const { event: eventId } = readQuery(z.object({ event: uuid }), { event });
   const operator = requireOperator(terminal.env, actor);
   await writeProof(out, terminal, async ({ log, getHead, options }) => {

@@ -15,7 +15,12 @@ export interface PublisherOptions {
   logger: Logger;
   /** Time from one tree head to the next, in milliseconds. */
   intervalMs: number;
+  countOutcome(outcome: PublicationOutcome): void;
 }
+
+/** Outcomes of an attempt to publish a tree head. Without new events except tree heads, the tree head is unchanged. */
+export const PUBLICATION_OUTCOMES = ["published", "unchanged", "failed"] as const;
+export type PublicationOutcome = (typeof PUBLICATION_OUTCOMES)[number];
 
 /** Maximum time between two checks whether a tree head is due. */
 const MAX_CHECK_INTERVAL_MS = 60_000;
@@ -42,17 +47,20 @@ export async function runTreeHeadPublisher(options: PublisherOptions, signal: Ab
  * @returns true if the last published tree head now covers the log
  */
 async function publishIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
-  const { log, logger, intervalMs } = options;
+  const { log, logger, intervalMs, countOutcome } = options;
   try {
     const lastHead = await readLastHead(log);
     if (lastHead && Date.parse(lastHead.metadata.occurredAt) + intervalMs > Date.now()) return false;
     for (;;) {
       const { head, isNew, isComplete } = await publishTreeHead({ ...options, signal, context: createContext() });
+      if (signal.aborted) return false;
+      countOutcome(isNew ? "published" : "unchanged");
       if (isNew) logger.info({ treeHead: head?.treeHead }, "tree head published");
-      if (isComplete || signal.aborted) return true;
+      if (isComplete) return true;
     }
   } catch (error) {
     if (signal.aborted) return false;
+    countOutcome("failed");
     if (error instanceof LogUnavailableError) logger.warn({ error }, "no tree head published: the event log failed");
     else logger.error({ error }, "no tree head published");
     return false;

@@ -20,7 +20,7 @@ interface ProofFault {
   problem: string;
 }
 
-/** What a verified file proves. */
+/** Content of a verified file. */
 export type VerifiedProof =
   | { kind: "tree-head"; treeHead: TreeHead }
   | { kind: "inclusion-proof"; treeHead: TreeHead; index: number; event: { position: string; id: string } }

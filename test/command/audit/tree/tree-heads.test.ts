@@ -77,6 +77,27 @@ describe("tree heads", () => {
     expect((await readLastHead(world.log))?.revision).to.equal(revision + 1n);
   });
 
+  it("a long log is published in parts, so that an interruption loses only a part of the work", async () => {
+    const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], world.env));
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const { signal } = new AbortController();
+    const context = createTestOperatorContext();
+    const options = { log: createEventLog(client), client, signer, context, signal, maxNewLeaves: 4 };
+    const first = await publishTreeHead({ ...options, isNewTree: true });
+    const second = await publishTreeHead(options);
+    await client.dispose();
+    expect(
+      [first, second].map(({ head, isNew, isComplete }) => [head?.treeHead.size, isNew, isComplete]),
+    ).to.deep.equal([
+      [4, true, false],
+      [8, true, false],
+    ]);
+    const firstFile = world.writeFile(JSON.stringify(first.head));
+    const args = ["prove-consistency", "--from", firstFile, "--to", await world.publishHead()];
+    const { code, errorLines } = await world.run(args);
+    expect(code, errorLines.join()).to.equal(0);
+  });
+
   it("GET /audit/v1/tree-head returns the bytes of the last tree head, or of the head with a size, to every auditor", async () => {
     const firstFile = await world.publishHead();
     const otherClinicId = (await createClinic(world.log)).clinicId;
@@ -134,6 +155,11 @@ describe("tree heads", () => {
       const firstSize = await eventually("the first tree head", readSize);
       await createClinic(ownWorld.log);
       await eventually("a tree head with more events", async () => ((await readSize()) ?? 0) > firstSize);
+      await eventually("the metric of publications", async () =>
+        /audit_tree_head_publications_total\{outcome="published"\} [2-9]/.test(
+          await (await fetch(`${ownWorld.url}/metrics`)).text(),
+        ),
+      );
       const { metadata } = (await readLastHead(ownWorld.log)) ?? {};
       expect(metadata?.actor).to.deep.equal({ type: "system", id: "audit" });
     } finally {

@@ -6,7 +6,7 @@ import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-
 
 /** Provokes each documented status of each partner operation, and compares the response with the document. */
 describe("responses of the partner API", function () {
-  this.timeout(30_000);
+  this.timeout(120_000);
   let world: PartnerContractWorld;
 
   before(async () => {

@@ -40,6 +40,9 @@ const SERVICE_ENV = {
   queryApi: { TOKEN_ISSUER: ISSUER, PORTAL_JWT_ISSUER: `${ISSUER}/auth/v1` },
 };
 
+/** Line of `status` about a process that has stopped. */
+const STOPPED_PROCESS_PATTERN = /^ {2}process {6}\S+ stopped: the event log is not the one/m;
+
 (hasExternalServers ? describe.skip : describe)("a restore of backups", function () {
   this.timeout(300_000);
   let stack: Stack;
@@ -245,13 +248,16 @@ const SERVICE_ENV = {
     );
     const dataBefore = await readWrittenData();
     const verifyResult = await runProjection("verify");
-    const statusResult = await runInProcess(getProjectionServers(), (context) => showStatus(context, { json: false }));
+    // The processes report their status at intervals.
+    const statusResult = await eventually("the status of the stopped process", async () => {
+      const result = await runInProcess(getProjectionServers(), (context) => showStatus(context, { json: false }));
+      return STOPPED_PROCESS_PATTERN.test(result.stdout) ? result : undefined;
+    });
     expect(verifyResult.code).to.equal(2);
     expect(verifyResult.stderr).to.match(
       /^\nprojection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `clinic projection rebuild --adopt-log`\.\n$/,
     );
     expect(statusResult.stdout).to.match(/^The event log is not the one that this database was built from: /);
-    expect(statusResult.stdout).to.match(/^ {2}process {6}\S+ stopped: the event log is not the one/m);
     const rebuildError = await runInProcess(getProjectionServers(), rebuildReadModels).catch((error: unknown) => error);
     expect(rebuildError).to.be.instanceOf(DifferentLogError);
     // Nothing was written or sent while the commands ran.

@@ -30,25 +30,18 @@ interface KeyRow {
 const KEY_COLUMNS = `id, person_type AS "personType", person_id AS "personId", category,
   wrapped_key AS "wrappedKey", master_key_id AS "masterKeyId"`;
 
-const FIND_BY_OWNER = {
-  name: "find data keys by owner",
-  text: `SELECT ${KEY_COLUMNS} FROM data_keys.data_key
+// The statements have no names, so that Postgres plans each execution. A plan that was made while the table was small
+// would keep scanning the whole table as it grows.
+const FIND_BY_OWNER = `SELECT ${KEY_COLUMNS} FROM data_keys.data_key
     JOIN unnest($1::text[], $2::uuid[], $3::text[]) AS owner (person_type, person_id, category)
       USING (person_type, person_id, category)
-    WHERE destroyed_at IS NULL`,
-};
+    WHERE destroyed_at IS NULL`;
 
-const INSERT = {
-  name: "insert data keys",
-  text: `INSERT INTO data_keys.data_key (person_type, person_id, category, id, wrapped_key, master_key_id)
+const INSERT = `INSERT INTO data_keys.data_key (person_type, person_id, category, id, wrapped_key, master_key_id)
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::uuid[], $5::bytea[], $6::text[])
-    ON CONFLICT (person_type, person_id, category) WHERE destroyed_at IS NULL DO NOTHING`,
-};
+    ON CONFLICT (person_type, person_id, category) WHERE destroyed_at IS NULL DO NOTHING RETURNING id`;
 
-const FIND_BY_ID = {
-  name: "find data keys by id",
-  text: `SELECT ${KEY_COLUMNS} FROM data_keys.data_key WHERE id = ANY ($1::uuid[]) AND destroyed_at IS NULL`,
-};
+const FIND_BY_ID = `SELECT ${KEY_COLUMNS} FROM data_keys.data_key WHERE id = ANY ($1::uuid[]) AND destroyed_at IS NULL`;
 
 /** Creates the store of data keys in Postgres. Concurrent requests for encryption keys share their statements. */
 export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataKeys {
@@ -75,31 +68,40 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
     // All processes insert in the same order, so that they cannot block each other.
     const ownersByName = new Map(owners.map((owner) => [describeOwner(owner), owner] as const).sort(compareNames));
     const keysByOwner = new Map<string, DataKey>();
+    const listOwnersWithoutKey = () =>
+      [...ownersByName].flatMap(([name, owner]) => (keysByOwner.has(name) ? [] : [owner]));
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-      const ownersWithoutKey = [...ownersByName].flatMap(([name, owner]) => (keysByOwner.has(name) ? [] : [owner]));
-      const rows = await query<KeyRow>({ ...FIND_BY_OWNER, values: toColumns(ownersWithoutKey) });
+      const rows = await query<KeyRow>({ text: FIND_BY_OWNER, values: toColumns(listOwnersWithoutKey()) });
       for (const row of rows) {
         const owner = describeOwner({ person: { type: row.personType, id: row.personId }, category: row.category });
         keysByOwner.set(owner, { id: row.id, key: unwrap(row) });
       }
-      const newOwners = ownersWithoutKey.filter((owner) => !keysByOwner.has(describeOwner(owner)));
-      if (newOwners.length === 0) return owners.map((owner) => keysByOwner.get(describeOwner(owner)) as DataKey);
-      await insertKeys(newOwners);
+      const newOwners = listOwnersWithoutKey();
+      if (newOwners.length > 0)
+        for (const [owner, dataKey] of await insertKeys(newOwners)) keysByOwner.set(owner, dataKey);
+      if (keysByOwner.size === ownersByName.size)
+        return owners.map((owner) => keysByOwner.get(describeOwner(owner)) as DataKey);
     }
     throw new KeyStoreUnavailableError("other processes keep destroying the data keys that this process creates");
   }
 
-  async function insertKeys(owners: readonly DataKeyOwner[]): Promise<void> {
+  /** Creates the keys of owners. @returns the created keys by owner; absent if another process created the key */
+  async function insertKeys(owners: readonly DataKeyOwner[]): Promise<[string, DataKey][]> {
     const newKeys = owners.map((owner) => {
       const id = randomUUID();
-      return { id, ...masterKeys.wrap(id, owner, randomBytes(DATA_KEY_BYTES)) };
+      const key = randomBytes(DATA_KEY_BYTES);
+      return { id, key, owner, ...masterKeys.wrap(id, owner, key) };
     });
     const keyColumns = [
       newKeys.map(({ id }) => id),
       newKeys.map(({ wrappedKey }) => wrappedKey),
       newKeys.map(({ masterKeyId }) => masterKeyId),
     ];
-    await query({ ...INSERT, values: [...toColumns(owners), ...keyColumns] });
+    const rows = await query<{ id: string }>({ text: INSERT, values: [...toColumns(owners), ...keyColumns] });
+    const insertedIds = new Set(rows.map(({ id }) => id));
+    return newKeys.flatMap(({ id, key, owner }) =>
+      insertedIds.has(id) ? [[describeOwner(owner), { id, key }] as [string, DataKey]] : [],
+    );
   }
 
   return {
@@ -107,7 +109,7 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
 
     async find(ids) {
       if (ids.length === 0) return new Map();
-      const rows = await query<KeyRow>({ ...FIND_BY_ID, values: [ids] });
+      const rows = await query<KeyRow>({ text: FIND_BY_ID, values: [ids] });
       return new Map(rows.map((row) => [row.id, unwrap(row)]));
     },
 

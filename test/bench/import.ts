@@ -14,6 +14,9 @@ import path from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { createTemporaryDir, LogProcess } from "../deploy/eventstore/log-process.ts";
+import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
+import { createMigratedDatabase } from "../support/migrated-database.ts";
+import { mochaGlobalTeardown } from "../support/stack.ts";
 import { type LoadResult, measureRate, readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
 
@@ -87,7 +90,11 @@ async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
   const startedAt = performance.now();
   // The shell reports the CPU time of the ended command.
   const child = spawn("bash", ["-c", 'TIMEFORMAT="%U %S"; time "$@"', "sh", command, ...args], {
-    env: { ...process.env, EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` },
+    env: {
+      ...process.env,
+      ...{ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false`, DATABASE_URL: database.urls.command },
+      PERSONAL_DATA_KEYS,
+    },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const output = { out: "", err: "" };
@@ -123,6 +130,7 @@ function readChildMib(pid: number): number {
 }
 
 const { dir, remove } = await createTemporaryDir();
+const database = await createMigratedDatabase();
 const log = await LogProcess.start(path.join(dir, "log"));
 const client = log.createClient();
 try {
@@ -156,4 +164,5 @@ try {
   await client.dispose();
   await log.kill("SIGTERM");
   await remove();
+  await mochaGlobalTeardown();
 }

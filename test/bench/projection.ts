@@ -184,12 +184,13 @@ async function generateEvents(targetLog: EventLog, familyCount: number): Promise
     while (nextNumber < familyCount) {
       const number = nextNumber++;
       const metadata = createMetadata(number);
+      const person = { type: "customer", id: toId("customer", number) } as const;
       await Promise.all(
         createFamilyEvents(number).map(([stream, events]) =>
           targetLog.append(
             stream,
             -1n,
-            events.map((event) => ({ id: randomUUID(), event, metadata })),
+            events.map((event) => ({ id: randomUUID(), event, metadata, person })),
           ),
         ),
       );
@@ -232,7 +233,9 @@ async function appendAndAwaitRow(number: number, lagsMs: number[]): Promise<void
     type: "CustomerRegistered",
     data: { customerId, clinicId: randomUUID(), ...details },
   };
-  await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata: createMetadata(number) }]);
+  const person = { type: "customer", id: customerId } as const;
+  const metadata = createMetadata(number);
+  await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata, person }]);
   if (number % 20 !== 0) return;
   const appendedAt = performance.now();
   const query = {

@@ -47,14 +47,14 @@ describe("streamLines", () => {
   });
 
   it("a streamed response to a slow client continues while the client reads", async () => {
-    const server = await serveLines(1_000);
+    const server = await serveLines(3_000);
     const response = await fetch(server.url);
     let receivedByteCount = 0;
     // The whole response takes longer than the stall timeout.
     const startedAtMs = performance.now();
     for await (const chunk of response.body ?? []) {
       receivedByteCount += chunk.length;
-      if (performance.now() - startedAtMs < 1_500) await new Promise((resolve) => setTimeout(resolve, 5));
+      if (performance.now() - startedAtMs < 3_500) await new Promise((resolve) => setTimeout(resolve, 5));
     }
     expect(receivedByteCount).to.equal(LINE_COUNT * LINE.length);
     await server.endPromise;

@@ -43,9 +43,10 @@ const INSERT = `INSERT INTO data_keys.data_key (person_type, person_id, category
 
 const FIND_BY_ID = `SELECT ${KEY_COLUMNS} FROM data_keys.data_key WHERE id = ANY ($1::uuid[]) AND destroyed_at IS NULL`;
 
-/** Creates the store of data keys in Postgres. Concurrent requests for encryption keys share their statements. */
+/** Creates the store of data keys in Postgres. Concurrent requests for keys share their statements. */
 export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataKeys {
   const addToBatch = createBatcher<DataKeyOwner, DataKey>(BATCH_LIMITS);
+  const addSearchToBatch = createBatcher<readonly string[], ReadonlyMap<string, Buffer>>(BATCH_LIMITS);
 
   async function query<Row extends pg.QueryResultRow>(statement: pg.QueryConfig): Promise<Row[]> {
     const send = async () => (await pool.query<Row>(statement)).rows;
@@ -85,6 +86,13 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
     throw new KeyStoreUnavailableError("other processes keep destroying the data keys that this process creates");
   }
 
+  /** Finds the keys of several searches with one statement. All searches get all keys. */
+  async function findAll(searches: (readonly string[])[]): Promise<ReadonlyMap<string, Buffer>[]> {
+    const rows = await query<KeyRow>({ text: FIND_BY_ID, values: [searches.flat()] });
+    const keys = new Map(rows.map((row) => [row.id, unwrap(row)]));
+    return searches.map(() => keys);
+  }
+
   /** Creates the keys of owners. @returns the created keys by owner; absent if another process created the key */
   async function insertKeys(owners: readonly DataKeyOwner[]): Promise<[string, DataKey][]> {
     const newKeys = owners.map((owner) => {
@@ -107,11 +115,7 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
   return {
     getOrCreate: (owners) => Promise.all(owners.map((owner) => addToBatch("owners", owner, getOrCreateAll))),
 
-    async find(ids) {
-      if (ids.length === 0) return new Map();
-      const rows = await query<KeyRow>({ text: FIND_BY_ID, values: [ids] });
-      return new Map(rows.map((row) => [row.id, unwrap(row)]));
-    },
+    find: async (ids) => (ids.length === 0 ? new Map() : addSearchToBatch("ids", ids, findAll)),
 
     destroy: (person, categories) =>
       destroyKeysOf(pool, person, categories ?? null).catch((error: unknown) => {

@@ -1,0 +1,33 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
+import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import { toWebhookBody } from "../../../shared/partner-api/webhook-body.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
+
+describe("the bodies of webhooks", () => {
+  it("a webhook about an appointment contains neither its texts nor its customer", () => {
+    const [id, customerId] = [randomUUID(), randomUUID()];
+    const requested: AppointmentEvent = {
+      type: "AppointmentRequested",
+      data: {
+        ...{ appointmentId: id, clinicId: randomUUID(), branchId: randomUUID(), animalId: randomUUID(), customerId },
+        ...{ scheduledAt: "2026-05-04T08:00:00.000Z", durationMinutes: 30, reason: "Coughs", notes: "Call Ana Kos" },
+        ...{ applicationId: null, requestHash: "5d1c", sandboxGeneration: 0 },
+      },
+    };
+    const cancelled: AppointmentEvent = {
+      type: "AppointmentCancelled",
+      data: { appointmentId: id, reason: "Ana Kos is ill" },
+    };
+    const metadata = { ...createStoredMetadata(), environment: "production" };
+    const history = [requested, cancelled].map((event, index) => ({
+      ...{ ...event, id: randomUUID(), stream: `appointment-${id}`, revision: BigInt(index), position: 0n, metadata },
+    })) as RecordedEvent<AppointmentEvent>[];
+    for (const length of [1, 2]) {
+      const body = JSON.stringify(toWebhookBody(history.slice(0, length)));
+      expect(body).to.contain(id);
+      expect(body).not.to.match(new RegExp(`Coughs|Ana|ill|5d1c|${customerId}`));
+    }
+  });
+});

@@ -28,6 +28,7 @@ export async function* readLeaves(options: Omit<ScanOptions, "prefixes">): Async
   for await (const { auditEvent } of scanLog({ ...options, prefixes: LEAF_PREFIXES })) yield toLeaf(auditEvent);
 }
 
+/** Returns the leaf of an event. */
 export function toLeaf({ problem: _, ...event }: AuditEvent): Leaf {
   return { event, hash: hashLeaf(toCanonicalJson(event)) };
 }

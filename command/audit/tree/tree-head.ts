@@ -43,6 +43,7 @@ export function isSignedTreeHead(value: unknown): boolean {
   return signedTreeHeadSchema.safeParse(value).success;
 }
 
+/** Signs a tree head. */
 export async function signTreeHead(
   signer: Pick<AuditSigner, "sign">,
   fields: Omit<TreeHead, "format">,
@@ -71,7 +72,7 @@ export async function verifyTreeHead(
   const { treeHead, signature } = parseResult.data;
   const signedHead = await readSignedTreeHead(signature, getTrustedKey);
   if ("fault" in signedHead) return signedHead;
-  if (toCanonicalJson(treeHead) !== toCanonicalJson(signedHead.treeHead))
+  if (!isCanonicalLine(formatDocument(signedHead.treeHead), treeHead))
     return { fault: "tree_head_altered", problem: "the tree head differs from the signed tree head" };
   return signedHead;
 }

@@ -68,7 +68,8 @@ export async function applyRetention(
   } else {
     summary.keysDestroyedAgain = await destroyErasedKeys(pool);
     const dueCount = await countDuePersons(pool, rules, context, options);
-    await eraseDuePersons(stores, rules, context, options, summary, dueCount);
+    const requireCompleteness = () => requireCompleteReadModels(client, pool);
+    await eraseDuePersons({ ...stores, requireCompleteness }, rules, context, options, summary, dueCount);
     summary.destroyedKeys += await destroyErasedKeys(pool);
   }
   return { ...summary, isInterrupted: options.signal.aborted };
@@ -96,9 +97,12 @@ async function countDuePersons(
   return dueCount;
 }
 
-/** Erases all due persons, and waits until the read models show the erasures. */
+/**
+ * Erases all due persons, and waits until the read models show the erasures. Before it finds each page of persons, it
+ * requires again that the read models are complete, because a long run must not overlook a recent visit.
+ */
 async function eraseDuePersons(
-  stores: PersonalDataStores,
+  { requireCompleteness, ...stores }: PersonalDataStores & { requireCompleteness(): Promise<void> },
   rules: readonly ClinicRules[],
   context: CommandContext,
   { signal, onProgress, onRefusal }: RetentionOptions,
@@ -122,9 +126,11 @@ async function eraseDuePersons(
     onProgress(processedCount, dueCount);
   };
   for (const clinicRules of rules) {
+    await requireCompleteness();
     for await (const page of findDuePersons(stores.pool, clinicRules, context.now)) {
       await forEachConcurrently(page, signal, (person) => erase(person, clinicRules.retentionMonths));
       if (signal.aborted) break;
+      await requireCompleteness();
     }
     if (signal.aborted) break;
   }

@@ -5,13 +5,17 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 /** Maximum number of keys in one statement. */
 const MAX_KEYS = 1_000;
 
+/** SQL expression for the time at which an erasure `e` last erased the category of a key `k`. */
+const CATEGORY_ERASED_AT =
+  "CASE k.category WHEN 'contact' THEN e.contact_erased_at WHEN 'animal' THEN e.animal_erased_at ELSE e.notes_erased_at END";
+
 /**
- * SQL condition for keys `k` that an erasure `e` has destroyed. If the contact data is erased, no new data can be
- * recorded, so every key of an erased category counts. Otherwise a key for new data may exist since the erasure.
+ * SQL condition for keys `k` that an erasure `e` has destroyed. If the category was erased together with the contact
+ * data or later, no new data can be recorded, so every key counts. Otherwise a key for new data may exist since the
+ * erasure.
  */
-const IS_ERASED_KEY = `
-  CASE k.category WHEN 'contact' THEN e.contact_erased_at WHEN 'animal' THEN e.animal_erased_at ELSE e.notes_erased_at END
-    > CASE WHEN e.contact_erased_at IS NULL THEN k.created_at ELSE '-infinity' END`;
+const IS_ERASED_KEY = `${CATEGORY_ERASED_AT}
+    > CASE WHEN e.contact_erased_at <= ${CATEGORY_ERASED_AT} THEN '-infinity' ELSE k.created_at END`;
 
 /** Selects keys that still exist, although the read models show the erasure of their data. */
 const ERASED_KEYS_SQL = `

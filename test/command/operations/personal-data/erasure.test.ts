@@ -310,6 +310,16 @@ describe("erasure and retention of personal data", function () {
     expect(await countKeys("customer", customerId)).to.equal(3);
   });
 
+  it("an erasure of contact data keeps notes that were recorded after an earlier erasure of notes", async () => {
+    const customerId = await createCustomer(0);
+    await erase(customerId, clinic.clinicId, "--categories", "notes");
+    await insertKey("customer", customerId, "now()");
+    await erase(customerId, clinic.clinicId, "--categories", "contact");
+    const records = await world.dataKeys.listOf({ type: "customer", id: customerId });
+    const categories = records.filter(({ destroyedAt }) => destroyedAt === null).map(({ category }) => category);
+    expect(categories).to.have.members(["animal", "notes"]);
+  });
+
   it("an interrupted retention run erases nothing more, and exits with 130", async () => {
     const { clinicId } = clinic;
     const customerId = await createCustomer(6);

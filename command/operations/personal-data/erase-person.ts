@@ -3,6 +3,7 @@ import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { destroyKeysOf } from "../../../shared/personal-data/destroy-keys.ts";
 import { createPositionWatch, positionStatement } from "../../../shared/postgres/position-watch.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
 import { type ErasableType, recordErasure, recordPortalUserErasure } from "./record-erasure.ts";
@@ -39,7 +40,8 @@ const READ_MODELS_TIMEOUT_MS = 60_000;
  * An interrupted erasure is completed by repeating it.
  *
  * @throws {DomainError} `clinic_not_found`, or `<object>_not_found` if the clinic has no such person
- * @throws {ReadModelsBehindError} if the act is recorded and the keys are destroyed, but the read models are behind
+ * @throws {ReadModelsBehindError} if the act is recorded and the keys are destroyed, but the read models are behind, or
+ *   skip the person's stream because it is parked
  */
 export async function erasePerson(
   stores: PersonalDataStores,
@@ -51,6 +53,7 @@ export async function erasePerson(
   let destroyedKeyCount = await destroyErasedKeys(stores.pool, person.id);
   const result = await recordAndDestroy(stores, person, erasure, context);
   if (result.position !== undefined) await waitForReadModels(stores.pool, result.position);
+  await requireResumedStream(stores.pool, `${person.type}-${person.id}`);
   destroyedKeyCount += result.destroyedKeyCount + (await destroyErasedKeys(stores.pool, person.id));
   return { ...result, destroyedKeyCount };
 }
@@ -69,6 +72,16 @@ export async function recordAndDestroy(
       : await recordErasure[type](log, { id, clinicId: person.clinicId, ...erasure }, context);
   const destroyedKeyCount = await destroyKeysOf(pool, { type, id }, erasure.categories);
   return { isRecorded: events.length > 0, destroyedKeyCount, position };
+}
+
+/** Requires that the projectors do not skip a stream. @throws {ReadModelsBehindError} */
+async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void> {
+  const statement = `SELECT FROM ${READ_MODEL_SCHEMA}.passed_over WHERE stream = $1 LIMIT 1`;
+  const { rowCount } = await pool.query(statement, [stream]);
+  if (!rowCount) return;
+  throw new ReadModelsBehindError(
+    `the data keys are destroyed, but stream ${stream} is parked, so the read models still contain the data; resume the stream`,
+  );
 }
 
 /** Waits until the read models reach a log position. @throws {ReadModelsBehindError} */

@@ -331,6 +331,16 @@ describe("erasure and retention of personal data", function () {
     expect(await countKeys("customer", customerId)).to.equal(3);
   });
 
+  it("an erasure fails while the stream of the customer is parked, because the read models then keep the data", async () => {
+    const customerId = await createCustomer(0);
+    const stream = `customer-${customerId}`;
+    await world.pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.passed_over VALUES ($1, 0, 0, 1)`, [stream]);
+    const result = await erase(customerId);
+    await world.pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.passed_over`);
+    expect(result.code).not.to.equal(0);
+    expect(result.errorLines[0]).to.contain(`stream ${stream} is parked`);
+  });
+
   it("retention erases nothing while a stream with visits is parked", async () => {
     const stream = `appointment-${randomUUID()}`;
     await world.pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.passed_over VALUES ($1, 0, 0, 1)`, [stream]);

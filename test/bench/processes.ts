@@ -55,7 +55,7 @@ try {
     printRow({ name, rate, cpuMicros: Object.fromEntries(cpuEntries) });
   };
 
-  const log = createEventLog(client);
+  const log = createEventLog(client, { encryption: "off" });
   const world = await createPartnerWorld({ url: stack.urls.command, log }, "sandbox", { rateLimitPerMinute: 100_000 });
   await registerEndpoint(world);
   const create = async (n: number) => {

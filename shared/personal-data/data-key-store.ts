@@ -18,7 +18,8 @@ const MAX_ATTEMPTS = 5;
 /** SQLSTATE codes of a missing schema or table. */
 const MISSING_TABLE_CODES = ["3F000", "42P01"];
 
-interface KeyRow {
+/** Row of a data key that is not destroyed. */
+export interface KeyRow {
   id: string;
   personType: PersonType;
   personId: string;

@@ -1,6 +1,5 @@
 import type pg from "pg";
-import type { PersonalDataCategory, PersonType } from "../domain/personal-data/person.ts";
-import { toKeyStoreError } from "./data-key-store.ts";
+import { type KeyRow, toKeyStoreError } from "./data-key-store.ts";
 import type { MasterKeys } from "./master-keys.ts";
 
 /** Number of data keys in one statement. */
@@ -12,15 +11,6 @@ export interface RotationProgress {
   rewrapped: number;
   /** Number of keys that another master key wrapped when the rotation started. */
   found: number;
-}
-
-interface KeyRow {
-  id: string;
-  personType: PersonType;
-  personId: string;
-  category: PersonalDataCategory;
-  wrappedKey: Buffer;
-  masterKeyId: string;
 }
 
 /**

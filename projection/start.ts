@@ -155,7 +155,8 @@ function startRoles(
 /**
  * Connects to the log and the database, and locks the read models.
  *
- * @returns the connections, and a promise that resolves if the read models were dropped
+ * @returns the connections, and a promise that resolves with the reason if the read models were dropped, or cannot be
+ *   locked
  */
 async function connect(config: ServiceConfig, logger: Logger) {
   const { DATABASE_URL: databaseUrl } = config;
@@ -182,7 +183,7 @@ async function connect(config: ServiceConfig, logger: Logger) {
   }
   const lockOptions = { databaseUrl, schema: READ_MODEL_SCHEMA, service: "projection", logger };
   readModelLock = holdReadModelLock({ ...lockOptions, detail: config.ROLES.join() });
-  const failure = readModelLock.missing.then(createDroppedError);
+  const failure = Promise.race([readModelLock.missing.then(createDroppedError), readModelLock.failure]);
   return { pool, client, failure, closeConnections };
 }
 

@@ -109,5 +109,5 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "query-api", logger };
   readModelLock = holdReadModelLock(lockOptions);
   logger.info({ url: service.url }, "query-api is listening");
-  return service;
+  return { ...service, failure: readModelLock.failure };
 }

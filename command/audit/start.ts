@@ -84,7 +84,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
       controller.abort();
       return service.stop();
     };
-    return { ...service, stop };
+    return { ...service, stop, failure: readModelLock.failure };
   } catch (error) {
     await closeConnections();
     throw error;

@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { requireOwnSession } from "../../shared/postgres/own-session.ts";
 import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 
@@ -7,7 +8,7 @@ import { StartError } from "../../shared/runtime/run-service.ts";
  * replace the tables that a verify reads.
  *
  * @param run receives a separate connection without a statement timeout
- * @throws {StartError} if another rebuild or verify is running
+ * @throws {StartError} if another rebuild or verify is running, or if the connection could lose the lock
  */
 export async function withMaintenanceLock<Result>(
   pool: pg.Pool,
@@ -15,6 +16,7 @@ export async function withMaintenanceLock<Result>(
 ): Promise<Result> {
   const connection = await connectWithoutTimeouts(pool);
   try {
+    await requireOwnSession(connection, () => connectWithoutTimeouts(pool));
     const { rows } = await connection.query<{ held: boolean }>(
       "SELECT pg_try_advisory_lock(hashtextextended('rebuild', 0)) AS held",
     );

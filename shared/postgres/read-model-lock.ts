@@ -3,8 +3,10 @@ import pg from "pg";
 import { onAbort } from "../runtime/abort.ts";
 import { pause } from "../runtime/backoff.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { StartError } from "../runtime/run-service.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
 import { createClient, type DatabaseClient } from "./client.ts";
+import { requireOwnSession } from "./own-session.ts";
 
 export interface ReadModelLockOptions {
   /** Value of DATABASE_URL. */
@@ -22,6 +24,8 @@ export interface ReadModelLockOptions {
 export interface ReadModelLock {
   /** Resolves if the read models do not exist while the lock is held, for example because they were dropped before. */
   missing: Promise<void>;
+  /** Resolves with the reason if the lock can never be held. */
+  failure: Promise<StartError>;
   release(): Promise<void>;
 }
 
@@ -52,12 +56,16 @@ export function getReadModelLockName(schema: string): string {
  */
 export function holdReadModelLock(options: ReadModelLockOptions): ReadModelLock {
   const controller = new AbortController();
-  let holdPromise: Promise<void> | undefined;
+  let holdPromise: Promise<StartError | undefined> | undefined;
   const missing = new Promise<void>((resolve) => {
     holdPromise = holdUntilAborted(options, controller.signal, resolve);
   });
+  const failure = new Promise<StartError>((resolve) => {
+    holdPromise?.then((reason) => reason && resolve(reason));
+  });
   return {
     missing,
+    failure,
     async release() {
       controller.abort();
       await holdPromise;
@@ -65,12 +73,15 @@ export function holdReadModelLock(options: ReadModelLockOptions): ReadModelLock 
   };
 }
 
-/** @param onMissing called if the read models do not exist */
+/**
+ * @param onMissing called if the read models do not exist
+ * @returns the reason if the lock can never be held
+ */
 async function holdUntilAborted(
   options: ReadModelLockOptions,
   signal: AbortSignal,
   onMissing: () => void,
-): Promise<void> {
+): Promise<StartError | undefined> {
   const { logger, schema } = options;
   let isLossLogged = false;
   const onHeld = () => {
@@ -80,34 +91,35 @@ async function holdUntilAborted(
     try {
       await holdOnConnection(options, signal, { onHeld, onMissing });
     } catch (error) {
+      if (error instanceof StartError) return error;
       if (!signal.aborted && !isLossLogged)
         logger.warn({ error, schema }, "The lock on the read models is not held. It will be retried.");
       isLossLogged = true;
     }
     await pause(CHECK_INTERVAL_MS, signal);
   }
+  return undefined;
 }
 
-/** Holds the lock on one connection, until the signal aborts. @throws if the connection is lost or unsuitable */
+/**
+ * Holds the lock on one connection, until the signal aborts.
+ *
+ * @throws {StartError} if the connection shares its session with other connections
+ * @throws if the connection is lost or unsuitable
+ */
 async function holdOnConnection(
   options: ReadModelLockOptions,
   signal: AbortSignal,
   { onHeld, onMissing }: { onHeld(): void; onMissing(): void },
 ): Promise<void> {
-  const { databaseUrl, logger, schema, service, detail = "" } = options;
-  const connection = createClient(databaseUrl, {
-    // Postgres shows the first 63 bytes.
-    application_name: `${service} ${hostname()}:${process.pid} ${detail}`.trim(),
-    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
-    keepAlive: true,
-  });
-  connection.on("error", (error) => logger.debug({ error, schema }, "The connection of the lock failed."));
+  const { schema } = options;
+  const connection = createConnection(options);
   // A server that does not respond frees the lock when it notices that the connection has ended.
   const close = () => settlesWithin(connection.end(), CLOSE_TIMEOUT_MS).catch(() => false);
   const removeListener = onAbort(signal, close);
   try {
     await connection.connect();
+    await requireOwnSession(connection, () => createConnection(options).connect());
     // With TCP keepalives, Postgres frees the lock within seconds if the machine of this process is down.
     await connection.query(
       `SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;
@@ -124,6 +136,18 @@ async function holdOnConnection(
     removeListener();
     await close();
   }
+}
+
+function createConnection({ databaseUrl, logger, schema, service, detail = "" }: ReadModelLockOptions): DatabaseClient {
+  const connection = createClient(databaseUrl, {
+    // Postgres shows the first 63 bytes.
+    application_name: `${service} ${hostname()}:${process.pid} ${detail}`.trim(),
+    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
+    keepAlive: true,
+  });
+  connection.on("error", (error) => logger.debug({ error, schema }, "The connection of the lock failed."));
+  return connection;
 }
 
 /** Waits for the lock. `prune` notices a process that waits, but not one that only tries. @returns false after a while */

@@ -1,25 +1,13 @@
 import { spawn } from "node:child_process";
-import { accessSync, constants } from "node:fs";
-import { delimiter, join } from "node:path";
 import { text } from "node:stream/consumers";
+import { findOnPath } from "../../deploy/local/setup/system-package.ts";
 
 /**
  * Returns the path of promtool, the command line of Prometheus, or undefined if it is not installed. The environment
  * variable PROMTOOL names the program. Otherwise it is searched for on the PATH.
  */
 export function findPromtool(): string | undefined {
-  if (process.env.PROMTOOL) return process.env.PROMTOOL;
-  const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
-  return folders.map((folder) => join(folder, "promtool")).find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
+  return process.env.PROMTOOL || findOnPath("promtool");
 }
 
 /** Runs promtool. @returns exit code, and the output of both streams */

@@ -1,19 +1,14 @@
-import { randomBytes } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
-import { startAuditService } from "../../../command/audit/start.ts";
 import { pruneReadModels } from "../../../projection/engine/prune.ts";
-import { startProjection } from "../../../projection/start.ts";
-import { startQueryApi } from "../../../query-api/start.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../../../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
-import { createSigningKeys } from "../../command/audit/world.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
-import { queryEnvironment } from "../../support/query-environment.ts";
-import { getTestServers, type TestDatabase } from "../../support/stack.ts";
+import { listLockHolders, startReadModelUsers } from "../../support/read-model-users.ts";
+import type { TestDatabase } from "../../support/stack.ts";
 import { logger } from "../engine-world.ts";
 
 const OTHER_SCHEMA = "read_model_of_other_release";
@@ -45,14 +40,7 @@ describe("prune", function () {
     await database.drop();
   });
 
-  /** Reads the process ids of the sessions that hold a lock on read models. */
-  const listHolders = async () => {
-    const { rows } = await pool.query<{ pid: number; name: string }>(
-      `SELECT pid, application_name AS name FROM pg_locks JOIN pg_stat_activity USING (pid)
-        WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND datname = current_database() ORDER BY name`,
-    );
-    return rows;
-  };
+  const listHolders = () => listLockHolders(pool);
   const holdLock = async (service: string, detail?: string) => {
     const { projection: databaseUrl } = database.urls;
     const lock = holdReadModelLock({ databaseUrl, schema: OTHER_SCHEMA, service, ...(detail && { detail }), logger });
@@ -94,18 +82,7 @@ describe("prune", function () {
   });
 
   it("projection, query-api and audit lock the read models, and projection fails if they are dropped", async () => {
-    const { eventstoreUrl, natsUrl } = await getTestServers();
-    const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
-    const projection = await startProjection({
-      ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: database.urls.projection, NATS_URL: natsUrl },
-      ...{ PORT: "0", LOG_LEVEL: "fatal", ROLES: "webhooks", WEBHOOK_SECRET_KEYS: JSON.stringify(keys) },
-    });
-    const queryApi = await startQueryApi({ ...queryEnvironment, DATABASE_URL: database.urls.query });
-    const audit = await startAuditService({
-      ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: database.urls.audit, PORT: "0", LOG_LEVEL: "fatal" },
-      ...{ AUDIT_SIGNING_KEYS: await createSigningKeys(), PERSONAL_DATA_KEYS: JSON.stringify(keys) },
-      AUDIT_TREE_HEAD_INTERVAL_MS: "0",
-    });
+    const { projection, queryApi, audit } = await startReadModelUsers(database.urls);
     try {
       await eventually("all hold the lock", async () => {
         const names = (await listHolders()).map(({ name }) => name.replace(/ \S+:\d+/, ""));

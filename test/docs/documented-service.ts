@@ -1,0 +1,39 @@
+import { startGateway } from "../../deploy/local/gateway/gateway-server.ts";
+import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
+import { UNREACHABLE_URL } from "../support/query-environment.ts";
+
+/** The partner API behind one origin, including the delivery of webhooks to loopback addresses. */
+export interface DocumentedService {
+  api: PartnerApi;
+  origin: string;
+  /** Base URL of the sandbox environment. */
+  sandboxUrl: string;
+  /** Creates a sandbox application, with the environment variables that the examples read. */
+  createSandboxPartner(): Promise<{ partner: Partner; env: Record<string, string> }>;
+  stop(): Promise<void>;
+}
+
+export async function startDocumentedService(): Promise<DocumentedService> {
+  const api = await startPartnerApi({
+    projectionEnv: { ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true", WEBHOOK_RETRY_SCHEDULE: "1" },
+  });
+  const gateway = await startGateway({
+    ...{ host: "127.0.0.1", port: 0, drainTimeoutMs: 0, log: () => undefined },
+    upstreamUrls: { command: api.command.url, queryApi: api.queryUrl, audit: UNREACHABLE_URL },
+  });
+  const sandboxUrl = `${gateway.url}/sandbox/v1`;
+  return {
+    api,
+    origin: gateway.url,
+    sandboxUrl,
+    async createSandboxPartner() {
+      const partner = await api.createPartner();
+      const { applicationId, clientSecret } = partner;
+      return { partner, env: { API: sandboxUrl, CLIENT_ID: applicationId, CLIENT_SECRET: clientSecret } };
+    },
+    async stop() {
+      await gateway.close();
+      await api.stop();
+    },
+  };
+}

@@ -1,0 +1,153 @@
+import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { expect } from "chai";
+import { Webhook } from "standardwebhooks";
+import { findFreePorts } from "../../deploy/local/setup/ports.ts";
+import { findOnPath } from "../../deploy/local/setup/system-package.ts";
+import { eventually } from "../support/eventually.ts";
+import type { Partner } from "../support/partner-api.ts";
+import { startReceiver } from "../support/receiver.ts";
+import { makeTestRoot } from "../support/stack.ts";
+import { type DocumentedService, startDocumentedService } from "./documented-service.ts";
+import { isInstalled, languages, type ReceiverProgram, run, startReceiverProgram } from "./sample-programs.ts";
+
+/** Time limit of a test in milliseconds. A test compiles up to two programs. */
+const TEST_TIMEOUT_MS = 300_000;
+
+/** Runs the example programs against the partner API. An example is skipped if its language is not installed. */
+describe("the examples of the partner guide", function () {
+  this.timeout(TEST_TIMEOUT_MS);
+  let service: DocumentedService;
+  let partner: Partner;
+  let env: Record<string, string>;
+  let clinicHeaders: Record<string, string>;
+
+  before(async () => {
+    service = await startDocumentedService();
+    ({ partner, env } = await service.createSandboxPartner());
+    const { body } = await partner.request("GET", "/sandbox");
+    clinicHeaders = { "X-SERVICE-Clinic-ID": body.sandbox.clinicId };
+  });
+
+  after(() => service.stop());
+
+  for (const language of languages) {
+    it(`the ${language.name} examples create an appointment, and accept only authentic webhooks`, async function () {
+      if (!(await isInstalled(language))) return skip(this, language.createCommand[0]);
+      const { gateway: port } = await findFreePorts();
+      const url = `http://127.0.0.1:${port}/webhooks`;
+      const registration = await partner.request("POST", "/webhook-endpoints", {
+        headers: clinicHeaders,
+        body: { url, events: ["appointment.created"] },
+      });
+      const { endpoint, secret } = registration.body;
+      const receiver = startReceiverProgram(language, port, secret, makeTestRoot());
+      try {
+        await awaitReceiver(receiver, url);
+        const [appointmentId, status] = (await run(language.createCommand, env, language.folder)).trim().split(" ");
+        expect(appointmentId).to.match(/^[0-9a-f-]{36}$/);
+        expect(status).to.equal("requested");
+        const eventId = await awaitDelivery(endpoint.id);
+        await checkVerification(url, secret);
+        await eventually("the receiver prints two events", () => receiver.lines.length === 2);
+        expect(receiver.lines).to.deep.equal([`appointment.created ${eventId}`, "appointment.updated last"]);
+      } finally {
+        await receiver.stop();
+        await partner.request("DELETE", `/webhook-endpoints/${endpoint.id}`, { headers: clinicHeaders });
+      }
+    });
+  }
+
+  it("the curl examples register an endpoint, create an appointment and verify its webhook", async function () {
+    if (!["curl", "jq", "openssl"].every(findOnPath)) return skip(this, "curl, jq or openssl");
+    const receiver = await startReceiver();
+    try {
+      const steps = ["token", "read-sandbox", "register-endpoint", "create-appointment", "send-test-event"];
+      const script = [...steps.map((name) => `. ./${name}.sh`), 'echo "secret $WEBHOOK_SECRET"'].join("\n");
+      const output = await run(["sh", "-euc", script], { ...env, WEBHOOK_URL: `${receiver.url}/hooks` }, "curl");
+      expect(output).to.contain('"status": "requested"').and.contain('"status": "pending"');
+      const { body, headers } = await eventually("a webhook", () => receiver.requests[0]);
+      const bodyFile = path.join(makeTestRoot(), "body.json");
+      await writeFile(bodyFile, body);
+      const verificationEnv = {
+        WEBHOOK_SECRET: /^secret (.*)$/m.exec(output)?.[1] ?? "",
+        DELIVERY_ID: String(headers["webhook-id"]),
+        TIMESTAMP: String(headers["webhook-timestamp"]),
+        SIGNATURE: String(headers["webhook-signature"]),
+        BODY_FILE: bodyFile,
+      };
+      const verify = (changes: Record<string, string> = {}) =>
+        run(["sh", "verify-webhook.sh"], { ...verificationEnv, ...changes }, "curl");
+      expect(await verify()).to.equal("The signature is valid.\n");
+      expect(await verify({ SIGNATURE: `v1,other ${verificationEnv.SIGNATURE}` })).to.contain("is valid");
+      expect(await catchMessage(verify({ DELIVERY_ID: "other" }))).to.contain("The signature is not valid.");
+      const oldTimestamp = String(Math.floor(Date.now() / 1000) - 301);
+      expect(await catchMessage(verify({ TIMESTAMP: oldTimestamp }))).to.contain("more than five minutes");
+    } finally {
+      await receiver.close();
+    }
+  });
+
+  /** Waits until the receiver listens. It refuses a request without a signature. */
+  const awaitReceiver = (receiver: ReceiverProgram, url: string) =>
+    eventually(
+      "the receiver refuses a request without a signature",
+      async () => {
+        const failure = receiver.getFailure();
+        if (failure !== undefined) throw new Error(`The receiver ended with ${failure}`);
+        const response = await fetch(url, { method: "POST", body: "{}" }).catch(() => undefined);
+        if (response) expect(response.status).to.equal(400);
+        return response !== undefined;
+      },
+      TEST_TIMEOUT_MS,
+    );
+
+  /** Waits for the only delivery of an endpoint, and returns the id of its event. */
+  const awaitDelivery = (endpointId: string): Promise<string> =>
+    eventually("the delivery", async () => {
+      const response = await partner.request("GET", `/webhook-endpoints/${endpointId}/deliveries`, {
+        headers: clinicHeaders,
+      });
+      const [delivery] = response.body.deliveries;
+      if (delivery?.status === "failed") throw new Error(`The delivery failed: ${JSON.stringify(delivery.attempts)}`);
+      return delivery?.status === "delivered" && (delivery.eventId as string);
+    });
+});
+
+/** Sends signed and forged requests to a receiver. The receiver must handle only the event `last`, exactly once. */
+async function checkVerification(url: string, secret: string): Promise<void> {
+  const id = randomUUID();
+  const toBody = (eventId: string) => JSON.stringify({ type: "appointment.updated", id: eventId });
+  const body = toBody("last");
+  const post = async (changes: { ageSeconds?: number; sentBody?: string; signaturePrefix?: string } = {}) => {
+    const { ageSeconds = 0, sentBody = body, signaturePrefix = "" } = changes;
+    const signedAt = new Date(Date.now() - ageSeconds * 1000);
+    const headers = {
+      "Content-Type": "application/json",
+      "webhook-id": id,
+      "webhook-timestamp": String(Math.floor(signedAt.getTime() / 1000)),
+      "webhook-signature": signaturePrefix + new Webhook(secret).sign(id, signedAt, body),
+    };
+    return (await fetch(url, { method: "POST", headers, body: sentBody })).status;
+  };
+  expect(await post({ sentBody: toBody("forged") }), "changed body").to.equal(400);
+  expect(await post({ ageSeconds: 310 }), "old timestamp").to.equal(400);
+  expect(await post({ ageSeconds: -400 }), "timestamp in the future").to.equal(400);
+  // After a rotation, the header contains several signatures.
+  expect(await post({ signaturePrefix: "v1,bm9uZQ== " }), "second signature").to.equal(204);
+  expect(await post(), "repeated delivery").to.equal(204);
+}
+
+/** Skips a test. Its title then names the missing program. */
+function skip(context: Mocha.Context, program: string): void {
+  if (context.test) context.test.title += ` (skipped: ${program} is missing or too old)`;
+  context.skip();
+}
+
+async function catchMessage(promise: Promise<unknown>): Promise<string> {
+  return promise.then(
+    () => expect.fail("The program succeeded."),
+    (error: Error) => error.message,
+  );
+}

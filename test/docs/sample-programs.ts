@@ -1,0 +1,141 @@
+/** Runs the programs in `docs/examples`. */
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import { promisify } from "node:util";
+import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
+import { findOnPath } from "../../deploy/local/setup/system-package.ts";
+
+export const SAMPLES_FOLDER = path.join(PROJECT_FOLDER, "docs", "examples");
+
+/** Time limit in milliseconds for a program, including its compilation on a busy machine. */
+const PROGRAM_TIMEOUT_MS = 180_000;
+
+/** A programming language with example programs. */
+export interface Language {
+  name: string;
+  folder: string;
+  /** Command line that creates an appointment, relative to the folder. */
+  createCommand: readonly [program: string, ...args: string[]];
+  /** Command line of the receiver. PHP needs the port as an argument, all others read the variable PORT. */
+  buildReceiveCommand(port: number): readonly [program: string, ...args: string[]];
+  /** Returns true if the installed version of the program is new enough. By default, any version is. */
+  isSupported?(): Promise<boolean>;
+}
+
+const tsx = [process.execPath, "--import", import.meta.resolve("tsx")] as const;
+
+export const languages: readonly Language[] = [
+  {
+    name: "TypeScript",
+    folder: "typescript",
+    createCommand: [...tsx, "create-appointment.ts"],
+    buildReceiveCommand: () => [...tsx, "receive-webhooks.ts"],
+  },
+  {
+    name: "Python",
+    folder: "python",
+    createCommand: ["python3", "create_appointment.py"],
+    buildReceiveCommand: () => ["python3", "receive_webhooks.py"],
+  },
+  {
+    name: "PHP",
+    folder: "php",
+    createCommand: ["php", "create-appointment.php"],
+    buildReceiveCommand: (port) => ["php", "-S", `127.0.0.1:${port}`, "receive-webhooks.php"],
+  },
+  {
+    name: "C#",
+    folder: "csharp",
+    createCommand: ["dotnet", "run", "create-appointment.cs"],
+    buildReceiveCommand: () => ["dotnet", "run", "receive-webhooks.cs"],
+    // Older versions cannot run a single file.
+    isSupported: async () => Number.parseInt(await run(["dotnet", "--version"], {}), 10) >= 10,
+  },
+  {
+    name: "Go",
+    folder: "go",
+    createCommand: ["go", "run", "create_appointment.go"],
+    buildReceiveCommand: () => ["go", "run", "receive_webhooks.go"],
+  },
+];
+
+/** Returns true if the program that runs the examples of the language is installed. */
+export async function isInstalled({ createCommand: [program], isSupported }: Language): Promise<boolean> {
+  return findOnPath(path.basename(program)) !== undefined && (isSupported === undefined || (await isSupported()));
+}
+
+/** Environment of the programs. Build servers of .NET would keep running after the test. */
+const buildEnv = (env: Record<string, string>) => ({
+  ...process.env,
+  DOTNET_CLI_TELEMETRY_OPTOUT: "1",
+  DOTNET_NOLOGO: "1",
+  DOTNET_CLI_USE_MSBUILD_SERVER: "0",
+  MSBUILDDISABLENODEREUSE: "1",
+  UseSharedCompilation: "false",
+  ...env,
+});
+
+/** Runs a program in a folder of `docs/examples` and returns its output. @throws {Error} if it exits with an error */
+export async function run(
+  [program, ...args]: Language["createCommand"],
+  env: Record<string, string>,
+  folder = "",
+): Promise<string> {
+  const options = { cwd: path.join(SAMPLES_FOLDER, folder), env: buildEnv(env), timeout: PROGRAM_TIMEOUT_MS };
+  const { stdout } = await promisify(execFile)(program, args, options);
+  return stdout;
+}
+
+/** A running receiver. */
+export interface ReceiverProgram {
+  /** Lines that the receiver has printed. */
+  lines: string[];
+  /** Exit code and last output of a receiver that has ended; undefined while it runs. */
+  getFailure(): string | undefined;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts the receiver of a language. Its process group is killed at the end, because `go run` starts a second process.
+ *
+ * @param tempDir folder for temporary files, such as the ids that the receiver in PHP stores
+ */
+export function startReceiverProgram(
+  { folder, buildReceiveCommand }: Language,
+  port: number,
+  secret: string,
+  tempDir: string,
+): ReceiverProgram {
+  const [program, ...args] = buildReceiveCommand(port);
+  const env = buildEnv({ PORT: String(port), WEBHOOK_SECRET: secret, TMPDIR: tempDir });
+  const child = spawn(program, args, { cwd: path.join(SAMPLES_FOLDER, folder), env, detached: true });
+  const lines: string[] = [];
+  let errorText = "";
+  let partialLine = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    const parts = (partialLine + text).split("\n");
+    partialLine = parts.pop() ?? "";
+    lines.push(...parts);
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    errorText = (errorText + text).slice(-2_000);
+  });
+  const killGroup = () => killProcessGroup(child);
+  process.once("exit", killGroup);
+  return {
+    lines,
+    getFailure: () => (child.exitCode === null ? undefined : `exit code ${child.exitCode}: ${errorText}`),
+    async stop() {
+      process.off("exit", killGroup);
+      if (child.exitCode !== null) return;
+      const exitPromise = once(child, "exit");
+      killGroup();
+      await exitPromise;
+    },
+  };
+}
+
+function killProcessGroup({ pid }: ChildProcess): void {
+  if (pid !== undefined) process.kill(-pid, "SIGKILL");
+}

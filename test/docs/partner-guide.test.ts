@@ -1,0 +1,47 @@
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
+import { partnerResponseChecker } from "../support/partner-document.ts";
+import { checkGeneratedFile } from "./generated-file.ts";
+import { includeFiles, listIncludedFiles } from "./included-files.ts";
+
+const GUIDE = "docs/partner-guide.md";
+const guideText = readFileSync(path.join(PROJECT_FOLDER, GUIDE), "utf8");
+
+/** Errors that every operation can return. The introduction of the OpenAPI document lists them. */
+const GENERAL_ERRORS = [
+  ...["400 malformed_request", "404 not_found", "405 method_not_allowed", "408 request_timeout"],
+  ...["410 operation_retired", "431 headers_too_large"],
+];
+
+describe("the partner guide", () => {
+  it("the partner guide contains every example program, unchanged", async () => {
+    const files = readdirSync(path.join(PROJECT_FOLDER, "docs", "examples"), { recursive: true, encoding: "utf8" })
+      .filter((name) => path.extname(name) !== "")
+      .map((name) => `examples/${name}`);
+    expect(listIncludedFiles(guideText)).to.have.members(files);
+    const readText = (file: string) => readFileSync(path.join(PROJECT_FOLDER, "docs", file), "utf8");
+    await checkGeneratedFile(GUIDE, includeFiles(guideText, readText));
+  });
+
+  it("the partner guide says what to do for each error code and status of the partner API", () => {
+    const rows = [...guideText.matchAll(/^\| (\d{3}(?:, \d{3})*) \| `(\w+)` \|/gm)];
+    const explainedErrors = rows.flatMap(([, statuses = "", code]) =>
+      statuses.split(", ").map((status) => `${status} ${code}`),
+    );
+    const documentedErrors = new Set(GENERAL_ERRORS);
+    for (const { operation } of partnerResponseChecker.operations) {
+      for (const [status, { content }] of Object.entries(operation.responses)) {
+        const { allOf = [] } = (content?.["application/json"].schema ?? {}) as { allOf?: ErrorSchema[] };
+        const codes = allOf.flatMap(({ properties }) => properties?.error.enum ?? []);
+        for (const code of codes) documentedErrors.add(`${status} ${code}`);
+      }
+    }
+    expect(explainedErrors).to.have.members([...documentedErrors]);
+  });
+});
+
+interface ErrorSchema {
+  properties?: { error: { enum: string[] } };
+}

@@ -76,7 +76,7 @@ export function requirePartnerAccess(
     if (operation.requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
     requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
     ctx.state.environment = environment;
-    ctx.state.log = ctx.state.log.child({ applicationId, environment });
+    ctx.state.log.setBindings({ applicationId, environment });
     if (operation.requiresClinic || operation.requiresSandbox) {
       authorizeClinic(ctx, operation, clinicId, accessRecord.installation, dependencies.brand);
     }
@@ -100,7 +100,7 @@ function authorizeClinic(
   ctx.state.clinicId = clinicId;
   ctx.state.installation = installation;
   ctx.state.branchId = branchId;
-  ctx.state.log = ctx.state.log.child({ clinicId });
+  ctx.state.log.setBindings({ clinicId });
 }
 
 function requireScope(scope: Scope | null, ...grants: Scope[][]): void {

@@ -31,8 +31,8 @@ export interface World {
     path: string,
     options?: { body?: unknown; headers?: Record<string, string> },
   ): Promise<ApiResponse>;
-  /** Creates an appointment three days from now. */
-  createAppointment(idempotencyKey: string, notes?: string): Promise<ApiResponse>;
+  /** Creates an appointment three days from now, by default for the animal of the world. */
+  createAppointment(idempotencyKey: string, notes?: string, animalId?: string): Promise<ApiResponse>;
   /** Calls the portal API as the clinic's owner. */
   requestPortal(path: string): Promise<ApiResponse>;
   /** Returns the appointments that the portal lists, by id. */
@@ -121,10 +121,10 @@ export async function createWorld(stack: WorldStack): Promise<World> {
         ...options,
         headers: { ...headers, ...options.headers },
       }),
-    createAppointment: (idempotencyKey, notes) =>
+    createAppointment: (idempotencyKey, notes, appointmentAnimalId = animalId) =>
       world.requestPartner("POST", "/appointments", {
         headers: { "Idempotency-Key": idempotencyKey },
-        body: { branchId, animalId, scheduledAt, ...(notes === undefined ? {} : { notes }) },
+        body: { branchId, animalId: appointmentAnimalId, scheduledAt, ...(notes === undefined ? {} : { notes }) },
       }),
     requestPortal: (path) => sendRequest("GET", `${gatewayUrl}/api/v1${path}`, { headers: { Cookie } }),
     async listPortalAppointments() {

@@ -1,7 +1,9 @@
 import type { CommandContext } from "../../projection/cli/command.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
-import { createTestDataKeys } from "../support/data-keys.ts";
+import { readConfig } from "../../shared/runtime/config.ts";
+import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { logger } from "./engine-world.ts";
 import type { ServiceServers } from "./service-process.ts";
 
@@ -12,7 +14,7 @@ import type { ServiceServers } from "./service-process.ts";
  * @throws the error that the command line would print
  */
 export async function runInProcess(
-  { eventstoreUrl, databaseUrl }: ServiceServers,
+  { eventstoreUrl, databaseUrl, personalDataKeys = PERSONAL_DATA_KEYS }: ServiceServers,
   command: (context: CommandContext) => Promise<number>,
 ): Promise<{ code: number; stdout: string }> {
   const client = connectEventStore(eventstoreUrl, "test");
@@ -25,7 +27,7 @@ export async function runInProcess(
     const context = {
       client,
       pool,
-      dataKeys: createTestDataKeys(pool),
+      dataKeys: createDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: personalDataKeys })),
       logger,
       terminal,
       databaseUrl,

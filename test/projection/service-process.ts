@@ -21,6 +21,8 @@ export interface ServiceServers {
   eventstoreUrl: string;
   databaseUrl: string;
   natsUrl?: string;
+  /** Value of PERSONAL_DATA_KEYS; default: the master key of the tests. */
+  personalDataKeys?: string;
 }
 
 /** Returns the command that runs an entry point of a source tree. The entry points of a release tree are bundled. */
@@ -36,7 +38,8 @@ function buildEntryCommand(root: string, entryPath: string, args: readonly strin
  */
 export function runCli(servers: ServiceServers, args: readonly string[], root = ROOT): Promise<CliResult> {
   const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
-  const env = { ...process.env, EVENTSTORE_URL, DATABASE_URL, NATS_URL };
+  const { personalDataKeys = PERSONAL_DATA_KEYS } = servers;
+  const env = { ...process.env, EVENTSTORE_URL, DATABASE_URL, NATS_URL, PERSONAL_DATA_KEYS: personalDataKeys };
   const nodeCommand = buildEntryCommand(root, "projection/cli/main.ts", args);
   return new Promise((resolve) => {
     const child = execFile(nodeCommand.command, nodeCommand.args, { env, cwd: root }, (_, stdout, stderr) =>
@@ -78,6 +81,7 @@ export interface ServiceProcess {
 /** Starts the projection service and waits until it listens. */
 export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
   const { eventstoreUrl, databaseUrl, natsUrl = "nats://127.0.0.1:1", roles, root = ROOT } = options;
+  const { personalDataKeys = PERSONAL_DATA_KEYS } = options;
   const randomKeys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
   const nodeCommand = buildEntryCommand(root, "projection/main.ts");
   const child = spawn(nodeCommand.command, nodeCommand.args, {
@@ -86,7 +90,7 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
       ...process.env,
       ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", NATS_URL: natsUrl },
       ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, WEBHOOK_ALLOW_LOOPBACK: "true" },
-      PERSONAL_DATA_KEYS,
+      PERSONAL_DATA_KEYS: personalDataKeys,
       WEBHOOK_SECRET_KEYS: JSON.stringify(options.secretKeys ?? randomKeys),
       ...options.env,
     },

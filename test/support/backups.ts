@@ -1,17 +1,20 @@
 /** Backups of running servers, as docs/operations/backup.md describes them. */
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import type pg from "pg";
 import { withClient } from "../../deploy/local/servers/database-roles.ts";
 
 const README_PATH = join(import.meta.dirname, "../../deploy/local/eventstore/README.md");
+const GUIDE_PATH = join(import.meta.dirname, "../../docs/operations/backup.md");
+
+/** Name of a dump of the data keys in the guide's commands. */
+export const DUMP_NAME = "data-keys.dump";
 
 /** Backs up a running embedded log with the commands from its README. */
 export async function backUpLog(logFolder: string, backupFolder: string): Promise<void> {
-  const readme = await readFile(README_PATH, "utf8");
-  const [, script] = /## Backups\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(readme) ?? [];
-  if (script === undefined) throw new Error("the README does not contain commands for a backup");
+  const [script] = await readScripts(README_PATH, "Backups");
   await runShell(script.replaceAll("LOG", logFolder).replaceAll("BACKUP", backupFolder));
 }
 
@@ -44,6 +47,53 @@ export async function restoreFolder(backupFolder: string, folder: string): Promi
   await runShell(`rm --recursive --force '${folder}'; cp --archive '${backupFolder}' '${folder}'`);
 }
 
-async function runShell(script: string): Promise<void> {
-  await promisify(execFile)("sh", ["-ec", script]);
+/**
+ * Dumps the data keys with the command of the guide. If no `pg_dump` is new enough for the server, for example for the
+ * embedded Postgres, which does not contain it, the dump has the same rows in another format.
+ *
+ * @param databaseUrl URL of the database's owner
+ * @param folder folder in which the dump gets the name {@link DUMP_NAME}
+ */
+export async function dumpDataKeys(databaseUrl: string, folder: string): Promise<void> {
+  const [dumpScript] = await readScripts(GUIDE_PATH, "Data keys");
+  await withClient(databaseUrl, async (client) => {
+    if (await canDump(client)) return runShell(dumpScript, { cwd: folder, databaseUrl });
+    const { rows } = await client.query("SELECT jsonb_agg(to_jsonb(k)) AS rows FROM data_keys.data_key k");
+    await writeFile(join(folder, DUMP_NAME), JSON.stringify(rows[0].rows));
+  });
+}
+
+/** Replaces the data keys of a database by those of a dump from {@link dumpDataKeys}. */
+export async function restoreDataKeys(databaseUrl: string, folder: string): Promise<void> {
+  const [, restoreScript = ""] = await readScripts(GUIDE_PATH, "Data keys");
+  await withClient(databaseUrl, async (client) => {
+    if (await canDump(client)) return runShell(restoreScript, { cwd: folder, databaseUrl });
+    const rows = await readFile(join(folder, DUMP_NAME), "utf8");
+    await client.query("TRUNCATE data_keys.data_key");
+    await client.query(
+      "INSERT INTO data_keys.data_key SELECT * FROM jsonb_populate_recordset(NULL::data_keys.data_key, $1)",
+      [rows],
+    );
+  });
+}
+
+/** Tells whether the installed `pg_dump` supports the server. It refuses servers that are newer. */
+async function canDump(client: pg.Client): Promise<boolean> {
+  const { stdout } = spawnSync("pg_dump", ["--version"], { encoding: "utf8" });
+  const [, programVersion] = /(\d+)/.exec(stdout ?? "") ?? [];
+  const { rows } = await client.query("SELECT current_setting('server_version_num')::integer / 10000 AS version");
+  return Number(programVersion) >= rows[0].version;
+}
+
+/** Reads the shell scripts in the section of a document. @throws if there is none */
+async function readScripts(file: string, heading: string): Promise<[string, ...string[]]> {
+  const text = await readFile(file, "utf8");
+  const [, section = ""] = new RegExp(`\n##+ ${heading}\n([\\s\\S]*?)(?=\n##|$)`).exec(text) ?? [];
+  const [first, ...others] = [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, script = ""]) => script);
+  if (first === undefined) throw new Error(`${file} does not contain commands below ${heading}`);
+  return [first, ...others];
+}
+
+async function runShell(script: string, { cwd = "/", databaseUrl = "" } = {}): Promise<void> {
+  await promisify(execFile)("sh", ["-ec", script], { cwd, env: { ...process.env, DATABASE_URL: databaseUrl } });
 }

@@ -129,9 +129,9 @@ async function createDatabase(
 ): Promise<void> {
   await withClient(adminUrl, async (client) => {
     const name = client.escapeIdentifier(databaseName);
-    const owner = options.owner ? client.escapeIdentifier(options.owner) : "CURRENT_USER";
+    const ownerClause = options.owner ? `OWNER ${client.escapeIdentifier(options.owner)}` : "";
     const template = client.escapeIdentifier(options.template ?? "template1");
-    await client.query(`CREATE DATABASE ${name} OWNER ${owner} TEMPLATE ${template}`);
+    await client.query(`CREATE DATABASE ${name} ${ownerClause} TEMPLATE ${template}`);
     await restrictConnections(client, name);
   });
 }

@@ -4,6 +4,7 @@ import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../shared/http/event-log-readiness.ts";
 import { serve } from "../shared/http/listen.ts";
+import { createMissingKeyReporter } from "../shared/metrics/data-key-metrics.ts";
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../shared/postgres/pool.ts";
@@ -63,7 +64,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   });
   const { registry, rateLimitEvents } = createMetrics(pool);
   const limiter = createRateLimiter(pool, logger, rateLimitEvents);
-  const dataKeys = createDataKeys(pool, config);
+  const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));
   const measure = createEventLogMeter(registry);
   const log = measure(createEventLog(client, { dataKeys, encryption: config.PERSONAL_DATA_ENCRYPTION }));
   let aggregateCache: AggregateCache | undefined;

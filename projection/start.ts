@@ -4,6 +4,7 @@ import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
+import { createMissingKeyReporter } from "../shared/metrics/data-key-metrics.ts";
 import { measureEventLog } from "../shared/metrics/event-log-metrics.ts";
 import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import type { DataKeys } from "../shared/personal-data/data-keys.ts";
@@ -121,7 +122,9 @@ function startRoles(
 ): Role[] {
   const deps = { ...servers, databaseUrl: config.DATABASE_URL, logger };
   const { PERSONAL_DATA_KEYS } = config;
-  const dataKeys = PERSONAL_DATA_KEYS && createDataKeys(servers.pool, { PERSONAL_DATA_KEYS });
+  const dataKeys =
+    PERSONAL_DATA_KEYS &&
+    createDataKeys(servers.pool, { PERSONAL_DATA_KEYS }, createMissingKeyReporter(metrics.registry, logger));
   const starters = {
     projectors: () =>
       startProjectors({

@@ -3,6 +3,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../../shared/http/event-log-readiness.ts";
 import { serve } from "../../shared/http/listen.ts";
+import { createMissingKeyReporter } from "../../shared/metrics/data-key-metrics.ts";
 import { measureEventLog } from "../../shared/metrics/event-log-metrics.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
@@ -63,7 +64,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     const log = measureEventLog(createEventLog(client), registry);
     const isProxyTrusted = config.TRUST_PROXY;
     const checkReadiness = createEventStoreReadinessCheck(client, logger);
-    const dataKeys = createDataKeys(pool, config);
+    const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));
     const options = { logger, log, client, dataKeys, pool, signer, checkReadiness, isProxyTrusted, registry };
     const app = createAuditApp(options);
     const service = await serve(app, config, closeConnections);

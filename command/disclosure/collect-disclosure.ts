@@ -70,8 +70,14 @@ export async function collectDisclosure(
     ...(await describeRecords(records, names)),
     accesses: await findAccesses(dependencies, customer, records, names),
     deliveries: await describeDeliveries(pool, clinicId, records, names),
-    limits: DISCLOSURE_LIMITS,
+    limits: [...DISCLOSURE_LIMITS, ...describeLostData(records)],
   };
+}
+
+function describeLostData({ events }: PersonRecords): string[] {
+  const lostCount = events.filter(({ event }) => event.isKeyMissing).length;
+  if (lostCount === 0) return [];
+  return [`Personal data in ${lostCount} changes cannot be decrypted, because its data keys are missing.`];
 }
 
 /** Actor in the metadata of an event. */

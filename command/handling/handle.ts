@@ -7,6 +7,7 @@ import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadat
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog, type NewEvent, type RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type BatchDecision, type ChangeOutcome, changeStream, changeStreamOnce } from "./change-stream.ts";
+import { requireKnownPersonalData } from "./require-known-personal-data.ts";
 
 /** Actor, time and cause of a command, for the metadata of the command's events. */
 export interface CommandContext {
@@ -34,6 +35,8 @@ export interface LoadedAggregate<State> {
   revision: bigint;
   /** Log position of the last event; undefined if the stream does not exist. */
   position: bigint | undefined;
+  /** True if the state has neutral values instead of personal data, because a data key is missing. */
+  isKeyMissing: boolean;
 }
 
 /** Result of a command that was not refused. */
@@ -69,12 +72,16 @@ export async function loadAggregate<C extends Category, State>(
     loadedAggregate.initialState ??= loadedAggregate.state;
     loadedAggregate.revision = event.revision;
     loadedAggregate.position = event.position;
+    if (event.isKeyMissing) loadedAggregate.isKeyMissing = true;
   }
   return loadedAggregate;
 }
 
 /** An aggregate whose stream does not exist. */
-const NEW_AGGREGATE = { state: undefined, initialState: undefined, revision: EMPTY_STREAM, position: undefined };
+const NEW_AGGREGATE = {
+  ...{ state: undefined, initialState: undefined },
+  ...{ revision: EMPTY_STREAM, position: undefined, isKeyMissing: false },
+};
 
 /** A command that waits for its decision. */
 interface PendingCommand<C extends Category, State> {
@@ -124,6 +131,7 @@ function decideCommands<C extends Category, State>(
     ({ decide, context }): ChangeOutcome<Pick<CommandResult<State>, "state" | "initialState" | "events">> => {
       try {
         const events = decide(state) as (EventOf<C> & CatalogEvent)[];
+        if (loadedAggregate.isKeyMissing) requireKnownPersonalData(events);
         const newEventsOfCommand = events.map((event) => {
           const newEvent = toNewEvent(event, context);
           state = aggregate.evolve(state, { ...event, metadata: newEvent.metadata });

@@ -179,7 +179,11 @@ function runWithServers(run: (context: CommandContext) => Promise<number>): Prom
         await requirePreparedDatabase(database.pool);
         const { signal } = interruptController;
         const { pool } = database;
-        const dataKeys = deferDataKeys(() => createDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], process.env)));
+        const dataKeys = deferDataKeys(() =>
+          createDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], process.env), ({ length }) =>
+            process.stderr.write(`projection: ${length} data keys are missing, so their data is shown as erased\n`),
+          ),
+        );
         return await run({ client, ...database, dataKeys, terminal, now: Date.now(), signal });
       } finally {
         await client.dispose();

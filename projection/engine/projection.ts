@@ -1,7 +1,7 @@
 import pg from "pg";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { type SubscriptionItem, subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
-import { DataKeyError, KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
+import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
@@ -69,7 +69,6 @@ function findAwaitedServer(error: Error): AwaitedServer {
   if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
   if ([ProjectionError, LeadershipLostError, DifferentLogError].some((type) => error instanceof type)) throw error;
   if (error instanceof ConfigError) throw error;
-  if (error instanceof DataKeyError) throw new ProjectionError(error.message, undefined, error);
   if (error instanceof KeyStoreUnavailableError || isPostgresUnavailable(error)) return "the database";
   if (error instanceof pg.DatabaseError) {
     throw new ProjectionError(`The database refused a statement (SQLSTATE ${error.code}).`, undefined, error);

@@ -1,9 +1,8 @@
 import pg from "pg";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import { decryptEvent, findKeysOf } from "../../shared/personal-data/decrypt-events.ts";
+import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { type Anchor, type ReadModelCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
@@ -70,7 +69,7 @@ async function decryptBatch(events: readonly RecordedEvent[], dataKeys: DataKeys
     try {
       return decryptEvent(event, keys);
     } catch (error) {
-      if (!(error instanceof EventSchemaError)) throw error;
+      if (!isDecryptionError(error)) throw error;
       throw new ProjectionError(error.message, event, error);
     }
   });

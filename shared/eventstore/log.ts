@@ -36,6 +36,8 @@ export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
   encrypted?: EncryptedPersonalData;
   /** True if the personal fields cannot be decrypted, because their data key was destroyed. */
   isErased?: boolean;
+  /** True if the personal fields cannot be decrypted, because the store does not contain their data key. */
+  isKeyMissing?: boolean;
 };
 
 /** An event to append. The event log recognizes an event by its id, so appending the same event again has no effect. */

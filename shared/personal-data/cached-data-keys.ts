@@ -1,5 +1,5 @@
 import { LruMap } from "../runtime/lru.ts";
-import type { DataKey, DataKeyOwner, DataKeys } from "./data-keys.ts";
+import type { DataKey, DataKeyOwner, DataKeys, StoredDataKey } from "./data-keys.ts";
 
 /** Maximum number of cached keys. A key takes about 400 bytes. */
 const MAX_CACHED_KEYS = 10_000;
@@ -18,7 +18,7 @@ interface CachedKey {
 
 /**
  * Adds a cache of limited size to a store of data keys. Each call checks all missing and expired keys of the call with
- * one call of the store.
+ * one call of the store. Only usable keys are cached.
  *
  * @param clock monotonic clock in milliseconds
  */
@@ -49,7 +49,7 @@ export function cacheDataKeys(store: DataKeys, clock: () => number = () => perfo
     },
 
     async find(ids) {
-      const keys = new Map<string, Buffer>();
+      const keys = new Map<string, StoredDataKey>();
       const missingIds = new Set<string>();
       for (const id of ids) {
         const dataKey = getFresh(id);
@@ -61,12 +61,9 @@ export function cacheDataKeys(store: DataKeys, clock: () => number = () => perfo
       const foundKeys = await store.find([...missingIds]);
       for (const id of missingIds) {
         const key = foundKeys.get(id);
-        if (!key) {
-          keysById.delete(id);
-          continue;
-        }
-        keys.set(id, key);
-        keysById.set(id, { dataKey: { id, key }, checkedAt });
+        if (key) keys.set(id, key);
+        if (key instanceof Buffer) keysById.set(id, { dataKey: { id, key }, checkedAt });
+        else keysById.delete(id);
       }
       return keys;
     },

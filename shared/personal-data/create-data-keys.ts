@@ -5,9 +5,25 @@ import { createDataKeyStore } from "./data-key-store.ts";
 import type { DataKeys } from "./data-keys.ts";
 import { createMasterKeys } from "./master-keys.ts";
 
+/** Reports the ids of keys that the store should hold, but does not. Called at most once for each search. */
+export type ReportMissingKeys = (ids: readonly string[]) => void;
+
 /** Creates the data keys of a process: the store in Postgres with a cache. */
-export function createDataKeys(pool: pg.Pool, { PERSONAL_DATA_KEYS }: Config<"PERSONAL_DATA_KEYS">): DataKeys {
-  return cacheDataKeys(createDataKeyStore(pool, createMasterKeys(PERSONAL_DATA_KEYS)));
+export function createDataKeys(
+  pool: pg.Pool,
+  { PERSONAL_DATA_KEYS }: Config<"PERSONAL_DATA_KEYS">,
+  reportMissingKeys: ReportMissingKeys = () => undefined,
+): DataKeys {
+  const store = createDataKeyStore(pool, createMasterKeys(PERSONAL_DATA_KEYS));
+  return cacheDataKeys({
+    ...store,
+    async find(ids) {
+      const keys = await store.find(ids);
+      const missingIds = ids.filter((id) => !keys.has(id));
+      if (missingIds.length > 0) reportMissingKeys(missingIds);
+      return keys;
+    },
+  });
 }
 
 /**

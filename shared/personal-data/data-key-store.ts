@@ -3,7 +3,14 @@ import type pg from "pg";
 import type { PersonalDataCategory, PersonType } from "../domain/personal-data/person.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import { createBatcher } from "../runtime/batches.ts";
-import { type DataKey, DataKeyError, type DataKeyOwner, type DataKeys, KeyStoreUnavailableError } from "./data-keys.ts";
+import {
+  type DataKey,
+  DataKeyError,
+  type DataKeyOwner,
+  type DataKeys,
+  KeyStoreUnavailableError,
+  type StoredDataKey,
+} from "./data-keys.ts";
 import { destroyKeysOf } from "./destroy-keys.ts";
 import type { MasterKeys } from "./master-keys.ts";
 
@@ -42,12 +49,16 @@ const INSERT = `INSERT INTO data_keys.data_key (person_type, person_id, category
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::uuid[], $5::bytea[], $6::text[])
     ON CONFLICT (person_type, person_id, category) WHERE destroyed_at IS NULL DO NOTHING RETURNING id`;
 
-const FIND_BY_ID = `SELECT ${KEY_COLUMNS} FROM data_keys.data_key WHERE id = ANY ($1::uuid[]) AND destroyed_at IS NULL`;
+const FIND_BY_ID = `SELECT ${KEY_COLUMNS}, destroyed_at IS NOT NULL AS "isDestroyed"
+    FROM data_keys.data_key WHERE id = ANY ($1::uuid[])`;
 
-/** Creates the store of data keys in Postgres. Concurrent requests for keys share their statements. */
+/**
+ * Creates the store of data keys in Postgres. Concurrent requests for keys share their statements. A key that cannot be
+ * used concerns only the requests for this key.
+ */
 export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataKeys {
-  const addToBatch = createBatcher<DataKeyOwner, DataKey>(BATCH_LIMITS);
-  const addSearchToBatch = createBatcher<readonly string[], ReadonlyMap<string, Buffer>>(BATCH_LIMITS);
+  const addToBatch = createBatcher<DataKeyOwner, DataKey | DataKeyError>(BATCH_LIMITS);
+  const addSearchToBatch = createBatcher<readonly string[], ReadonlyMap<string, StoredDataKey>>(BATCH_LIMITS);
 
   async function query<Row extends pg.QueryResultRow>(statement: pg.QueryConfig): Promise<Row[]> {
     const send = async () => (await pool.query<Row>(statement)).rows;
@@ -62,35 +73,45 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
     }
   }
 
-  const unwrap = ({ id, personType, personId, category, wrappedKey, masterKeyId }: KeyRow): Buffer =>
-    masterKeys.unwrap(id, { person: { type: personType, id: personId }, category }, { wrappedKey, masterKeyId });
+  /** Unwraps a key. Returns the error if the key cannot be used, because the other keys of the statement can be used. */
+  function unwrap({ id, personType, personId, category, wrappedKey, masterKeyId }: KeyRow): Buffer | DataKeyError {
+    const owner = { person: { type: personType, id: personId }, category };
+    try {
+      return masterKeys.unwrap(id, owner, { wrappedKey, masterKeyId });
+    } catch (error) {
+      if (error instanceof DataKeyError) return error;
+      throw error;
+    }
+  }
 
   /** Finds or creates the keys of owners. Creates all missing keys with one statement. */
-  async function getOrCreateAll(owners: readonly DataKeyOwner[]): Promise<DataKey[]> {
+  async function getOrCreateAll(owners: readonly DataKeyOwner[]): Promise<(DataKey | DataKeyError)[]> {
     // All processes insert in the same order, so that they cannot block each other.
     const ownersByName = new Map(owners.map((owner) => [describeOwner(owner), owner] as const).sort(compareNames));
-    const keysByOwner = new Map<string, DataKey>();
+    const keysByOwner = new Map<string, DataKey | DataKeyError>();
     const listOwnersWithoutKey = () =>
       [...ownersByName].flatMap(([name, owner]) => (keysByOwner.has(name) ? [] : [owner]));
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
       const rows = await query<KeyRow>({ text: FIND_BY_OWNER, values: toColumns(listOwnersWithoutKey()) });
       for (const row of rows) {
         const owner = describeOwner({ person: { type: row.personType, id: row.personId }, category: row.category });
-        keysByOwner.set(owner, { id: row.id, key: unwrap(row) });
+        const key = unwrap(row);
+        keysByOwner.set(owner, key instanceof DataKeyError ? key : { id: row.id, key });
       }
       const newOwners = listOwnersWithoutKey();
       if (newOwners.length > 0)
         for (const [owner, dataKey] of await insertKeys(newOwners)) keysByOwner.set(owner, dataKey);
       if (keysByOwner.size === ownersByName.size)
-        return owners.map((owner) => keysByOwner.get(describeOwner(owner)) as DataKey);
+        return owners.map((owner) => keysByOwner.get(describeOwner(owner)) as DataKey | DataKeyError);
     }
     throw new KeyStoreUnavailableError("other processes keep destroying the data keys that this process creates");
   }
 
   /** Finds the keys of several searches with one statement. All searches get all keys. */
-  async function findAll(searches: (readonly string[])[]): Promise<ReadonlyMap<string, Buffer>[]> {
-    const rows = await query<KeyRow>({ text: FIND_BY_ID, values: [searches.flat()] });
-    const keys = new Map(rows.map((row) => [row.id, unwrap(row)]));
+  async function findAll(searches: (readonly string[])[]): Promise<ReadonlyMap<string, StoredDataKey>[]> {
+    const rows = await query<KeyRow & { isDestroyed: boolean }>({ text: FIND_BY_ID, values: [searches.flat()] });
+    const keys = new Map<string, StoredDataKey>();
+    for (const row of rows) keys.set(row.id, row.isDestroyed ? "destroyed" : unwrap(row));
     return searches.map(() => keys);
   }
 
@@ -114,7 +135,10 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
   }
 
   return {
-    getOrCreate: (owners) => Promise.all(owners.map((owner) => addToBatch("owners", owner, getOrCreateAll))),
+    async getOrCreate(owners) {
+      const dataKeys = await Promise.all(owners.map((owner) => addToBatch("owners", owner, getOrCreateAll)));
+      return dataKeys.map(requireUsable);
+    },
 
     find: async (ids) => (ids.length === 0 ? new Map() : addSearchToBatch("ids", ids, findAll)),
 
@@ -130,6 +154,11 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
         values: [type, id],
       }),
   };
+}
+
+function requireUsable(dataKey: DataKey | DataKeyError): DataKey {
+  if (dataKey instanceof DataKeyError) throw dataKey;
+  return dataKey;
 }
 
 /** Columns of owners, as parameters of a statement. */

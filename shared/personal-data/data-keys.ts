@@ -12,6 +12,12 @@ export interface DataKey {
   key: Buffer;
 }
 
+/**
+ * A data key as the store holds it: the key, `destroyed`, or the reason why a stored key cannot be used, for example
+ * because its master key is not configured.
+ */
+export type StoredDataKey = Buffer | "destroyed" | DataKeyError;
+
 /** Description of a data key, without the key itself. */
 export interface DataKeyRecord {
   id: string;
@@ -28,16 +34,16 @@ export interface DataKeys {
    * Returns keys for encryption, in the order of the owners. Creates the missing keys.
    *
    * @throws {KeyStoreUnavailableError}
-   * @throws {DataKeyError} if a key is wrapped by an unknown master key
+   * @throws {DataKeyError} if one of these keys cannot be used
    */
   getOrCreate(owners: readonly DataKeyOwner[]): Promise<DataKey[]>;
   /**
-   * Returns keys for decryption by id. Destroyed and unknown keys are absent.
+   * Returns keys for decryption by id. A key that the store does not hold at all is absent: it was lost, because a
+   * destroyed key leaves a row.
    *
    * @throws {KeyStoreUnavailableError}
-   * @throws {DataKeyError} if a key is wrapped by an unknown master key
    */
-  find(ids: readonly string[]): Promise<ReadonlyMap<string, Buffer>>;
+  find(ids: readonly string[]): Promise<ReadonlyMap<string, StoredDataKey>>;
   /**
    * Destroys the keys of a person irrevocably. Destroying destroyed keys changes nothing.
    *
@@ -59,7 +65,10 @@ export class KeyStoreUnavailableError extends Error {
   override readonly name = "KeyStoreUnavailableError";
 }
 
-/** Thrown if a data key cannot be used: its master key is not configured, or stored bytes have been changed. */
+/**
+ * Thrown if a data key cannot be used: its master key is not configured, stored bytes have been changed, or the key is
+ * missing.
+ */
 export class DataKeyError extends Error {
   override readonly name = "DataKeyError";
 }

@@ -4,17 +4,16 @@ import type { EncryptedPersonalData } from "../domain/personal-data/encrypted.ts
 import type { PersonalData } from "../domain/personal-data/personal-fields.ts";
 import type { RecordedEvent } from "../eventstore/log.ts";
 import { decrypt } from "./aes-gcm.ts";
-import type { DataKeys } from "./data-keys.ts";
+import { DataKeyError, type DataKeys, type StoredDataKey } from "./data-keys.ts";
 import { describeEvent } from "./encrypt-events.ts";
 
-/** Data keys by id. Destroyed keys are absent. */
-type Keys = ReadonlyMap<string, Buffer>;
+/** Data keys by id. Missing keys are absent. */
+type Keys = ReadonlyMap<string, StoredDataKey>;
 
 /**
  * Finds the data keys of events with one call.
  *
  * @throws {KeyStoreUnavailableError}
- * @throws {DataKeyError}
  */
 export async function findKeysOf(events: readonly RecordedEvent[], dataKeys: DataKeys): Promise<Keys> {
   const ids = new Set<string>();
@@ -23,32 +22,36 @@ export async function findKeysOf(events: readonly RecordedEvent[], dataKeys: Dat
 }
 
 /**
- * Decrypts the personal data of an event. If the data key was destroyed, the personal fields keep their neutral values,
- * and the event is marked as erased.
+ * Decrypts the personal data of an event. If the data key was destroyed or is missing, the personal fields keep their
+ * neutral values, and the event has the mark `isErased` or `isKeyMissing`.
  *
- * @throws {EventSchemaError} if the ciphertext or its context was changed, or the decrypted fields are invalid
+ * @throws an error for which {@link isDecryptionError} returns true
  */
 export function decryptEvent(event: RecordedEvent, keys: Keys): RecordedEvent {
   const { encrypted, ...openEvent } = event;
   if (!encrypted) return event;
   const { type, stream, id } = event;
   const personalData = decryptFields({ type, stream, id, encrypted }, keys);
-  if (!personalData) return { ...event, isErased: true };
+  if (personalData === "erased") return { ...event, isErased: true };
+  if (personalData === "missing") return { ...event, isKeyMissing: true };
   return { ...openEvent, data: revealPersonalData(event, personalData) } as RecordedEvent;
 }
 
 /**
  * Decrypts the personal fields of a stored event, without validating them.
  *
- * @returns undefined if the data key was destroyed
+ * @returns `erased` if the data key was destroyed; `missing` if the store does not contain it
  * @throws {EventSchemaError} if the ciphertext or its context was changed
+ * @throws {DataKeyError} if the data key cannot be used
  */
 export function decryptFields(
   { type, stream, id, encrypted }: { type: string; stream: string; id: string; encrypted: EncryptedPersonalData },
   keys: Keys,
-): PersonalData | undefined {
+): PersonalData | "erased" | "missing" {
   const key = keys.get(encrypted.keyId);
-  if (!key) return undefined;
+  if (!key) return "missing";
+  if (key === "destroyed") return "erased";
+  if (key instanceof DataKeyError) throw key;
   try {
     const ciphertext = Buffer.from(encrypted.ciphertext, "base64");
     return JSON.parse(decrypt(key, ciphertext, describeEvent(stream, id)).toString("utf8")) as PersonalData;
@@ -56,4 +59,9 @@ export function decryptFields(
     const problem = `${type} has personal data that cannot be decrypted; the stored event or the data key ${encrypted.keyId} was changed`;
     throw new EventSchemaError(problem, { cause: error });
   }
+}
+
+/** Returns true if the personal data of a single event cannot be decrypted. Other events may be readable. */
+export function isDecryptionError(error: unknown): error is EventSchemaError | DataKeyError {
+  return error instanceof EventSchemaError || error instanceof DataKeyError;
 }

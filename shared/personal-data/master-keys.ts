@@ -35,13 +35,13 @@ export function createMasterKeys(config: Config<"PERSONAL_DATA_KEYS">["PERSONAL_
     unwrap: (id, owner, { masterKeyId, wrappedKey }) => {
       const masterKey = masterKeys.get(masterKeyId);
       if (!masterKey) {
-        const problem = `data key ${id} is wrapped by the master key ${masterKeyId}, which is not in PERSONAL_DATA_KEYS`;
+        const problem = `data key ${id} is wrapped by the master key ${masterKeyId}, which is not in PERSONAL_DATA_KEYS; add this master key`;
         throw new DataKeyError(problem);
       }
       try {
         return decrypt(masterKey, wrappedKey, describeContext(id, owner));
       } catch (error) {
-        const problem = `data key ${id} cannot be unwrapped; the master key ${masterKeyId} in PERSONAL_DATA_KEYS is another key, or the stored row was changed`;
+        const problem = `data key ${id} cannot be unwrapped: the master key ${masterKeyId} in PERSONAL_DATA_KEYS is another key, or the stored row was changed; correct the setting, or restore the row from a backup`;
         throw new DataKeyError(problem, { cause: error });
       }
     },

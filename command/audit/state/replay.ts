@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { revealAuditEvent, revealRecordedEvent } from "../log/reveal-event.ts";
@@ -75,7 +75,7 @@ async function reveal(event: RecordedEvent, dataKeys: DataKeys): Promise<Recorde
   try {
     return await revealRecordedEvent(event, dataKeys);
   } catch (error) {
-    if (!(error instanceof EventSchemaError)) throw error;
+    if (!isDecryptionError(error)) throw error;
     const { stream, revision } = event;
     throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${error.message}`);
   }

@@ -2,8 +2,10 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
+import { collectDisclosure } from "../../../command/disclosure/collect-disclosure.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { changeCustomer, registerCustomer } from "../../../command/operations/people-operations.ts";
+import { withClient } from "../../../deploy/local/servers/database-roles.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
@@ -45,6 +47,12 @@ describe("encrypted events in the audit API", () => {
     const change = { clinicId, customerId: id, details: { fullName: "Ana Novak" } };
     await changeCustomer(log, change, createTestOperatorContext());
     return id;
+  }
+  /** Deletes the row of a customer's data key, as if it was lost. @returns id of the key */
+  async function deleteKey(id: string): Promise<string> {
+    const statement = "DELETE FROM data_keys.data_key WHERE person_id = $1 RETURNING id";
+    const { rows } = await withClient(world.database.urls.projection, (owner) => owner.query(statement, [id]));
+    return rows[0].id;
   }
   const readNames = async (path: string) =>
     (await auditor.request(path)).lines.map(({ data, erased }) => [data.fullName, erased]);
@@ -88,6 +96,52 @@ describe("encrypted events in the audit API", () => {
     expect(JSON.parse(output).state.details).to.include({ fullName: "(erased)", email: null });
     expect(linesBefore).to.have.length(2);
     expect(getEventLines(await readExport(), `customer-${erasedId}`)).to.deep.equal(linesBefore);
+  });
+
+  it("a key that is lost or cannot be used is a problem of its events, and is not shown as an erasure", async () => {
+    const [lostId, unusableId, otherId] = [
+      await registerRenamedCustomer(),
+      await registerRenamedCustomer(),
+      await registerRenamedCustomer(),
+    ];
+    await pool.query("UPDATE data_keys.data_key SET master_key_id = 'former' WHERE person_id = $1", [unusableId]);
+    const lostKeyId = await deleteKey(lostId);
+    const { body } = await auditor.request(`/audit/v1/latest?clinic=${clinicId}`);
+    const findEvents = (id: string) =>
+      body.events.filter(({ stream }: { stream: string }) => stream === `customer-${id}`);
+    expect(findEvents(otherId)[0].data.fullName).to.equal("Ana Novak");
+    for (const [id, problem] of [
+      [lostId, `data key ${lostKeyId} is missing`],
+      [unusableId, "master key former, which is not in PERSONAL_DATA_KEYS"],
+    ] as const) {
+      for (const event of findEvents(id)) {
+        expect(event.problem).to.contain(problem);
+        expect(event).not.to.have.property("erased");
+      }
+      expect(findEvents(id)).to.have.length(2);
+      const { status, body: state } = await auditor.request(`/audit/v1/state?stream=customer-${id}`);
+      expect([status, state.error]).to.deep.equal([409, "stream_not_readable"]);
+    }
+    const metrics = await (await fetch(`${world.url}/metrics`)).text();
+    expect(Number(/^data_keys_missing_total (\d+)$/m.exec(metrics)?.[1])).to.be.at.least(2);
+  });
+
+  it("after a key was lost, a change cannot record neutral values, and a disclosure states what is missing", async () => {
+    const lostId = await registerRenamedCustomer();
+    await deleteKey(lostId);
+    const newDataKeys = createTestDataKeys(pool);
+    const log = createEventLog(client, { dataKeys: newDataKeys });
+    const ids = { clinicId, customerId: lostId };
+    const change = changeCustomer(log, { ...ids, details: { phone: "+41 41 555 0102" } }, createTestOperatorContext());
+    expect(await change.catch((error: Error) => `${error.name}: ${error.message}`)).to.match(
+      /^DataKeyError: CustomerDetailsChanged cannot be recorded, because .* is missing/,
+    );
+    const dependencies = { log, client, dataKeys: newDataKeys, pool, onProgress: () => undefined };
+    const { limits } = await collectDisclosure(dependencies, ids, createTestOperatorContext());
+    expect(limits.at(-1)).to.contain("Personal data in 2 changes cannot be decrypted");
+    const details = { fullName: "Ana Novak", phone: "+41 41 555 0102", email: "ana@example.com", city: "Zug" };
+    await changeCustomer(log, { ...ids, details }, createTestOperatorContext());
+    expect((await log.readLast(`customer-${lostId}`))?.data).to.deep.equal({ customerId: lostId, ...details });
   });
 
   it("a list of accesses shows the encrypted name of an auditor", async () => {

@@ -11,6 +11,7 @@ import { createDataKeyStore } from "../../../shared/personal-data/data-key-store
 import { type DataKeys, KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { createMasterKeys } from "../../../shared/personal-data/master-keys.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import {
@@ -136,6 +137,31 @@ describe("the projection of encrypted events", function () {
     await eventually("failed", () => role.getStatus().state === "failed");
     expect(role.getStatus().lastError?.message).to.match(/customer-.*revision 1.*cannot be decrypted/);
     expect(await world.readName(id)).to.equal("Ana Kos");
+  });
+
+  it("a key of an unknown master key stops projectors at its first event, with one line that names the event", async () => {
+    const earlierId = await registerCustomer("Bor Zupan");
+    const id = await registerCustomer("Ana Kos");
+    await world.pool.query("UPDATE data_keys.data_key SET master_key_id = 'former' WHERE person_id = $1", [id]);
+    const role = startRole(createTestDataKeys(world.pool));
+    await eventually("failed", () => role.getStatus().state === "failed");
+    expect(role.getStatus().lastError?.message).to.match(
+      new RegExp(`^position \\d+, stream customer-${id}, revision 0: data key .*former, which is not in .*; add this`),
+    );
+    expect([await world.readName(earlierId), await world.readName(id)]).to.deep.equal(["Bor Zupan", undefined]);
+  });
+
+  it("a key that was lost gives neutral values and is reported, and projectors continue", async () => {
+    const lostId = await registerCustomer("Ana Kos");
+    const reports: (readonly string[])[] = [];
+    const dataKeys = createTestDataKeys(world.pool, (ids) => reports.push(ids));
+    const { rows } = await world.pool.query("DELETE FROM data_keys.data_key WHERE person_id = $1 RETURNING id", [
+      lostId,
+    ]);
+    startRole(dataKeys);
+    await waitForName(await registerCustomer("Bor Zupan"), "Bor Zupan");
+    expect(await world.readName(lostId)).to.equal("(erased)");
+    expect(reports).to.deep.equal([[rows[0].id]]);
   });
 
   it("with another master key, projectors stop with one line instead of showing neutral values", async () => {

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import type { Person } from "../../../shared/domain/personal-data/person.ts";
 import { cacheDataKeys, KEY_CACHE_MS } from "../../../shared/personal-data/cached-data-keys.ts";
+import { createDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
 import { createDataKeyStore } from "../../../shared/personal-data/data-key-store.ts";
 import type { DataKey, DataKeyOwner, DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createMasterKeys, type MasterKeys } from "../../../shared/personal-data/master-keys.ts";
@@ -74,7 +75,10 @@ describe("the store of data keys", function () {
     const contactKey = await getKey({ person, category: "contact" });
     const notesKey = await getKey({ person, category: "notes" });
     expect(await store.destroy(person, ["notes"])).to.equal(1);
-    expect([...(await store.find([contactKey.id, notesKey.id])).keys()]).to.deep.equal([contactKey.id]);
+    expect([...(await store.find([contactKey.id, notesKey.id]))]).to.have.deep.members([
+      [contactKey.id, contactKey.key],
+      [notesKey.id, "destroyed"],
+    ]);
     const newNotesKey = await getKey({ person, category: "notes" });
     expect(newNotesKey.id).not.to.equal(notesKey.id);
     expect(await store.destroy(person)).to.equal(2);
@@ -93,23 +97,55 @@ describe("the store of data keys", function () {
     const owner: DataKeyOwner = { person: newPerson(), category: "contact" };
     const { id } = await getKey(owner);
     const withoutKey = createStore(createMasterKeys({ current: "second", keys: { second: keys.second } }));
-    const problem = await rejectionOf(withoutKey.find([id]));
+    const problem = await rejectionOf(withoutKey.getOrCreate([owner]));
+    expect((await withoutKey.find([id])).get(id)).to.deep.equal(problem);
     expect(problem.name).to.equal("DataKeyError");
     expect(problem.message).to.contain(id).and.contain("master key first").and.contain("PERSONAL_DATA_KEYS");
     const withWrongKey = createStore(createMasterKeys({ current: "first", keys: { first: keys.second } }));
     expect((await rejectionOf(withWrongKey.getOrCreate([owner]))).message).to.contain("cannot be unwrapped");
   });
 
-  it("a row that was exchanged with another person's row is an error", async () => {
-    const [one, other] = [
-      await getKey({ person: newPerson(), category: "contact" }),
-      await getKey({ person: newPerson(), category: "contact" }),
-    ];
+  it("a row that was exchanged with another person's row is an error of the requests for this key only", async () => {
+    const owners = Array.from({ length: 2 }, (): DataKeyOwner => ({ person: newPerson(), category: "contact" }));
+    const [one, other] = (await store.getOrCreate(owners)) as [DataKey, DataKey];
     await (pools[0] as pg.Pool).query(
       `UPDATE data_keys.data_key SET wrapped_key = (SELECT wrapped_key FROM data_keys.data_key WHERE id = $1) WHERE id = $2`,
       [one.id, other.id],
     );
-    expect((await rejectionOf(store.find([other.id]))).name).to.equal("DataKeyError");
+    // The first search is sent alone. The others then share one statement, and likewise the requests for keys.
+    const [, found, foundOther] = await Promise.all([
+      store.find([one.id]),
+      store.find([one.id]),
+      store.find([other.id]),
+    ]);
+    expect(found?.get(one.id)).to.deep.equal(one.key);
+    expect(foundOther?.get(other.id)).to.be.an("error").with.property("name", "DataKeyError");
+    const [, usableKey, problem] = await Promise.all([
+      store.getOrCreate([{ person: newPerson(), category: "contact" }]),
+      getKey(owners[0] as DataKeyOwner),
+      rejectionOf(getKey(owners[1] as DataKeyOwner)),
+    ]);
+    expect(usableKey).to.deep.equal(one);
+    expect(problem.name).to.equal("DataKeyError");
+  });
+
+  it("a key without a row is missing and reported, unlike a destroyed key", async () => {
+    const owner: DataKeyOwner = { person: newPerson(), category: "contact" };
+    const reports: (readonly string[])[] = [];
+    const pool = pools[0] as pg.Pool;
+    const dataKeys = createDataKeys(pool, { PERSONAL_DATA_KEYS: { current: "first", keys } }, (ids) =>
+      reports.push(ids),
+    );
+    const destroyedId = (await getKey(owner)).id;
+    await store.destroy(owner.person);
+    const { id, key } = await getKey(owner);
+    const lostId = randomUUID();
+    const foundKeys = await dataKeys.find([lostId, destroyedId, id]);
+    expect([...foundKeys]).to.have.deep.members([
+      [destroyedId, "destroyed"],
+      [id, key],
+    ]);
+    expect(reports).to.deep.equal([[lostId]]);
   });
 
   it("the store reports that Postgres is unreachable, or that a migration is missing", async () => {
@@ -140,7 +176,7 @@ describe("the store of data keys", function () {
       now += KEY_CACHE_MS - 1;
       expect((await cachedKeys.find([id])).get(id)).to.deep.equal(key);
       now += 1;
-      expect(await cachedKeys.find([id])).to.deep.equal(new Map());
+      expect((await cachedKeys.find([id])).get(id)).to.equal("destroyed");
       expect((await getKey(owner, cachedKeys)).id).not.to.equal(id);
     });
 
@@ -166,7 +202,7 @@ describe("the store of data keys", function () {
       const owner: DataKeyOwner = { person: newPerson(), category: "contact" };
       const { id } = await getKey(owner, cachedKeys);
       await cachedKeys.destroy(owner.person);
-      expect(await cachedKeys.find([id])).to.deep.equal(new Map());
+      expect((await cachedKeys.find([id])).get(id)).to.equal("destroyed");
     });
   });
 });

@@ -65,9 +65,15 @@ describe("the encrypted form of an event", () => {
   });
 
   it("an event whose key was destroyed keeps neutral values and is marked as erased", () => {
+    const event = decryptEvent(createStoredEvent(ciphertext), new Map([[vector.keyId, "destroyed"]]));
+    expect(event.data).to.include(neutralContact);
+    expect(event).to.include({ isErased: true }).and.not.have.property("isKeyMissing");
+  });
+
+  it("an event whose key is missing keeps neutral values, but is not marked as erased", () => {
     const event = decryptEvent(createStoredEvent(ciphertext), new Map());
     expect(event.data).to.include(neutralContact);
-    expect(event.isErased).to.equal(true);
+    expect(event).to.include({ isKeyMissing: true }).and.not.have.property("isErased");
   });
 
   for (const [change, fields] of Object.entries({

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { type KeyRow, toKeyStoreError } from "./data-key-store.ts";
+import { DataKeyError } from "./data-keys.ts";
 import type { MasterKeys } from "./master-keys.ts";
 
 /** Number of data keys in one statement. */
@@ -13,15 +14,26 @@ export interface RotationProgress {
   found: number;
 }
 
+const COUNT = "SELECT count(*)::integer AS found FROM data_keys.data_key WHERE master_key_id <> $1";
+
+const READ_BATCH = `SELECT id, person_type AS "personType", person_id AS "personId", category,
+    wrapped_key AS "wrappedKey", master_key_id AS "masterKeyId"
+  FROM data_keys.data_key WHERE id > $1 AND master_key_id <> $2 ORDER BY id LIMIT $3`;
+
+// A key that was destroyed meanwhile has no master key, and stays destroyed.
+const WRITE_BATCH = `UPDATE data_keys.data_key AS data_key SET wrapped_key = batch.wrapped_key, master_key_id = $3
+  FROM unnest($1::uuid[], $2::bytea[], $4::text[]) AS batch (id, wrapped_key, former_master_key_id)
+  WHERE data_key.id = batch.id AND data_key.master_key_id = batch.former_master_key_id`;
+
 /**
  * Wraps all data keys with the current master key. The data keys themselves do not change, so other processes read and
  * write meanwhile. Each batch is one statement. An interrupted rotation can be repeated, and continues with the
- * remaining keys.
+ * remaining keys. A key that cannot be used does not stop the rotation of the others.
  *
  * @param batchSize number of keys in a batch
  * @returns the progress after each batch, and once before the first batch
  * @throws {KeyStoreUnavailableError}
- * @throws {DataKeyError} if a key's master key is not configured
+ * @throws {DataKeyError} after the last batch, if some keys cannot be used
  */
 export async function* rotateDataKeys(
   pool: pg.Pool,
@@ -36,41 +48,45 @@ export async function* rotateDataKeys(
       throw toKeyStoreError(error);
     }
   };
-  const { rows: counts } = await query<{ found: number }>(
-    "SELECT count(*)::integer AS found FROM data_keys.data_key WHERE master_key_id <> $1",
-    [currentId],
-  );
+  const { rows: counts } = await query<{ found: number }>(COUNT, [currentId]);
   const progress: RotationProgress = { rewrapped: 0, found: counts[0]?.found ?? 0 };
   yield { ...progress };
+  const errors: DataKeyError[] = [];
   let lastId = "00000000-0000-0000-0000-000000000000";
   for (;;) {
-    const { rows } = await query<KeyRow>(
-      `SELECT id, person_type AS "personType", person_id AS "personId", category, wrapped_key AS "wrappedKey",
-         master_key_id AS "masterKeyId"
-        FROM data_keys.data_key WHERE id > $1 AND master_key_id <> $2 ORDER BY id LIMIT $3`,
-      [lastId, currentId, batchSize],
-    );
+    const { rows } = await query<KeyRow>(READ_BATCH, [lastId, currentId, batchSize]);
     const lastRow = rows.at(-1);
-    if (!lastRow) return;
-    const { rowCount } = await query(
-      // A key that was destroyed meanwhile has no master key, and stays destroyed.
-      `UPDATE data_keys.data_key AS data_key SET wrapped_key = batch.wrapped_key, master_key_id = $3
-        FROM unnest($1::uuid[], $2::bytea[], $4::text[]) AS batch (id, wrapped_key, former_master_key_id)
-        WHERE data_key.id = batch.id AND data_key.master_key_id = batch.former_master_key_id`,
-      [
-        rows.map(({ id }) => id),
-        rows.map((row) => rewrap(row, masterKeys)),
-        currentId,
-        rows.map(({ masterKeyId }) => masterKeyId),
-      ],
-    );
+    if (!lastRow) break;
+    const rewrappedKeys = rows.map((row) => ({ ...row, wrappedKey: rewrap(row, masterKeys) }));
+    errors.push(...rewrappedKeys.flatMap(({ wrappedKey }) => (wrappedKey instanceof DataKeyError ? [wrappedKey] : [])));
+    const usableKeys = rewrappedKeys.filter(({ wrappedKey }) => wrappedKey instanceof Buffer);
+    const { rowCount } = await query(WRITE_BATCH, [
+      usableKeys.map(({ id }) => id),
+      usableKeys.map(({ wrappedKey }) => wrappedKey),
+      currentId,
+      usableKeys.map(({ masterKeyId }) => masterKeyId),
+    ]);
     progress.rewrapped += rowCount ?? 0;
     lastId = lastRow.id;
     yield { ...progress };
   }
+  if (errors.length > 0) throw summarizeErrors(errors);
 }
 
-function rewrap({ id, personType, personId, category, wrappedKey, masterKeyId }: KeyRow, masterKeys: MasterKeys) {
+/** Wraps a key with the current master key. Returns the error if the key cannot be used. */
+function rewrap(row: KeyRow, masterKeys: MasterKeys): Buffer | DataKeyError {
+  const { id, personType, personId, category, wrappedKey, masterKeyId } = row;
   const owner = { person: { type: personType, id: personId }, category };
-  return masterKeys.wrap(id, owner, masterKeys.unwrap(id, owner, { wrappedKey, masterKeyId })).wrappedKey;
+  try {
+    return masterKeys.wrap(id, owner, masterKeys.unwrap(id, owner, { wrappedKey, masterKeyId })).wrappedKey;
+  } catch (error) {
+    if (error instanceof DataKeyError) return error;
+    throw error;
+  }
+}
+
+function summarizeErrors(errors: readonly DataKeyError[]): DataKeyError {
+  const [firstError] = errors;
+  const others = errors.length > 1 ? ` (and ${errors.length - 1} other data keys)` : "";
+  return new DataKeyError(`${firstError?.message}${others}`, { cause: firstError });
 }

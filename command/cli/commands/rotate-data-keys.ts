@@ -21,7 +21,7 @@ const STATEMENT_TIMEOUT_MS = 30_000;
  *
  * @returns the exit code
  * @throws {ConfigError} if PERSONAL_DATA_KEYS or DATABASE_URL is missing or invalid
- * @throws {DataKeyError} if PERSONAL_DATA_KEYS lacks the master key of a data key
+ * @throws {DataKeyError} if some keys cannot be used, for example because PERSONAL_DATA_KEYS lacks their master key
  * @throws {KeyStoreUnavailableError}
  */
 export async function rotateMasterKey(rawOptions: RawOptions, terminal: Terminal): Promise<number> {

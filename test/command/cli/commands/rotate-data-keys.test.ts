@@ -1,10 +1,14 @@
+import { spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { expect } from "chai";
 import pg from "pg";
+import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { createDataKeyStore } from "../../../../shared/personal-data/data-key-store.ts";
 import type { DataKeyOwner } from "../../../../shared/personal-data/data-keys.ts";
 import { createMasterKeys } from "../../../../shared/personal-data/master-keys.ts";
 import { rotateDataKeys } from "../../../../shared/personal-data/rotate-data-keys.ts";
+import { eventually } from "../../../support/eventually.ts";
 import { createMigratedDatabase } from "../../../support/migrated-database.ts";
 import type { TestDatabase } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
@@ -34,8 +38,12 @@ describe("clinic data-keys rotate", () => {
     );
     return createDataKeyStore(pool, createMasterKeys(formerConfig)).getOrCreate(owners);
   }
-  const readWithNextOnly = (ids: string[]) =>
-    createDataKeyStore(pool, createMasterKeys({ current: "next", keys: { next: keys.next } })).find(ids);
+  const nextOnly = createMasterKeys({ current: "next", keys: { next: keys.next } });
+  const readWithNextOnly = (ids: string[]) => createDataKeyStore(pool, nextOnly).find(ids);
+  async function listUnusable(ids: string[], masterKeys = nextOnly): Promise<string[]> {
+    const foundKeys = await createDataKeyStore(pool, masterKeys).find(ids);
+    return ids.filter((id) => !(foundKeys.get(id) instanceof Buffer));
+  }
   const runRotation = (config: object) =>
     runClinic(["data-keys", "rotate"], {
       env: { DATABASE_URL: database.urls.command, PERSONAL_DATA_KEYS: JSON.stringify(config) },
@@ -49,7 +57,7 @@ describe("clinic data-keys rotate", () => {
       outputLines: ["data-keys rotate: wrapped 1100 keys with the master key next; no key needs another master key"],
     });
     const foundKeys = await readWithNextOnly(dataKeys.map(({ id }) => id));
-    expect(dataKeys.every(({ id, key }) => foundKeys.get(id)?.equals(key))).to.equal(true);
+    expect(dataKeys.every(({ id, key }) => key.equals(foundKeys.get(id) as Buffer))).to.equal(true);
     expect((await runRotation(nextConfig)).outputLines[0]).to.contain("wrapped 0 keys");
   });
 
@@ -59,10 +67,10 @@ describe("clinic data-keys rotate", () => {
     expect((await rotation.next()).value).to.deep.equal({ rewrapped: 0, found: 25 });
     expect((await rotation.next()).value).to.deep.equal({ rewrapped: 10, found: 25 });
     const ids = dataKeys.map(({ id }) => id);
-    expect((await createDataKeyStore(pool, createMasterKeys(formerConfig)).find(ids)).size).to.equal(25);
+    expect(await listUnusable(ids, createMasterKeys(formerConfig))).to.deep.equal([]);
     const { outputLines } = await runRotation(nextConfig);
     expect(outputLines[0]).to.contain("wrapped 15 keys");
-    expect((await readWithNextOnly(ids)).size).to.equal(25);
+    expect(await listUnusable(ids)).to.deep.equal([]);
   });
 
   it("a rotation does not restore a key that is destroyed meanwhile", async () => {
@@ -72,14 +80,59 @@ describe("clinic data-keys rotate", () => {
     await rotation.next();
     await createDataKeyStore(pool, createMasterKeys(nextConfig)).destroy({ type: "customer", id: rows[0].person_id });
     expect((await rotation.next()).done).to.equal(true);
-    expect((await readWithNextOnly([dataKey!.id])).size).to.equal(0);
+    expect([...(await readWithNextOnly([dataKey!.id])).values()]).to.deep.equal(["destroyed"]);
+  });
+
+  it("a key that cannot be used is named, and all other keys are wrapped", async () => {
+    const ids = (await createKeys(3)).map(({ id }) => id);
+    await pool.query("UPDATE data_keys.data_key SET wrapped_key = '\\x00' WHERE id = $1", [ids[1]]);
+    const { code, errorLines } = await runRotation(nextConfig);
+    expect(code).to.equal(2);
+    expect(errorLines.at(-1)).to.contain(`clinic: data key ${ids[1]} cannot be unwrapped`);
+    expect(await listUnusable(ids)).to.deep.equal([ids[1]]);
+  });
+
+  it("a rotation whose process is killed leaves every key usable, and is continued", async () => {
+    const ids = (await createKeys(1_200)).map(({ id }) => id).sort();
+    const blocker = await pool.connect();
+    // The process waits for this row in the third batch of 500 keys.
+    await blocker.query("BEGIN");
+    await blocker.query("SELECT FROM data_keys.data_key WHERE id = $1 FOR UPDATE", [ids[1_100]]);
+    const { command, args } = buildNodeCommand("command/cli/main.ts", ["data-keys", "rotate"]);
+    const env = { DATABASE_URL: database.urls.command, PERSONAL_DATA_KEYS: JSON.stringify(nextConfig) };
+    const child = spawn(command, args, { env: { ...process.env, ...env } });
+    const exit = once(child, "exit");
+    try {
+      await eventually("two complete batches, and a third one that waits", async () => {
+        const { rows } = await pool.query(
+          `SELECT count(*) FILTER (WHERE master_key_id = 'next')::int AS rewrapped,
+             (SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database()
+               AND application_name = 'data-keys' AND wait_event_type = 'Lock') AS waiting
+           FROM data_keys.data_key`,
+        );
+        return rows[0].rewrapped === 1_000 && rows[0].waiting === 1;
+      });
+    } finally {
+      child.kill("SIGKILL");
+      await exit;
+      // The server may still complete the statement of the killed process.
+      await blocker.query("ROLLBACK");
+      blocker.release();
+    }
+    expect(child.signalCode).to.equal("SIGKILL");
+    expect(await listUnusable(ids, createMasterKeys(nextConfig))).to.deep.equal([]);
+    const { outputLines } = await runRotation(nextConfig);
+    expect(outputLines[0]).to.match(/wrapped (200|0) keys with the master key next; no key needs another master key/);
+    expect(await listUnusable(ids)).to.deep.equal([]);
   });
 
   it("a rotation without the former master key changes nothing, and names that key", async () => {
     await createKeys(1);
     const { code, errorLines } = await runRotation({ current: "next", keys: { next: keys.next } });
     expect(code).to.equal(2);
-    expect(errorLines.join()).to.match(/^clinic: data key .* master key former, which is not in PERSONAL_DATA_KEYS$/);
+    expect(errorLines.join()).to.match(
+      /^clinic: data key .* master key former, which is not in PERSONAL_DATA_KEYS; add this master key$/,
+    );
   });
 
   it("a missing setting is named", async () => {

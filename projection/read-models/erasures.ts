@@ -1,5 +1,10 @@
-import type { PersonalDataCategory, PersonType } from "../../shared/domain/personal-data/person.ts";
-import { defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
+import { addErasure } from "../../shared/domain/personal-data/erasure.ts";
+import {
+  type PersonalDataCategory,
+  type PersonType,
+  personalDataCategories,
+} from "../../shared/domain/personal-data/person.ts";
+import { defineJsonColumn, defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
 
 type ErasureEvent = RecordedEventOf<keyof typeof personTypeByEvent>;
 
@@ -25,6 +30,7 @@ type ErasureRow = {
   contact_erased_at: string | null;
   animal_erased_at: string | null;
   notes_erased_at: string | null;
+  final_categories: PersonalDataCategory[];
 };
 
 function recordErasure(row: ErasureRow | undefined, event: ErasureEvent): ErasureRow {
@@ -36,7 +42,15 @@ function recordErasure(row: ErasureRow | undefined, event: ErasureEvent): Erasur
     contact_erased_at: erasedAt("contact"),
     animal_erased_at: erasedAt("animal"),
     notes_erased_at: erasedAt("notes"),
+    final_categories: findFinalCategories(row, event),
   };
+}
+
+/** Returns the categories of which no new data can be recorded. An erased appointment or ticket gets no new data. */
+function findFinalCategories(row: ErasureRow | undefined, { type, data }: ErasureEvent): PersonalDataCategory[] {
+  if (type === "AppointmentDataErased" || type === "QueueTicketDataErased") return data.categories;
+  const erasedCategories = personalDataCategories.filter((category) => row?.[`${category}_erased_at`]);
+  return addErasure({ erasedCategories, finalCategories: row?.final_categories ?? [] }, data).finalCategories;
 }
 
 /**
@@ -51,6 +65,8 @@ export const erasures = defineReadModel({
     contact_erased_at: "timestamptz",
     animal_erased_at: "timestamptz",
     notes_erased_at: "timestamptz",
+    /** Categories of which no new data can be recorded after the erasure. */
+    final_categories: defineJsonColumn<PersonalDataCategory[]>(),
   },
   nullable: ["contact_erased_at", "animal_erased_at", "notes_erased_at"],
   primaryKey: ["person_type", "person_id"],

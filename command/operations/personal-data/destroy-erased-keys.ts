@@ -10,12 +10,10 @@ const CATEGORY_ERASED_AT =
   "CASE k.category WHEN 'contact' THEN e.contact_erased_at WHEN 'animal' THEN e.animal_erased_at ELSE e.notes_erased_at END";
 
 /**
- * SQL condition for keys `k` that an erasure `e` has destroyed. If the category was erased together with the contact
- * data or later, no new data can be recorded, so every key counts. Otherwise a key for new data may exist since the
- * erasure.
+ * SQL condition for keys `k` that an erasure `e` has destroyed. If no new data of the category can be recorded, every key
+ * counts. Otherwise a key for new data may exist since the erasure.
  */
-const IS_ERASED_KEY = `${CATEGORY_ERASED_AT}
-    > CASE WHEN e.contact_erased_at <= ${CATEGORY_ERASED_AT} THEN '-infinity' ELSE k.created_at END`;
+const IS_ERASED_KEY = `(e.final_categories ? k.category OR k.created_at < ${CATEGORY_ERASED_AT})`;
 
 /** Selects keys that still exist, although the read models show the erasure of their data. */
 const ERASED_KEYS_SQL = `

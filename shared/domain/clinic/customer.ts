@@ -2,21 +2,25 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type CustomerEvent, customerCategory } from "../events/people.ts";
-import { addErasedCategories, decideErasure, type Erasure, requireNotErased } from "../personal-data/erasure.ts";
-import type { PersonalDataCategory } from "../personal-data/person.ts";
+import {
+  addErasure,
+  decideErasure,
+  type ErasedData,
+  type Erasure,
+  NOTHING_ERASED,
+  requireNotErased,
+} from "../personal-data/erasure.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
 export type CustomerDetails = Omit<DataOf<CustomerEvent, "CustomerDetailsChanged">, "customerId">;
 
 /** State of a customer, who owns animals and belongs to one clinic. */
-export interface Customer {
+export interface Customer extends ErasedData {
   id: string;
   clinicId: string;
   registration: CustomerRegistration;
   details: CustomerDetails;
-  /** Categories of the customer's data that were erased. */
-  erasedCategories: PersonalDataCategory[];
 }
 
 export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
@@ -24,7 +28,7 @@ export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
   evolve(state, event) {
     if (event.type === "CustomerRegistered") {
       const { customerId: id, clinicId, ...details } = event.data;
-      return { id, clinicId, registration: event.data, details, erasedCategories: [] };
+      return { id, clinicId, registration: event.data, details, ...NOTHING_ERASED };
     }
     if (!state) return undefined;
     switch (event.type) {
@@ -33,7 +37,7 @@ export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
         return { ...state, details };
       }
       case "CustomerDataErased":
-        return { ...state, erasedCategories: addErasedCategories(state.erasedCategories, event.data) };
+        return { ...state, ...addErasure(state, event.data) };
     }
   },
   personOf: ({ id }) => ({ type: "customer", id }),
@@ -68,8 +72,8 @@ export function decideChangeCustomer(change: {
 export function decideEraseCustomer(command: { clinicId: string; customerId: string } & Erasure): CustomerDecision {
   return (state) => {
     const { clinicId, customerId, ...requestedErasure } = command;
-    const { erasedCategories } = requireOwnedBy(clinicId, state, "customer");
-    const erasure = decideErasure(erasedCategories, requestedErasure);
+    const erasedData = requireOwnedBy(clinicId, state, "customer");
+    const erasure = decideErasure(erasedData, requestedErasure);
     return erasure ? [{ type: "CustomerDataErased", data: { customerId, ...erasure } }] : [];
   };
 }

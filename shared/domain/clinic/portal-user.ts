@@ -1,35 +1,39 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type PortalUserEvent, portalUserCategory } from "../events/people.ts";
-import { addErasedCategories, decideErasure, type Erasure, requireNotErased } from "../personal-data/erasure.ts";
-import type { PersonalDataCategory } from "../personal-data/person.ts";
+import {
+  addErasure,
+  decideErasure,
+  type ErasedData,
+  type Erasure,
+  NOTHING_ERASED,
+  requireNotErased,
+} from "../personal-data/erasure.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 
 export type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
 
 /** State of a portal user. */
-export interface PortalUser {
+export interface PortalUser extends ErasedData {
   id: string;
   /** Selected clinic; null if the user has not selected one. */
   clinicId: string | null;
   /** Selected branch; null if no branch is selected. */
   branchId: string | null;
-  /** Categories of the user's data that were erased. */
-  erasedCategories: PersonalDataCategory[];
 }
 
 export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUser> = {
   category: portalUserCategory,
   evolve(state, event) {
-    const erasedCategories = state?.erasedCategories ?? [];
+    const { erasedCategories, finalCategories } = state ?? NOTHING_ERASED;
     switch (event.type) {
       case "ClinicSelected": {
         const { userId: id, clinicId, branchId } = event.data;
-        return { id, clinicId, branchId, erasedCategories };
+        return { id, clinicId, branchId, erasedCategories, finalCategories };
       }
       case "PortalUserDataErased": {
         const { userId: id, ...erasure } = event.data;
-        return { id, clinicId: null, branchId: null, erasedCategories: addErasedCategories(erasedCategories, erasure) };
+        return { id, clinicId: null, branchId: null, ...addErasure({ erasedCategories, finalCategories }, erasure) };
       }
     }
   },
@@ -53,7 +57,7 @@ export function decideErasePortalUser({
   ...requestedErasure
 }: { userId: string } & Erasure): PortalUserDecision {
   return (state) => {
-    const erasure = decideErasure(state?.erasedCategories ?? [], requestedErasure);
+    const erasure = decideErasure(state ?? NOTHING_ERASED, requestedErasure);
     return erasure ? [{ type: "PortalUserDataErased", data: { userId, ...erasure } }] : [];
   };
 }

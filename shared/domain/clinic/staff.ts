@@ -1,20 +1,24 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
 import { type StaffEvent, staffCategory } from "../events/people.ts";
-import { addErasedCategories, decideErasure, type Erasure, requireNotErased } from "../personal-data/erasure.ts";
-import type { PersonalDataCategory } from "../personal-data/person.ts";
+import {
+  addErasure,
+  decideErasure,
+  type ErasedData,
+  type Erasure,
+  NOTHING_ERASED,
+  requireNotErased,
+} from "../personal-data/erasure.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
 
 /** State of a staff member of a clinic. */
-export interface StaffMember {
+export interface StaffMember extends ErasedData {
   id: string;
   clinicId: string;
   hire: StaffHire;
   active: boolean;
-  /** Categories of the staff member's data that were erased. */
-  erasedCategories: PersonalDataCategory[];
 }
 
 export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
@@ -22,7 +26,7 @@ export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
   evolve(state, event) {
     if (event.type === "StaffMemberHired") {
       const { staffId: id, clinicId } = event.data;
-      return { id, clinicId, hire: event.data, active: true, erasedCategories: [] };
+      return { id, clinicId, hire: event.data, active: true, ...NOTHING_ERASED };
     }
     if (!state) return undefined;
     switch (event.type) {
@@ -31,7 +35,7 @@ export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
       case "StaffMemberReactivated":
         return { ...state, active: true };
       case "StaffDataErased":
-        return { ...state, erasedCategories: addErasedCategories(state.erasedCategories, event.data) };
+        return { ...state, ...addErasure(state, event.data) };
     }
   },
   personOf: ({ id }) => ({ type: "staff", id }),
@@ -68,8 +72,8 @@ export function decideReactivateStaff({ clinicId, staffId }: StaffMemberRef): St
 export function decideEraseStaff(command: StaffMemberRef & Erasure): StaffMemberDecision {
   return (state) => {
     const { clinicId, staffId, ...requestedErasure } = command;
-    const { erasedCategories } = requireOwnedBy(clinicId, state, "staff_member");
-    const erasure = decideErasure(erasedCategories, requestedErasure);
+    const erasedData = requireOwnedBy(clinicId, state, "staff_member");
+    const erasure = decideErasure(erasedData, requestedErasure);
     return erasure ? [{ type: "StaffDataErased", data: { staffId, ...erasure } }] : [];
   };
 }

@@ -6,31 +6,43 @@ import type { PersonalDataCategory } from "./person.ts";
 /** Erasure of a person's data: the categories, the cause, and the operator's reason. */
 export type Erasure = z.output<z.ZodObject<typeof erasureRecord>>;
 
-/** Returns the erased categories after another erasure, in the order in which they were first erased. */
-export function addErasedCategories(
-  erasedCategories: readonly PersonalDataCategory[],
-  { categories }: Erasure,
-): PersonalDataCategory[] {
-  return [...new Set([...erasedCategories, ...categories])];
+/** Erased categories of a person's data, in the order in which they were first erased. */
+export interface ErasedData {
+  erasedCategories: PersonalDataCategory[];
+  /**
+   * Categories that were erased together with the contact data or later. No new data of these categories can be
+   * recorded.
+   */
+  finalCategories: PersonalDataCategory[];
+}
+
+/** State of a person of whom nothing is erased. */
+export const NOTHING_ERASED: ErasedData = { erasedCategories: [], finalCategories: [] };
+
+/** Returns the erased categories after another erasure. */
+export function addErasure(
+  erasedData: ErasedData,
+  { categories }: { categories: readonly PersonalDataCategory[] },
+): ErasedData {
+  const erasedCategories = [...new Set([...erasedData.erasedCategories, ...categories])];
+  const finalCategories = isErased({ erasedCategories })
+    ? [...new Set([...erasedData.finalCategories, ...categories])]
+    : erasedData.finalCategories;
+  return { erasedCategories, finalCategories };
 }
 
 /**
- * Decides an erasure. If the contact data is erased, no new personal data can be recorded, so an erasure of the same
- * categories changes nothing. Otherwise there may be new data, so the erasure is recorded again.
+ * Decides an erasure. Of a final category, no new data can be recorded, so another erasure changes nothing. Of any other
+ * category there may be new data, so the erasure is recorded again.
  *
- * @param erasedCategories categories that were erased before
  * @returns the erasure to record; undefined if it changes nothing
  */
-export function decideErasure(
-  erasedCategories: readonly PersonalDataCategory[],
-  erasure: Erasure,
-): Erasure | undefined {
-  const isComplete = erasure.categories.every((category) => erasedCategories.includes(category));
-  return isComplete && isErased({ erasedCategories }) ? undefined : erasure;
+export function decideErasure({ finalCategories }: ErasedData, erasure: Erasure): Erasure | undefined {
+  return erasure.categories.every((category) => finalCategories.includes(category)) ? undefined : erasure;
 }
 
 /** Returns true if a person's contact data is erased. The person can then not be changed. */
-export function isErased({ erasedCategories }: { erasedCategories: readonly PersonalDataCategory[] }): boolean {
+export function isErased({ erasedCategories }: Pick<ErasedData, "erasedCategories">): boolean {
   return erasedCategories.includes("contact");
 }
 
@@ -40,10 +52,22 @@ export function isErased({ erasedCategories }: { erasedCategories: readonly Pers
  * @param objectName name of the person's aggregate in snake_case, for the error's code and message
  * @throws {DomainError} `<objectName>_erased`
  */
-export function requireNotErased(
-  person: { erasedCategories: readonly PersonalDataCategory[] },
-  objectName: string,
-): void {
+export function requireNotErased(person: ErasedData, objectName: string): void {
   if (!isErased(person)) return;
-  throw new DomainError(`${objectName}_erased`, `the ${objectName.replaceAll("_", " ")}'s personal data was erased`);
+  throw new DomainError(`${objectName}_erased`, describeErasedPerson(objectName));
+}
+
+/**
+ * Refuses a text about a person whose contact data is erased. The command itself is possible without the text.
+ *
+ * @param objectName name of the person's aggregate in snake_case, for the error's code and message
+ * @throws {DomainError} `<objectName>_erased`, which names the field
+ */
+export function refuseTextAboutErased(fieldName: string, objectName: string): never {
+  const message = `must be omitted, because ${describeErasedPerson(objectName)}`;
+  throw new DomainError(`${objectName}_erased`, `${fieldName} ${message}`, [{ path: fieldName, message }]);
+}
+
+function describeErasedPerson(objectName: string): string {
+  return `the ${objectName.replaceAll("_", " ")}'s personal data was erased`;
 }

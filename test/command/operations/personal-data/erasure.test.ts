@@ -320,6 +320,27 @@ describe("erasure and retention of personal data", function () {
     expect(categories).to.have.members(["animal", "notes"]);
   });
 
+  it("notes that were recorded between an erasure of notes and one of contact data can be erased later", async () => {
+    const customerId = await createCustomer(0);
+    await erase(customerId, clinic.clinicId, "--categories", "notes");
+    await insertKey("customer", customerId, "clock_timestamp()");
+    await erase(customerId, clinic.clinicId, "--categories", "contact");
+    const { outputLines } = await erase(customerId, clinic.clinicId, "--categories", "notes");
+    expect(outputLines[0]).to.contain("customer erase: done").and.contain("notes, 1 data key destroyed");
+    const events = await world.log.read(`customer-${customerId}`);
+    expect(events.filter(({ type }) => type === "CustomerDataErased")).to.have.length(3);
+  });
+
+  it("no key of a category survives that was erased with the contact data, even after further erasures", async () => {
+    const customerId = await createCustomer(0);
+    await erase(customerId, clinic.clinicId, "--categories", "contact,notes");
+    await erase(customerId, clinic.clinicId, "--categories", "contact,animal");
+    await insertKey("customer", customerId, "clock_timestamp()");
+    const result = await run("retention", "apply", "--clinic", clinic.clinicId, "--json");
+    expect(JSON.parse(result.outputLines[0]!)).to.include({ keysDestroyedAgain: 1 });
+    expect(await countKeys("customer", customerId)).to.equal(0);
+  });
+
   it("an interrupted retention run erases nothing more, and exits with 130", async () => {
     const { clinicId } = clinic;
     const customerId = await createCustomer(6);

@@ -148,6 +148,18 @@ describe("a customer", () => {
       .when(erase(["animal", "contact"]))
       .thenEvents(createErasedEvent(["animal", "contact"]));
   });
+  it("notes that were recorded after an erasure of notes can be erased after an erasure of the contact data", () => {
+    const [erasedNotes, erasedContact] = [createErasedEvent(["notes"]), createErasedEvent(["contact"])];
+    given(customerAggregate, registered, erasedNotes, erasedContact)
+      .when(erase(["notes"]))
+      .thenEvents(erasedNotes);
+    given(customerAggregate, registered, erasedNotes, erasedContact, erasedNotes)
+      .when(erase(["notes", "contact"]))
+      .thenEvents();
+    given(customerAggregate, registered, erasedContact, createErasedEvent(["animal", "contact"]))
+      .when(erase(["animal"]))
+      .thenEvents();
+  });
   it("notes can be erased several times, because a customer with contact data can get new notes", () => {
     const erased = createErasedEvent(["notes"]);
     given(customerAggregate, registered, erased)

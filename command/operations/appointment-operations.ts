@@ -78,9 +78,6 @@ export const checkInAppointment = defineOperation(decideCheckIn);
 export const putAppointmentInWaiting = defineOperation(decidePutInWaiting);
 export const startConsultation = defineOperation(decideStartConsultation);
 export const completeAppointment = defineOperation(decideComplete);
-export const cancelAppointment = defineOperation(({ reason }: AppointmentReference & { reason: string | null }) =>
-  decideCancel(reason),
-);
 export const markNoShow = defineOperation((_, now) => decideMarkNoShow(now));
 export const rescheduleAppointment = defineOperation(
   (command: AppointmentReference & { scheduledAt: Instant; durationMinutes?: number }, now) =>
@@ -89,6 +86,18 @@ export const rescheduleAppointment = defineOperation(
 export const releaseResource = defineOperation(({ assignmentId }: AppointmentReference & { assignmentId: string }) =>
   decideRelease(assignmentId),
 );
+
+/** Cancels an appointment. If the customer's contact data is erased, a reason is refused, because it is personal data. */
+export const cancelAppointment: Operation<AppointmentReference & { reason: string | null }, Appointment> = async (
+  log,
+  command,
+  context,
+) => {
+  const { appointmentId, reason } = command;
+  const appointment = await loadState(log, appointmentAggregate, reason === null ? null : appointmentId);
+  const customer = await loadState(log, customerAggregate, appointment?.customerId ?? null);
+  return defineOperation(() => decideCancel(reason, customer))(log, command, context);
+};
 
 /** Allocates a resource of the branch to an appointment. */
 export async function allocateResource(

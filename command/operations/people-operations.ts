@@ -14,9 +14,10 @@ import {
   decideChangePermissions,
   decideGrantMembership,
   decideRevokeMembership,
+  type Membership,
   membershipAggregate,
 } from "../../shared/domain/clinic/membership.ts";
-import { decideSelectClinic, portalUserAggregate } from "../../shared/domain/clinic/portal-user.ts";
+import { decideSelectClinic, type PortalUser, portalUserAggregate } from "../../shared/domain/clinic/portal-user.ts";
 import {
   decideDeactivateStaff,
   decideHireStaff,
@@ -24,7 +25,9 @@ import {
   staffAggregate,
 } from "../../shared/domain/clinic/staff.ts";
 import { requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
-import { defineClinicOperation, loadClinicObject } from "./operation.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { loadAggregate } from "../handling/handle.ts";
+import { defineClinicOperation, loadClinicObject, type Operation } from "./operation.ts";
 
 /** Grants a membership. A staff member that the membership names must belong to the membership's clinic. */
 export const grantMembership = defineClinicOperation(
@@ -37,7 +40,23 @@ export const grantMembership = defineClinicOperation(
 );
 export const acceptMembership = defineClinicOperation(membershipAggregate, "membershipId", decideAcceptMembership);
 export const changePermissions = defineClinicOperation(membershipAggregate, "membershipId", decideChangePermissions);
-export const revokeMembership = defineClinicOperation(membershipAggregate, "membershipId", decideRevokeMembership);
+
+/** Revokes a membership. If the user's contact data is erased, a reason is refused, because it is personal data. */
+export const revokeMembership: Operation<Parameters<typeof decideRevokeMembership>[0], Membership> = async (
+  log,
+  command,
+  context,
+) => {
+  const user = command.reason === null ? undefined : await loadUserOf(log, command.membershipId);
+  const decide = (revocation: typeof command) => decideRevokeMembership(revocation, user);
+  return defineClinicOperation(membershipAggregate, "membershipId", decide)(log, command, context);
+};
+
+/** Loads the portal user of a membership. Returns undefined if nothing is recorded about the user. */
+async function loadUserOf(log: EventLog, membershipId: string): Promise<PortalUser | undefined> {
+  const { state: membership } = await loadAggregate(log, membershipAggregate, membershipId);
+  return membership && (await loadAggregate(log, portalUserAggregate, membership.userId)).state;
+}
 
 export const hireStaff = defineClinicOperation(staffAggregate, "staffId", decideHireStaff);
 export const deactivateStaff = defineClinicOperation(staffAggregate, "staffId", decideDeactivateStaff);

@@ -1,9 +1,10 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
+import type { Customer } from "../clinic/customer.ts";
 import type { Resource } from "../clinic/resource.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import { type AppointmentEvent, appointmentCategory } from "../events/appointment.ts";
-import type { Erasure } from "../personal-data/erasure.ts";
+import { type Erasure, isErased, refuseTextAboutErased } from "../personal-data/erasure.ts";
 import { requireExisting } from "../preconditions.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
@@ -33,6 +34,8 @@ export interface Appointment {
   notes: string | null;
   applicationId: string | null;
   requestHash: string | null;
+  /** True if the data of the appointment itself was erased. False if the data of its customer was erased. */
+  isErased: boolean;
   /** Sandbox generation in which an application requested the appointment; 0 outside of sandboxes and in fixtures. */
   sandboxGeneration: number;
   createdAt: Instant;
@@ -63,13 +66,14 @@ export function evolveAppointment(
   const occurredAt = event.metadata.occurredAt;
   if (event.type === "AppointmentRequested") {
     const { appointmentId: id, ...data } = event.data;
-    return { id, ...data, status: "requested", createdAt: occurredAt, updatedAt: occurredAt, assignments: [] };
+    const timestamps = { createdAt: occurredAt, updatedAt: occurredAt };
+    return { id, ...data, isErased: false, status: "requested", ...timestamps, assignments: [] };
   }
   if (event.type === "AppointmentImported") {
     const { appointmentId, requestedAt, statusAt: _, ...data } = event.data;
     const partnerFields = { applicationId: null, sandboxGeneration: 0 };
     const timestamps = { createdAt: requestedAt ?? occurredAt, updatedAt: occurredAt };
-    return { id: appointmentId, ...data, ...partnerFields, ...timestamps, assignments: [] };
+    return { id: appointmentId, ...data, isErased: false, ...partnerFields, ...timestamps, assignments: [] };
   }
   if (!state) return undefined;
   const changedState = { ...state, updatedAt: occurredAt };
@@ -91,7 +95,7 @@ export function evolveAppointment(
       return { ...changedState, assignments };
     }
     case "AppointmentDataErased":
-      return { ...changedState, reason: null, notes: null, requestHash: null };
+      return { ...changedState, reason: null, notes: null, requestHash: null, isErased: true };
     default:
       return { ...changedState, status: statusAfterEvent[event.type] };
   }
@@ -134,11 +138,18 @@ export const decidePutInWaiting = (): AppointmentDecision => decideTransition("A
 export const decideStartConsultation = (): AppointmentDecision => decideTransition("ConsultationStarted");
 export const decideComplete = (): AppointmentDecision => decideTransition("AppointmentCompleted");
 
-/** Cancels an appointment and releases its resources. */
-export function decideCancel(reason: string | null): AppointmentDecision {
+/**
+ * Cancels an appointment and releases its resources.
+ *
+ * @param customer customer of the appointment; undefined if there is none, or if the reason is null
+ * @throws {DomainError} `customer_erased` or `appointment_erased` if there is a reason, but the data was erased
+ */
+export function decideCancel(reason: string | null, customer: Customer | undefined): AppointmentDecision {
   return (state) => {
     const appointment = requireTransition(state, "AppointmentCancelled");
     const { id: appointmentId } = appointment;
+    if (reason !== null && customer && isErased(customer)) refuseTextAboutErased("reason", "customer");
+    if (reason !== null && appointment.isErased) refuseTextAboutErased("reason", "appointment");
     return [{ type: "AppointmentCancelled", data: { appointmentId, reason } }, ...releaseResources(appointment)];
   };
 }
@@ -250,16 +261,17 @@ export function decideRelease(assignmentId: string): AppointmentDecision {
 }
 
 /**
- * Erases the data of an appointment without a customer.
+ * Erases the data of an appointment without a customer. Repeating the erasure changes nothing.
  *
  * @throws {DomainError} `appointment_has_customer`
  */
 export function decideEraseAppointment(erasure: Erasure): AppointmentDecision {
   return (state) => {
-    const { id: appointmentId, customerId } = requireExisting(state, "appointment");
+    const appointment = requireExisting(state, "appointment");
+    const { id: appointmentId, customerId } = appointment;
     if (customerId !== null) {
       throw new DomainError("appointment_has_customer", `the appointment's data belongs to customer ${customerId}`);
     }
-    return [{ type: "AppointmentDataErased", data: { appointmentId, ...erasure } }];
+    return appointment.isErased ? [] : [{ type: "AppointmentDataErased", data: { appointmentId, ...erasure } }];
   };
 }

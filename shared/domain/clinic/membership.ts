@@ -3,8 +3,10 @@ import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type MembershipEvent, membershipCategory } from "../events/people.ts";
+import { isErased, refuseTextAboutErased } from "../personal-data/erasure.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
+import type { PortalUser } from "./portal-user.ts";
 
 export type MembershipGrant = DataOf<MembershipEvent, "MembershipGranted">;
 /** Rights of a member. Permissions and branches grant access. The role is only a label. */
@@ -76,11 +78,20 @@ export function decideChangePermissions(
   };
 }
 
-/** Revokes a membership permanently. The clinic may grant the user a new membership. */
-export function decideRevokeMembership(revocation: MembershipRef & { reason: string | null }): MembershipDecision {
+/**
+ * Revokes a membership permanently. The clinic may grant the user a new membership.
+ *
+ * @param user user of the membership; undefined if nothing is recorded about the user, or if the reason is null
+ * @throws {DomainError} `portal_user_erased` if there is a reason, but the user's data was erased
+ */
+export function decideRevokeMembership(
+  revocation: MembershipRef & { reason: string | null },
+  user: PortalUser | undefined,
+): MembershipDecision {
   return (state) => {
     const { clinicId, membershipId, reason } = revocation;
     if (requireOwnedBy(clinicId, state, "membership").status === "revoked") return [];
+    if (reason !== null && user && isErased(user)) refuseTextAboutErased("reason", "portal_user");
     return [{ type: "MembershipRevoked", data: { membershipId, reason } }];
   };
 }

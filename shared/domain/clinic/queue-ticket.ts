@@ -15,6 +15,8 @@ export interface QueueTicket {
   clinicId: string;
   status: QueueTicketStatus;
   issue: QueueTicketIssue;
+  /** True if the data of the ticket itself was erased. False if the data of its customer was erased. */
+  isErased: boolean;
 }
 
 /** Status of a queue ticket after each type of event. */
@@ -28,10 +30,11 @@ const statusAfterEvent = {
 export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTicket> = {
   category: queueTicketCategory,
   evolve(state, event) {
-    if (event.type === "QueueTicketDataErased") return state && { ...state, issue: { ...state.issue, notes: null } };
+    if (event.type === "QueueTicketDataErased")
+      return state && { ...state, issue: { ...state.issue, notes: null }, isErased: true };
     if (event.type !== "QueueTicketIssued") return state && { ...state, status: statusAfterEvent[event.type] };
     const { ticketId: id, clinicId } = event.data;
-    return { id, clinicId, status: "waiting", issue: event.data };
+    return { id, clinicId, status: "waiting", issue: event.data, isErased: false };
   },
   personOf: ({ id, issue: { customerId } }) =>
     customerId === null ? { type: "queueTicket", id } : { type: "customer", id: customerId },
@@ -72,17 +75,18 @@ function createTransitionDecider(type: keyof typeof statusAfterEvent, permittedS
 }
 
 /**
- * Erases the data of a ticket without a customer.
+ * Erases the data of a ticket without a customer. Repeating the erasure changes nothing.
  *
  * @throws {DomainError} `ticket_has_customer`
  */
 export function decideEraseTicket(command: QueueTicketRef & Erasure): QueueTicketDecision {
   return (state) => {
     const { clinicId, ticketId, ...erasure } = command;
-    const { customerId } = requireOwnedBy(clinicId, state, "queue_ticket").issue;
+    const { issue, isErased } = requireOwnedBy(clinicId, state, "queue_ticket");
+    const { customerId } = issue;
     if (customerId !== null) {
       throw new DomainError("ticket_has_customer", `the ticket's data belongs to customer ${customerId}`);
     }
-    return [{ type: "QueueTicketDataErased", data: { ticketId, ...erasure } }];
+    return isErased ? [] : [{ type: "QueueTicketDataErased", data: { ticketId, ...erasure } }];
   };
 }

@@ -165,7 +165,7 @@ describe("appointment", () => {
   });
 
   it("cancelling or rescheduling an appointment releases the appointment's resources", () => {
-    givenAppointment(requested, allocated).when(decideCancel(null)).thenEvents(cancelled, released);
+    givenAppointment(requested, allocated).when(decideCancel(null, undefined)).thenEvents(cancelled, released);
     const newSchedule = { scheduledAt: toInstantInMinutes(120), durationMinutes: 30 };
     givenAppointment(requested, allocated)
       .when(decideReschedule({ scheduledAt: newSchedule.scheduledAt }, now))
@@ -182,9 +182,31 @@ describe("appointment", () => {
     givenAppointment(noted, completed).when(decideEraseAppointment(erasure)).thenEvents(erased);
     const ofCustomer: AppointmentEvent = { ...noted, data: { ...noted.data, customerId: "one" } };
     givenAppointment(ofCustomer).when(decideEraseAppointment(erasure)).thenRefused("appointment_has_customer");
+    givenAppointment(noted, erased).when(decideEraseAppointment(erasure)).thenEvents();
     expect(givenAppointment(noted, completed, erased).state).to.include({
       ...{ status: "completed", reason: null, notes: null, requestHash: null },
     });
+  });
+
+  it("after an erasure, an appointment can be cancelled without a reason only", () => {
+    const erasure: Erasure = { categories: ["contact"], cause: "request", reason: "Request 17" };
+    const customerErased = { type: "CustomerDataErased", data: { customerId: "one", ...erasure } };
+    const history = [customerRegistered(clinicId, "one"), customerErased] as never[];
+    const customer = fold(customerAggregate, history);
+    const ofCustomer: AppointmentEvent = { type: "AppointmentRequested", data: { ...request, customerId: "one" } };
+    givenAppointment(ofCustomer).when(decideCancel("Moved", customer)).thenRefused("customer_erased");
+    givenAppointment(ofCustomer).when(decideCancel(null, customer)).thenEvents(cancelled);
+    const registeredCustomer = fold(customerAggregate, history.slice(0, 1));
+    const cancelledWithReason = { ...cancelled, data: { appointmentId, reason: "Moved" } } as AppointmentEvent;
+    givenAppointment(ofCustomer).when(decideCancel("Moved", registeredCustomer)).thenEvents(cancelledWithReason);
+    const appointmentErased: AppointmentEvent = {
+      type: "AppointmentDataErased",
+      data: { appointmentId, ...erasure, categories: ["notes"] },
+    };
+    givenAppointment(requested, appointmentErased)
+      .when(decideCancel("Moved", undefined))
+      .thenRefused("appointment_erased");
+    givenAppointment(requested, appointmentErased).when(decideCancel(null, undefined)).thenEvents(cancelled);
   });
 
   it("an appointment can be rescheduled only before check-in and only to a future time", () => {
@@ -237,7 +259,7 @@ describe("appointment", () => {
       fc.constant({ what: "wait", decide: decidePutInWaiting() }),
       fc.constant({ what: "start", decide: decideStartConsultation() }),
       fc.constant({ what: "complete", decide: decideComplete() }),
-      fc.constant({ what: "cancel", decide: decideCancel(null) }),
+      fc.constant({ what: "cancel", decide: decideCancel(null, undefined) }),
       minutesArbitrary.map((minutes) => ({
         what: `no-show ${minutes}`,
         decide: decideMarkNoShow(now + minutes * 60_000),

@@ -120,6 +120,7 @@ describe("a queue ticket", () => {
     const erased: QueueTicketEvent = { type: "QueueTicketDataErased", data: { ticketId, ...erasure } };
     const erase = decideEraseTicket({ ...target, ...erasure });
     given(queueTicketAggregate, issued).when(erase).thenEvents(erased);
+    given(queueTicketAggregate, issued, erased).when(erase).thenEvents();
     const issuedForCustomer: QueueTicketEvent = { ...issued, data: { ...issueInput, customerId: otherId } };
     given(queueTicketAggregate, issuedForCustomer).when(erase).thenRefused("ticket_has_customer");
     const issuedWithNotes: QueueTicketEvent = { ...issued, data: { ...issueInput, notes: "Bites" } };

@@ -6,8 +6,9 @@ import {
   type MembershipGrant,
   membershipAggregate,
 } from "../../../../shared/domain/clinic/membership.ts";
+import { portalUserAggregate } from "../../../../shared/domain/clinic/portal-user.ts";
 import type { MembershipEvent } from "../../../../shared/domain/events/people.ts";
-import { given } from "../../../support/given.ts";
+import { fold, given } from "../../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
 
@@ -51,15 +52,25 @@ describe("a membership", () => {
     given(membershipAggregate, granted, revoked).when(changePermissions).thenRefused("membership_revoked");
   });
   it("revoking a revoked membership changes nothing", () => {
-    const revoke = decideRevokeMembership({ ...target, reason: null });
+    const revoke = decideRevokeMembership({ ...target, reason: null }, undefined);
     given(membershipAggregate, granted).when(revoke).thenEvents(revoked);
     given(membershipAggregate, granted, revoked).when(revoke).thenEvents();
+  });
+  it("the membership of an erased user can be revoked without a reason only", () => {
+    const data = { userId: otherId, categories: ["contact" as const], cause: "request" as const, reason: "Request 17" };
+    const user = fold(portalUserAggregate, [{ type: "PortalUserDataErased", data }]);
+    const revoke = decideRevokeMembership({ ...target, reason: "Left" }, user);
+    given(membershipAggregate, granted).when(revoke).thenRefused("portal_user_erased");
+    given(membershipAggregate, granted, revoked).when(revoke).thenEvents();
+    given(membershipAggregate, granted)
+      .when(decideRevokeMembership({ ...target, reason: null }, user))
+      .thenEvents(revoked);
   });
   it("a membership of another clinic is reported as missing", () => {
     const foreignTarget = { ...target, clinicId: otherClinicId };
     given(membershipAggregate, granted).when(decideAcceptMembership(foreignTarget)).thenRefused("membership_not_found");
     given(membershipAggregate, granted)
-      .when(decideRevokeMembership({ ...foreignTarget, reason: null }))
+      .when(decideRevokeMembership({ ...foreignTarget, reason: null }, undefined))
       .thenRefused("membership_not_found");
   });
 });

@@ -13,6 +13,7 @@ const personTypeByEvent = {
   CustomerDataErased: "customer",
   StaffDataErased: "staff",
   PortalUserDataErased: "portalUser",
+  AuditorDataErased: "auditor",
   AppointmentDataErased: "appointment",
   QueueTicketDataErased: "queueTicket",
 } as const satisfies Record<string, PersonType>;
@@ -21,6 +22,7 @@ function getPersonId({ data }: ErasureEvent): string {
   if ("customerId" in data) return data.customerId;
   if ("staffId" in data) return data.staffId;
   if ("userId" in data) return data.userId;
+  if ("auditorId" in data) return data.auditorId;
   return "appointmentId" in data ? data.appointmentId : data.ticketId;
 }
 
@@ -77,6 +79,7 @@ export const erasures = defineReadModel({
     CustomerDataErased: recordErasure,
     StaffDataErased: recordErasure,
     PortalUserDataErased: recordErasure,
+    AuditorDataErased: recordErasure,
     AppointmentDataErased: recordErasure,
     QueueTicketDataErased: recordErasure,
   },

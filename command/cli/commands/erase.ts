@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { personalDataCategory } from "../../../shared/domain/events/erasure.ts";
 import { label, uuid } from "../../../shared/domain/events/fields.ts";
-import type { PersonalDataCategory } from "../../../shared/domain/personal-data/person.ts";
+import type { PersonalDataCategory, PersonType } from "../../../shared/domain/personal-data/person.ts";
 import { type ErasablePerson, type ErasureResult, erasePerson } from "../../operations/personal-data/erase-person.ts";
-import { categoriesByType, type ErasableType } from "../../operations/personal-data/record-erasure.ts";
+import { categoriesByType, hasNoClinic } from "../../operations/personal-data/record-erasure.ts";
 import { createOperatorContext, requireOperator } from "../framework/operator.ts";
 import { withPersonalDataStores } from "../framework/personal-data-stores.ts";
 import { parseOptions, type RawOptions, type Terminal } from "../framework/run-command.ts";
@@ -11,7 +11,7 @@ import { parseOptions, type RawOptions, type Terminal } from "../framework/run-c
 /** A command `<noun> erase`. */
 export interface EraseCommand {
   noun: string;
-  type: ErasableType;
+  type: PersonType;
   summary: string;
 }
 
@@ -28,6 +28,11 @@ export const eraseCommands: readonly EraseCommand[] = [
     summary: "Erases the data of a portal user in all clinics, and the user's selected clinic.",
   },
   {
+    noun: "auditor",
+    type: "auditor",
+    summary: "Erases the name of a revoked auditor, and the reason of the revocation.",
+  },
+  {
     noun: "appointment",
     type: "appointment",
     summary: "Erases the reason and notes of an appointment without a customer.",
@@ -39,7 +44,7 @@ export const eraseCommands: readonly EraseCommand[] = [
 const REMAINING_DATA = `Copies of the data remain in former row versions in Postgres's files until \`clinic projection scrub\`, in backups of
 Postgres that contain the data keys, and with partners and people who received it. See docs/privacy.md.`;
 
-function createSchema(type: ErasableType) {
+function createSchema(type: PersonType) {
   const permittedCategories = categoriesByType[type];
   const categories = z
     .string()
@@ -48,7 +53,7 @@ function createSchema(type: ErasableType) {
     .pipe(z.array(personalDataCategory.extract([...permittedCategories])));
   return z.object({
     id: uuid,
-    ...(type !== "portalUser" && { clinic: uuid }),
+    ...(!hasNoClinic(type) && { clinic: uuid }),
     categories,
     reason: label,
     actor: z.string().optional(),
@@ -67,8 +72,9 @@ export async function runErase(command: EraseCommand, rawOptions: RawOptions, te
   const options = parseOptions(createSchema(type), rawOptions);
   const { id, categories, reason } = options;
   const context = createOperatorContext(requireOperator(terminal.env, options.actor), Date.now());
-  const person: ErasablePerson =
-    type === "portalUser" ? { type, id } : { type, id, clinicId: (options as { clinic: string }).clinic };
+  const person: ErasablePerson = hasNoClinic(type)
+    ? { type, id }
+    : { type, id, clinicId: (options as { clinic: string }).clinic };
   const erasure = { categories, cause: "request" as const, reason };
   const result = await withPersonalDataStores(terminal.env, (stores) => erasePerson(stores, person, erasure, context));
   await terminal.writeOutput(

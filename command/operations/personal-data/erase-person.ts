@@ -1,12 +1,13 @@
 import type pg from "pg";
 import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
+import type { PersonType } from "../../../shared/domain/personal-data/person.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { destroyKeysOf } from "../../../shared/personal-data/destroy-keys.ts";
 import { createPositionWatch, positionStatement } from "../../../shared/postgres/position-watch.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
-import { type ErasableType, recordErasure, recordPortalUserErasure } from "./record-erasure.ts";
+import { recordErasure, recordErasureWithoutClinic, type TypeWithoutClinic } from "./record-erasure.ts";
 
 /** Stores that hold personal data. The user of the database must own the read models. */
 export interface PersonalDataStores {
@@ -16,8 +17,8 @@ export interface PersonalDataStores {
 
 /** A person to erase. */
 export type ErasablePerson =
-  | { type: Exclude<ErasableType, "portalUser">; id: string; clinicId: string }
-  | { type: "portalUser"; id: string };
+  | { type: Exclude<PersonType, TypeWithoutClinic>; id: string; clinicId: string }
+  | { type: TypeWithoutClinic; id: string };
 
 export interface ErasureResult {
   /** False if the erasure had been recorded before. */
@@ -39,7 +40,7 @@ const READ_MODELS_TIMEOUT_MS = 60_000;
  * Erases a person's data: records the act, destroys the data keys, and waits until the read models show neutral values.
  * An interrupted erasure is completed by repeating it.
  *
- * @throws {DomainError} `clinic_not_found`, or `<object>_not_found` if the clinic has no such person
+ * @throws {DomainError} `clinic_not_found`, `<object>_not_found` if there is no such person, or `auditor_not_revoked`
  * @throws {ReadModelsBehindError} if the act is recorded and the keys are destroyed, but the read models are behind, or
  *   skip the person's stream because it is parked
  */
@@ -67,9 +68,9 @@ export async function recordAndDestroy(
 ): Promise<ErasureResult> {
   const { type, id } = person;
   const { events, statePosition: position } =
-    type === "portalUser"
-      ? await recordPortalUserErasure(log, { userId: id, ...erasure }, context)
-      : await recordErasure[type](log, { id, clinicId: person.clinicId, ...erasure }, context);
+    "clinicId" in person
+      ? await recordErasure[person.type](log, { id, clinicId: person.clinicId, ...erasure }, context)
+      : await recordErasureWithoutClinic[person.type](log, { id, ...erasure }, context);
   const destroyedKeyCount = await destroyKeysOf(pool, { type, id }, erasure.categories);
   return { isRecorded: events.length > 0, destroyedKeyCount, position };
 }

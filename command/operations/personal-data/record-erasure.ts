@@ -1,5 +1,6 @@
 import type { Aggregate, Decision } from "../../../shared/domain/aggregate.ts";
 import { appointmentAggregate, decideEraseAppointment } from "../../../shared/domain/appointment/appointment.ts";
+import { auditorAggregate, decideEraseAuditor } from "../../../shared/domain/audit/auditor.ts";
 import { customerAggregate, decideEraseCustomer } from "../../../shared/domain/clinic/customer.ts";
 import { decideErasePortalUser, portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import { decideEraseTicket, queueTicketAggregate } from "../../../shared/domain/clinic/queue-ticket.ts";
@@ -13,14 +14,15 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle } from "../../handling/handle.ts";
 import { loadCommandClinic } from "../operation.ts";
 
-/** Types of persons whose data can be erased. */
-export type ErasableType = Exclude<PersonType, "auditor">;
+/** Types of persons who belong to no clinic. */
+export type TypeWithoutClinic = "portalUser" | "auditor";
 
 /** Categories of personal data that each type of person can have. */
-export const categoriesByType: Record<ErasableType, readonly PersonalDataCategory[]> = {
+export const categoriesByType: Record<PersonType, readonly PersonalDataCategory[]> = {
   customer: ["contact", "animal", "notes"],
   staff: ["contact"],
   portalUser: ["contact", "notes"],
+  auditor: ["contact", "notes"],
   appointment: ["notes"],
   queueTicket: ["notes"],
 };
@@ -55,7 +57,7 @@ function defineErasure<C extends (typeof categories)[number], State>(
  * Commands that record an erasure of a clinic's person, by type of the person. Each throws {@link DomainError}
  * `clinic_not_found`, or `<object>_not_found` if the clinic has no such person.
  */
-export const recordErasure: Record<Exclude<ErasableType, "portalUser">, RecordErasure> = {
+export const recordErasure: Record<Exclude<PersonType, TypeWithoutClinic>, RecordErasure> = {
   customer: defineErasure(customerAggregate, ({ id: customerId, ...erasure }) =>
     decideEraseCustomer({ customerId, ...erasure }),
   ),
@@ -69,11 +71,18 @@ export const recordErasure: Record<Exclude<ErasableType, "portalUser">, RecordEr
   ),
 };
 
-/** Records an erasure of a portal user, who belongs to no clinic. */
-export function recordPortalUserErasure(
-  log: EventLog,
-  { userId, ...erasure }: Erasure & { userId: string },
-  context: CommandContext,
-) {
-  return handle(log, portalUserAggregate, userId, decideErasePortalUser({ userId, ...erasure }), context);
+/**
+ * Commands that record an erasure of a person without a clinic, by type of the person. The command for an auditor throws
+ * {@link DomainError} `auditor_not_found` or `auditor_not_revoked`.
+ */
+export const recordErasureWithoutClinic = {
+  portalUser: (log: EventLog, { id: userId, ...erasure }: Erasure & { id: string }, context: CommandContext) =>
+    handle(log, portalUserAggregate, userId, decideErasePortalUser({ userId, ...erasure }), context),
+  auditor: (log: EventLog, { id, ...erasure }: Erasure & { id: string }, context: CommandContext) =>
+    handle(log, auditorAggregate, id, decideEraseAuditor(erasure), context),
+};
+
+/** Returns true if persons of a type belong to no clinic. */
+export function hasNoClinic(type: PersonType): type is TypeWithoutClinic {
+  return type in recordErasureWithoutClinic;
 }

@@ -1,12 +1,22 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { type AuditorEvent, auditorCategory } from "../events/audit.ts";
+import { ERASED_TEXT } from "../personal-data/declaration.ts";
+import {
+  addErasure,
+  decideErasure,
+  type ErasedData,
+  type Erasure,
+  isErased,
+  NOTHING_ERASED,
+} from "../personal-data/erasure.ts";
 import { requireExisting } from "../preconditions.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
 /** State of an auditor. */
-export interface Auditor {
+export interface Auditor extends ErasedData {
   id: string;
+  /** `(erased)` after an erasure of the contact data. */
   name: string;
   /** SHA-256 of the credential's secret, hex. */
   secretHash: string;
@@ -21,9 +31,12 @@ export const auditorAggregate: Aggregate<typeof auditorCategory, Auditor> = {
   evolve(state, event) {
     if (event.type === "AuditorRegistered") {
       const { auditorId: id, ...registration } = event.data;
-      return { id, ...registration, revoked: false };
+      return { id, ...registration, revoked: false, ...NOTHING_ERASED };
     }
-    return state && { ...state, revoked: true };
+    if (!state) return undefined;
+    if (event.type === "AuditorRevoked") return { ...state, revoked: true };
+    const erasedData = addErasure(state, event.data);
+    return { ...state, ...erasedData, name: isErased(erasedData) ? ERASED_TEXT : state.name };
   },
   personOf: ({ id }) => ({ type: "auditor", id }),
 };
@@ -61,5 +74,20 @@ export function decideRevokeAuditor(reason: string | null): AuditorDecision {
   return (state) => {
     const { id: auditorId, revoked } = requireExisting(state, "auditor");
     return revoked ? [] : [{ type: "AuditorRevoked", data: { auditorId, reason } }];
+  };
+}
+
+/**
+ * Erases the data of a revoked auditor. As long as the auditor has access, the clinics must be able to see who reads
+ * their data.
+ *
+ * @throws {DomainError} `auditor_not_found`, `auditor_not_revoked`
+ */
+export function decideEraseAuditor(requestedErasure: Erasure): AuditorDecision {
+  return (state) => {
+    const auditor = requireExisting(state, "auditor");
+    if (!auditor.revoked) throw new DomainError("auditor_not_revoked", "the auditor has access; revoke it first");
+    const erasure = decideErasure(auditor, requestedErasure);
+    return erasure ? [{ type: "AuditorDataErased", data: { auditorId: auditor.id, ...erasure } }] : [];
   };
 }

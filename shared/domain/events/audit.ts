@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ERASED_TEXT, notPersonal, personal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
+import { erasureRecord } from "./erasure.ts";
 import { freeForm, instant, label, uuid } from "./fields.ts";
 
 /**
@@ -19,6 +20,7 @@ export const auditorCategory = defineCategory("auditor", {
     expiresAt: instant.nullable(),
   }),
   AuditorRevoked: z.object({ auditorId: uuid, reason: personal("notes", label.nullable(), null) }),
+  AuditorDataErased: z.object({ auditorId: uuid, ...erasureRecord }),
 });
 export type AuditorEvent = EventOf<typeof auditorCategory>;
 

@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_2",
-  fingerprint: "e22fc349331cdb8bc15a5a37e33076e8478dfd51a74d4ada15c44af81248958e",
+  fingerprint: "13346d8d75d565941b9cc99cf3023680ee078a9a7eb06471b30c800378bc9c6c",
 };
 
 describe("the schema of the read models", () => {

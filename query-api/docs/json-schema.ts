@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { toExamples } from "./examples.ts";
 import type { Content, JsonSchema } from "./openapi.ts";
 
 /**
@@ -29,9 +30,13 @@ export function toSchemaRef(name: string): string {
   return `#/components/schemas/${name}`;
 }
 
-/** Returns JSON content whose schema is in the document's components. */
-export function toContent(schemaName: string): Content {
-  return { "application/json": { schema: { $ref: toSchemaRef(schemaName) } } };
+/**
+ * Returns JSON content whose schema is in the document's components.
+ *
+ * @param example example of the body; undefined if there is none
+ */
+export function toContent(schemaName: string, example?: unknown): Content {
+  return { "application/json": { schema: { $ref: toSchemaRef(schemaName) }, ...toExamples(example) } };
 }
 
 /** Returns the name of the schema of an operation's response. */

@@ -48,9 +48,15 @@ export interface Parameter {
   schema: JsonSchema;
 }
 
+/** Schema of a body, with examples by name. */
+export interface MediaType {
+  schema: JsonSchema;
+  examples?: Record<string, { value: unknown }>;
+}
+
 export interface Content {
-  "application/json": { schema: JsonSchema };
-  "application/x-www-form-urlencoded"?: { schema: JsonSchema };
+  "application/json": MediaType;
+  "application/x-www-form-urlencoded"?: MediaType;
 }
 
 export interface Header {

@@ -9,6 +9,7 @@ import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import { describeErrors, type ErrorStatuses } from "./errors.ts";
+import { readExamples } from "./examples.ts";
 import { basicChallengeHeader, describeOptionalRateLimitHeaders, rateLimitRefs, toHeaderRefs } from "./headers.ts";
 import { toContent, toFormName, toJsonSchema, toRequestName, toResponseName, toSchemaRef } from "./json-schema.ts";
 import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
@@ -19,6 +20,8 @@ import { describeSecurity } from "./partner-security.ts";
 
 /** A partner operation whose path has the literal type that `findSectionName` needs. */
 type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
+
+const { operations } = readExamples("partner");
 
 /** Describes a read operation of the partner API. */
 export function describeRead(partnerRead: PartnerRead, brand: string): Operation {
@@ -35,7 +38,7 @@ export function describeRead(partnerRead: PartnerRead, brand: string): Operation
       "200": {
         description: "Success.",
         headers: { ...toHeaderRefs("X-Correlation-ID"), ...rateLimitRefs },
-        content: toContent(toResponseName(partnerRead.operationId)),
+        content: toContent(toResponseName(partnerRead.operationId), operations[partnerRead.operationId]?.response),
       },
       ...describePartnerErrors(listReadErrors(operation, partnerRead), operation),
     },
@@ -65,7 +68,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
           ...Object.fromEntries(operationHeaders),
           ...describePositionHeader(brand),
         },
-        content: toContent(toResponseName(operationId)),
+        content: toContent(toResponseName(operationId), operations[operationId]?.response),
       },
       ...describePartnerErrors(listWriteErrors(operation, partnerWrite), operation),
     },
@@ -75,7 +78,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
 function describeBody(operationId: PartnerWriteId, { form }: PartnerWrite): Content {
   const formSchema = { $ref: toSchemaRef(toFormName(operationId)) };
   return {
-    ...toContent(toRequestName(operationId)),
+    ...toContent(toRequestName(operationId), operations[operationId]?.request),
     ...(form && { "application/x-www-form-urlencoded": { schema: formSchema } }),
   };
 }

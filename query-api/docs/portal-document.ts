@@ -2,6 +2,7 @@ import { timeWindow } from "../http/fields.ts";
 import { listRefusalConditions, type PortalOperationId, type Refusal, requirements } from "../portal/authorization.ts";
 import { limitedPage, type PortalOperation } from "../portal/operation.ts";
 import { describeErrors, errorBody, errorsIntroduction } from "./errors.ts";
+import { readExamples } from "./examples.ts";
 import { commonHeaders, toHeaderRefs } from "./headers.ts";
 import { toComponents, toContent, toResponseName } from "./json-schema.ts";
 import type { OpenApiDocument, Operation } from "./openapi.ts";
@@ -38,6 +39,9 @@ const errorDescriptions: Readonly<Record<Code, string>> = {
   data_source_unavailable: "The service cannot read data at the moment.",
 };
 
+/** Responses by operation id, from a service of an operator with another name. */
+const { operations: examples } = readExamples("portal");
+
 const introduction = `The portal read API has read-only operations for a clinic's staff. The service determines the
 clinic and the branch from the session. Access also depends on the member's permissions and the clinic's plan. Most
 operations require operational access: the clinic is active, and its subscription or demo has not expired. Knowing an
@@ -68,7 +72,9 @@ export function buildPortalDocument(
     },
     servers: [{ url: "/", description: "Origin of the portal" }],
     tags: [{ name: "Portal", description: "Read data of the signed-in user's clinics." }],
-    paths: Object.fromEntries(operations.map((operation) => [operation.path, { get: describeOperation(operation) }])),
+    paths: Object.fromEntries(
+      operations.map((operation) => [operation.path, { get: describeOperation(operation, operatorName) }]),
+    ),
     components: {
       schemas: toComponents(
         { ...Object.fromEntries(responses), Page: limitedPage, TimeWindow: timeWindow, Error: errorBody },
@@ -88,7 +94,10 @@ export function buildPortalDocument(
   };
 }
 
-function describeOperation({ operationId, summary, description, parameters }: PortalOperation): Operation {
+function describeOperation(
+  { operationId, summary, description, parameters }: PortalOperation,
+  operatorName: string,
+): Operation {
   const refusalStatuses = listRefusalConditions(requirements[operationId]).map(([code]) => [code, 403]);
   const statuses: Partial<Record<Code, number>> = { ...commonErrorStatuses, ...Object.fromEntries(refusalStatuses) };
   return {
@@ -102,13 +111,20 @@ function describeOperation({ operationId, summary, description, parameters }: Po
       "200": {
         description: "Success.",
         headers: toHeaderRefs("X-Correlation-ID"),
-        content: toContent(toResponseName(operationId)),
+        content: toContent(toResponseName(operationId), insertName(examples[operationId]?.response, operatorName)),
       },
       ...describeErrors(statuses, errorDescriptions, (status) =>
         status === 503 ? toHeaderRefs("X-Correlation-ID", "Retry-After") : toHeaderRefs("X-Correlation-ID"),
       ),
     },
   };
+}
+
+/** Replaces the operator's name in an example, because the schema permits only the name of this service's operator. */
+function insertName(example: unknown, operatorName: string): unknown {
+  return example === undefined
+    ? undefined
+    : JSON.parse(JSON.stringify(example), (name, value) => (name === "identityOwner" ? operatorName : value));
 }
 
 /** Describes the requirements of the operation as a sentence. */

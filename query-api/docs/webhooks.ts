@@ -4,8 +4,9 @@ import {
   secretExpiringBody,
 } from "../../shared/partner-api/operational-body.ts";
 import { appointmentBody, endpointTestBody } from "../../shared/partner-api/webhook-body.ts";
+import { readExamples } from "./examples.ts";
 import { toContent } from "./json-schema.ts";
-import type { Operation, Parameter, PathItem } from "./openapi.ts";
+import type { Content, Operation, Parameter, PathItem } from "./openapi.ts";
 import { describeHeaderParameter } from "./parameters.ts";
 import { findSectionName } from "./partner-sections.ts";
 
@@ -17,6 +18,8 @@ export const webhookBodies = {
   EndpointDisabledEvent: endpointDisabledBody,
   SecretExpiringEvent: secretExpiringBody,
 };
+
+const { events } = readExamples("partner");
 
 const verificationText = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
 HMAC-SHA256 of \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which
@@ -75,38 +78,46 @@ ${recipientsText}`;
 export function describeWebhooks(brand: string): Record<string, PathItem> {
   const parameters = describeDeliveryHeaders(brand);
   const describeEvent = (
+    type: string,
     operationId: string,
     summary: string,
     bodyName: keyof typeof webhookBodies,
     eventText: string,
-  ) => describeDelivery({ operationId, summary, parameters }, bodyName, eventText);
+  ) => ({
+    [type]: describeDelivery({ operationId, summary, parameters }, toContent(bodyName, events[type]), eventText),
+  });
   return {
-    "appointment.created": describeEvent(
+    ...describeEvent(
+      "appointment.created",
       "onAppointmentCreated",
       "An appointment was created",
       "AppointmentEvent",
       orderText,
     ),
-    "appointment.updated": describeEvent(
+    ...describeEvent(
+      "appointment.updated",
       "onAppointmentUpdated",
       "An appointment was changed",
       "AppointmentEvent",
       orderText,
     ),
-    "endpoint.test": describeEvent("onEndpointTest", "You requested a test event", "TestEvent", noRevisionText),
-    "endpoint.failing": describeEvent(
+    ...describeEvent("endpoint.test", "onEndpointTest", "You requested a test event", "TestEvent", noRevisionText),
+    ...describeEvent(
+      "endpoint.failing",
       "onEndpointFailing",
       "An endpoint keeps failing",
       "EndpointFailingEvent",
       failingText,
     ),
-    "endpoint.disabled": describeEvent(
+    ...describeEvent(
+      "endpoint.disabled",
       "onEndpointDisabled",
       "An endpoint was disabled",
       "EndpointDisabledEvent",
       disabledText,
     ),
-    "secret.expiring": describeEvent(
+    ...describeEvent(
+      "secret.expiring",
       "onSecretExpiring",
       "A former signing secret expires soon",
       "SecretExpiringEvent",
@@ -117,7 +128,7 @@ export function describeWebhooks(brand: string): Record<string, PathItem> {
 
 function describeDelivery(
   operation: Pick<Operation, "operationId" | "summary" | "parameters">,
-  bodyName: keyof typeof webhookBodies,
+  content: Content,
   eventText: string,
 ): PathItem {
   const goneText = "The endpoint is gone. The service stops the delivery and disables the endpoint.";
@@ -127,7 +138,7 @@ function describeDelivery(
       tags: [findSectionName("/webhook-endpoints")],
       description: [verificationText, limitsText, eventText].join("\n\n"),
       security: [],
-      requestBody: { required: true, content: toContent(bodyName) },
+      requestBody: { required: true, content },
       responses: {
         "2XX": { description: "The receiver accepted the delivery.", headers: {} },
         "410": { description: goneText, headers: {} },

@@ -5,11 +5,17 @@ import { expect } from "chai";
 import { Webhook } from "standardwebhooks";
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findOnPath } from "../../deploy/local/setup/system-package.ts";
+import { requirements } from "../../query-api/portal/authorization.ts";
+import { deliveredEventType } from "../../shared/domain/events/partner.ts";
+import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Partner } from "../support/partner-api.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { makeTestRoot } from "../support/stack.ts";
 import { type DocumentedService, startDocumentedService } from "./documented-service.ts";
+import { checkGeneratedFile } from "./generated-file.ts";
+import { recordPartnerApi } from "./partner-recording.ts";
+import { recordPortalApi } from "./portal-recording.ts";
 import { isInstalled, languages, type ReceiverProgram, run, startReceiverProgram } from "./sample-programs.ts";
 
 /** Time limit of a test in milliseconds. A test compiles up to two programs. */
@@ -88,6 +94,22 @@ describe("the examples of the partner guide", function () {
       await receiver.close();
     }
   });
+
+  it("the OpenAPI document of the partner API contains recorded examples of all operations and events", async () => {
+    const recording = await recordPartnerApi(service);
+    expect(Object.keys(recording.operations)).to.have.members(Object.keys(partnerOperations));
+    expect(Object.keys(recording.events)).to.have.members(deliveredEventType.options);
+    await checkGeneratedFile(toExamplesFile("partner"), toJson(recording));
+  });
+
+  it("the OpenAPI document of the portal API contains recorded examples of all operations", async () => {
+    const recording = await recordPortalApi();
+    expect(Object.keys(recording.operations)).to.have.members(Object.keys(requirements));
+    await checkGeneratedFile(toExamplesFile("portal"), toJson(recording));
+  });
+
+  const toExamplesFile = (api: string) => `query-api/docs/assets/${api}-examples.json`;
+  const toJson = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 
   /** Waits until the receiver listens. It refuses a request without a signature. */
   const awaitReceiver = (receiver: ReceiverProgram, url: string) =>

@@ -1,0 +1,81 @@
+import { createHash } from "node:crypto";
+import { DAY_MS } from "../../shared/domain/time/local-time.ts";
+
+export interface NormalizerOptions {
+  /** First day of the recording, as YYYY-MM-DD. Times at a full quarter of an hour move together with this day. */
+  day?: string;
+  /** Origin that is replaced by `https://hooks.example.com`. */
+  receiverOrigin?: string;
+}
+
+/** Day and time of all recordings after the normalization. */
+const EXAMPLE_DAY = "2026-05-04";
+const EXAMPLE_TIME = `${EXAMPLE_DAY}T09:21:04.120Z`;
+
+/** Maximum difference between a recorded time and the time of the normalization. */
+const RECENT_MS = DAY_MS / 4;
+const QUARTER_HOUR_MS = 15 * 60_000;
+
+/** Values of fields that are secret, random or depend on the machine. */
+const FIXED_VALUES: Readonly<Record<string, unknown>> = {
+  access_token: "eyJhbGciOiJFZERTQSIsInR5cCI6ImF0K2p3dCJ9.eyJleGFtcGxlIjp0cnVlfQ.c2lnbmF0dXJl",
+  client_secret: "cs_ZXhhbXBsZS1jbGllbnQtc2VjcmV0",
+  secret: "whsec_ZXhhbXBsZS1zaWduaW5nLXNlY3JldA==",
+  nextCursor: "ZXhhbXBsZS1jdXJzb3I",
+  durationMs: 84,
+};
+
+const UUIDS = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const CALENDAR_DATE = /^\d{4}-\d\d-\d\d$/;
+
+/**
+ * Returns a function that replaces everything in a JSON value that differs between two recordings: ids, times, secrets
+ * and durations. The n-th id gets the same value in each recording.
+ *
+ * A recent time is replaced by a fixed time, unless it is at a full quarter of an hour. Such times come from the
+ * fixture of the sandbox or from the recording's requests.
+ */
+export function createNormalizer({ day, receiverOrigin }: NormalizerOptions): (value: unknown) => unknown {
+  const ids = new Map<string, string>();
+  const shiftMs = day === undefined ? 0 : Date.parse(EXAMPLE_DAY) - Date.parse(day);
+  const normalizeId = (id: string): string => {
+    const exampleId = ids.get(id) ?? createExampleId(ids.size);
+    ids.set(id, exampleId);
+    return exampleId;
+  };
+  const normalizeText = (text: string): string => {
+    if (INSTANT.test(text)) return normalizeInstant(Date.parse(text), shiftMs);
+    if (CALENDAR_DATE.test(text)) return new Date(Date.parse(text) + shiftMs).toISOString().slice(0, 10);
+    const publicText = receiverOrigin === undefined ? text : text.replace(receiverOrigin, "https://hooks.example.com");
+    return publicText.replace(UUIDS, normalizeId);
+  };
+  const normalize = (value: unknown): unknown => {
+    if (typeof value === "string") return normalizeText(value);
+    if (Array.isArray(value)) return value.map(normalize);
+    if (typeof value !== "object" || value === null) return value;
+    const members = Object.entries(value).map(([name, member]) => [
+      name,
+      member !== null && name in FIXED_VALUES ? FIXED_VALUES[name] : normalize(member),
+    ]);
+    return Object.fromEntries(members);
+  };
+  return normalize;
+}
+
+function normalizeInstant(time: number, shiftMs: number): string {
+  if (time % QUARTER_HOUR_MS === 0) return new Date(time + shiftMs).toISOString();
+  return Math.abs(time - Date.now()) < RECENT_MS ? EXAMPLE_TIME : new Date(time).toISOString();
+}
+
+/** Creates the n-th id of a recording, in the format of a random UUID. */
+function createExampleId(index: number): string {
+  const digits = createHash("sha256").update(`example ${index}`).digest("hex");
+  return [
+    digits.slice(0, 8),
+    digits.slice(8, 12),
+    `4${digits.slice(13, 16)}`,
+    `a${digits.slice(17, 20)}`,
+    digits.slice(20, 32),
+  ].join("-");
+}

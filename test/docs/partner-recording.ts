@@ -1,0 +1,201 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { handle } from "../../command/handling/handle.ts";
+import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
+import type { Recording } from "../../query-api/docs/examples.ts";
+import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
+import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
+import type { PartnerOperationId } from "../../shared/partner-api/operations.ts";
+import { eventually } from "../support/eventually.ts";
+import { createTestOperatorContext, type PartnerResponse } from "../support/partner.ts";
+import type { Partner } from "../support/partner-api.ts";
+import { type Receiver, startReceiver } from "../support/receiver.ts";
+import type { DocumentedService } from "./documented-service.ts";
+import { createNormalizer } from "./normalize.ts";
+
+type Method = Parameters<Partner["request"]>[0];
+
+/** Performs every operation of the partner API and receives every event. Ids, times and secrets are normalized. */
+export async function recordPartnerApi(service: DocumentedService): Promise<Recording> {
+  const receiver = await startReceiver();
+  try {
+    const recorder = await PartnerRecorder.create(service, receiver);
+    await recordSandbox(recorder);
+    const endpointPath = await recordEndpoint(recorder);
+    await recordAppointment(recorder, endpointPath);
+    await recordReplay(recorder, endpointPath);
+    await recordOperationalEvents(recorder, endpointPath);
+    await recorder.record("revokeWebhookEndpoint", "DELETE", endpointPath);
+    const normalize = createNormalizer({ day: recorder.sandbox.day, receiverOrigin: receiver.url });
+    return normalize(recorder.recording) as Recording;
+  } finally {
+    await receiver.close();
+  }
+}
+
+interface Sandbox {
+  clinicId: string;
+  day: string;
+  branches: { id: string }[];
+  animals: { id: string }[];
+}
+
+/** Sends requests for one application, and records them and the events that its receiver gets. */
+class PartnerRecorder {
+  readonly recording: Recording = { operations: {}, events: {} };
+  private readonly service: DocumentedService;
+  private readonly partner: Partner;
+  readonly receiver: Receiver;
+  readonly sandbox: Sandbox;
+
+  private constructor(service: DocumentedService, partner: Partner, receiver: Receiver, sandbox: Sandbox) {
+    this.service = service;
+    this.partner = partner;
+    this.receiver = receiver;
+    this.sandbox = sandbox;
+  }
+
+  static async create(service: DocumentedService, receiver: Receiver): Promise<PartnerRecorder> {
+    const { partner } = await service.createSandboxPartner();
+    const { body } = await partner.request("GET", "/sandbox");
+    return new PartnerRecorder(service, partner, receiver, body.sandbox);
+  }
+
+  get credentials(): object {
+    const { applicationId, clientSecret, environment } = this.partner;
+    return { client_id: applicationId, client_secret: clientSecret, grant_type: "client_credentials", environment };
+  }
+
+  get log() {
+    return this.service.api.command.log;
+  }
+
+  /** Context of a command that an operator runs at the sandbox's clinic. */
+  get operatorContext() {
+    return { ...createTestOperatorContext(), clinicId: this.sandbox.clinicId, environment: "sandbox" as const };
+  }
+
+  /** Returns a time relative to the start of the sandbox's day. */
+  toTime(days: number, hour: number): string {
+    return new Date(Date.parse(this.sandbox.day) + (days * 24 + hour) * 3_600_000).toISOString();
+  }
+
+  request(method: Method, path: string, body?: object): Promise<PartnerResponse> {
+    const headers = { "X-SERVICE-Clinic-ID": this.sandbox.clinicId, "Idempotency-Key": randomUUID() };
+    return this.partner.request(method, path, { headers, ...(body && { body }) });
+  }
+
+  /** Performs an operation and records request and response. Returns the body of the response. */
+  // biome-ignore lint/suspicious/noExplicitAny: the fields of a body depend on the operation
+  async record(id: PartnerOperationId, method: Method, path: string, request?: object): Promise<any> {
+    return this.add(id, await this.request(method, path, request), request);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the fields of a body depend on the operation
+  add(id: PartnerOperationId, { status, text, body }: PartnerResponse, request?: object): any {
+    expect(status, `${id}: ${text}`).to.be.within(200, 299);
+    this.recording.operations[id] = { ...(request && { request }), status, response: body };
+    return body;
+  }
+
+  /** Waits until an event has arrived and its delivery has succeeded. Records the event. */
+  async awaitEvent(endpointPath: string, type: string): Promise<void> {
+    await eventually(`the delivery of ${type}`, async () => {
+      const { body } = await this.request("GET", `${endpointPath}/deliveries`);
+      const deliveries: { type: string; status: string }[] = body.deliveries;
+      return deliveries.some((delivery) => delivery.type === type && delivery.status === "delivered");
+    });
+    const events = this.receiver.requests.map(({ body }) => JSON.parse(body));
+    this.recording.events[type] = events.find((event) => event.type === type);
+  }
+}
+
+async function recordSandbox(recorder: PartnerRecorder): Promise<void> {
+  const tokenRequest = { ...recorder.credentials, scope: "clinic:read appointments:read appointments:write" };
+  await recorder.record("exchangeToken", "POST", "/oauth/token", tokenRequest);
+  await recorder.record("resetSandbox", "POST", "/sandbox/reset");
+  await recorder.record("getSandboxState", "GET", "/sandbox");
+  await recorder.record("getClinicContext", "GET", "/clinic/context");
+  const query = `limit=2&from=${recorder.toTime(0, 0)}&to=${recorder.toTime(7, 0)}`;
+  await recorder.record("listPartnerAppointments", "GET", `/appointments?${query}`);
+}
+
+/** Records the settings of an endpoint. Returns the path of the endpoint. */
+async function recordEndpoint(recorder: PartnerRecorder): Promise<string> {
+  const { endpoint } = await recorder.record("createWebhookEndpoint", "POST", "/webhook-endpoints", {
+    url: `${recorder.receiver.url}/appointments`,
+    events: ["appointment.created", "appointment.updated"],
+  });
+  const path = `/webhook-endpoints/${endpoint.id}`;
+  await recorder.record("updateWebhookEndpoint", "PATCH", path, {
+    branchIds: [recorder.sandbox.branches[0]?.id],
+    headers: { "X-Api-Key": "example" },
+    rateLimitPerSecond: 50,
+  });
+  await recorder.record("getWebhookEndpoint", "GET", path);
+  await recorder.record("listWebhookEndpoints", "GET", "/webhook-endpoints");
+  await recorder.record("rotateWebhookSecret", "POST", `${path}/rotate-secret`);
+  await recorder.record("testWebhookEndpoint", "POST", `${path}/test`);
+  await recorder.awaitEvent(path, "endpoint.test");
+  return path;
+}
+
+function createAppointmentRequest(recorder: PartnerRecorder): object {
+  const [branch] = recorder.sandbox.branches;
+  const [animal] = recorder.sandbox.animals;
+  return { branchId: branch?.id, animalId: animal?.id, scheduledAt: recorder.toTime(3, 10), notes: "Vaccination" };
+}
+
+async function recordAppointment(recorder: PartnerRecorder, endpointPath: string): Promise<void> {
+  const request = createAppointmentRequest(recorder);
+  const { appointment } = await recorder.record("createPartnerAppointment", "POST", "/appointments", request);
+  await recorder.awaitEvent(endpointPath, "appointment.created");
+  const { clinicId } = recorder.sandbox;
+  await confirmAppointment(recorder.log, { clinicId, appointmentId: appointment.id }, recorder.operatorContext);
+  await recorder.awaitEvent(endpointPath, "appointment.updated");
+  await recorder.record("listWebhookDeliveries", "GET", `${endpointPath}/deliveries?limit=2`);
+}
+
+/** Disables the endpoint, so that a delivery is skipped. Enables the endpoint and replays the delivery. */
+async function recordReplay(recorder: PartnerRecorder, endpointPath: string): Promise<void> {
+  await recorder.record("disableWebhookEndpoint", "POST", `${endpointPath}/disable`);
+  await recorder.request("POST", "/appointments", createAppointmentRequest(recorder));
+  const delivery = await eventually("a skipped delivery", async () => {
+    const { body } = await recorder.request("GET", `${endpointPath}/deliveries`);
+    const deliveries: { id: string; status: string }[] = body.deliveries;
+    return deliveries.find(({ status }) => status === "skipped");
+  });
+  await recorder.record("enableWebhookEndpoint", "POST", `${endpointPath}/enable`);
+  // The delivery can be replayed as soon as the event log contains its state.
+  const response = await eventually("a replay", async () => {
+    const replayResponse = await recorder.request("POST", `${endpointPath}/deliveries/${delivery.id}/replay`);
+    return replayResponse.status !== 409 && replayResponse;
+  });
+  recorder.add("replayWebhookDelivery", response);
+}
+
+/** Receives operational events about the endpoint with a second endpoint. */
+async function recordOperationalEvents(recorder: PartnerRecorder, endpointPath: string): Promise<void> {
+  const { body } = await recorder.request("POST", "/webhook-endpoints", {
+    url: `${recorder.receiver.url}/operations`,
+    events: ["appointment.created"],
+  });
+  const watcherPath = `/webhook-endpoints/${body.endpoint.id}`;
+  const operationalEvents = ["endpoint.failing", "endpoint.disabled", "secret.expiring"];
+  await recorder.request("PATCH", watcherPath, { events: [], operationalEvents });
+  const endpointId = endpointPath.split("/").at(-1) ?? "";
+  const facts: WebhookEndpointEvent[] = [
+    {
+      type: "WebhookEndpointFailureReported",
+      data: { endpointId, since: recorder.toTime(0, 9), failedAttempts: 4 },
+    },
+    {
+      type: "WebhookSecretExpiryReported",
+      data: { endpointId, secretId: randomUUID(), expiresAt: recorder.toTime(0, 15) },
+    },
+  ];
+  for (const fact of facts)
+    await handle(recorder.log, endpointAggregate, endpointId, () => [fact], recorder.operatorContext);
+  await recorder.request("POST", `${endpointPath}/disable`);
+  for (const type of operationalEvents) await recorder.awaitEvent(watcherPath, type);
+}

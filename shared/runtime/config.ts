@@ -1,96 +1,19 @@
 import { z } from "zod";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
-import { ConnectionStringError, parseConnectionString } from "../postgres/connection-string.ts";
 import { tracingSettings } from "../tracing/tracing-settings.ts";
 import { parseNatsUrl } from "./nats-url.ts";
 import { getFileVariable, readSecret } from "./secret-files.ts";
-
-/** Creates the schema of a whole number in a range, written as text. */
-function wholeNumber(minimum: number, maximum: number) {
-  return z
-    .string()
-    .regex(/^\d+$/, "must be a whole number")
-    .transform(Number)
-    .pipe(z.number().min(minimum).max(maximum));
-}
-
-/** Creates the schema of JSON text whose parsed value must match a schema. */
-function json<Schema extends z.ZodType>(schema: Schema) {
-  return z
-    .string()
-    .transform((text, context) => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        context.addIssue({ code: "custom", message: "must be JSON" });
-        return z.NEVER;
-      }
-    })
-    .pipe(schema);
-}
-
-const flagSchema = z.enum(["true", "false"]).transform((text) => text === "true");
-const url = (protocol: RegExp, example: string) =>
-  z
-    .string()
-    .refine((text) => URL.canParse(text) && protocol.test(new URL(text).protocol), `must be a URL like ${example}`);
-/** Hosts of a connection string of EventStoreDB, after optional credentials and before the options. */
-const EVENTSTORE_URL_FORMAT =
-  /^(esdb|kurrentdb)(\+discover(?!.*,))?:\/\/([^/?]+@)?[\w.-]+(:\d+)?(,[\w.-]+(:\d+)?)*\/?(\?.+)?$/;
-/**
- * Options of a connection string of EventStoreDB, in lower case. For any other option, and for tlsVerifyCert=false, the
- * client would print a warning with the whole string, including the password.
- */
-const EVENTSTORE_OPTIONS =
-  /^(tls|tlscafile|usercertfile|userkeyfile|nodepreference|maxdiscoverattempts|discoveryinterval|gossiptimeout|defaultdeadline|keepaliveinterval|keepalivetimeout|connectionname|throwonappendfailure)$/;
-const eventStoreUrlSchema = z
-  .string()
-  .regex(EVENTSTORE_URL_FORMAT, {
-    error: "must be like esdb://host:2113?tls=false, esdb://a,b,c or esdb+discover://host",
-    // In a malformed text, a part of the password can look like an option.
-    abort: true,
-  })
-  .superRefine((text, context) => {
-    for (const name of new URLSearchParams(text.split("?")[1]).keys()) {
-      if (EVENTSTORE_OPTIONS.test(name.toLowerCase())) continue;
-      context.addIssue({ code: "custom", message: `must not contain the option ${name}, which has no effect` });
-    }
-  });
-const databaseUrlSchema = z.string().superRefine((text, context) => {
-  try {
-    parseConnectionString(text);
-  } catch (error) {
-    if (!(error instanceof ConnectionStringError)) throw error;
-    context.addIssue({ code: "custom", message: error.message });
-  }
-});
-
-/** @returns true also for a malformed text, which another rule reports */
-function hasOneHost(databaseUrl: string): boolean {
-  try {
-    return parseConnectionString(databaseUrl).hosts.length === 1;
-  } catch {
-    return true;
-  }
-}
-
-const httpUrlSchema = url(/^https?:$/, "https://host/path");
-
-const signingKeySchema = z.looseObject({
-  kty: z.literal("OKP"),
-  crv: z.literal("Ed25519"),
-  kid: z.string(),
-  d: z.string(),
-});
-
-/** Encryption keys by id, with the id of the key that encrypts new values. */
-const encryptionKeysSchema = z
-  .object({ current: z.string(), keys: z.record(z.string(), z.base64()) })
-  .refine(({ current, keys }) => Object.hasOwn(keys, current), "current must name one of the keys")
-  .refine(
-    ({ keys }) => Object.values(keys).every((key) => Buffer.from(key, "base64").length === 32),
-    "each key must be base64 of 32 bytes",
-  );
+import {
+  databaseUrlSchema,
+  encryptionKeysSchema,
+  eventStoreUrlSchema,
+  flagSchema,
+  hasOneHost,
+  httpUrlSchema,
+  json,
+  signingKeySchema,
+  wholeNumber,
+} from "./setting-schemas.ts";
 
 /**
  * Marks a setting that is a secret or contains one, such as a URL with a password. The setting can also come from a

@@ -113,7 +113,7 @@ function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to 
 /**
  * Verifies a line as the next event of the export, and adds the event to the summary.
  *
- * @returns the fault of the line; undefined if there is none
+ * @returns the fault of the line; undefined if the line has no fault
  */
 function verifyEventLine(line: Uint8Array, summary: ChainSummary): LineFault | undefined {
   const text = decodeUtf8(line);

@@ -30,7 +30,7 @@ export interface PublishOptions extends Pick<ScanOptions, "client" | "signal" | 
 }
 
 export interface Publication {
-  /** The tree head that was published last; undefined if there is none because the log has no events. */
+  /** The tree head that was published last; undefined if the log has no events. */
   head: SignedTreeHead | undefined;
   /** True if this call has published the head. If false, the tree has no new leaf except tree heads. */
   isNew: boolean;
@@ -117,7 +117,7 @@ async function resumeTree(
 /**
  * Adds the leaves after the position of the tree.
  *
- * @returns the last added leaf; undefined if there is none except tree heads, or if the signal has aborted
+ * @returns the last added leaf; undefined if the log has no events except tree heads, or if the signal has aborted
  */
 async function addNewLeaves(
   { tree, position: startAfter }: TreeState,

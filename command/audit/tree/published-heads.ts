@@ -17,7 +17,7 @@ export class TreeHeadError extends Error {
 }
 
 /**
- * Reads the tree head that was published last. Returns undefined if there is none.
+ * Reads the tree head that was published last. Returns undefined if no tree head has been published.
  *
  * @throws {LogUnavailableError}
  */
@@ -26,7 +26,7 @@ export function readLastHead(log: EventLog): Promise<PublishedHead | undefined> 
 }
 
 /**
- * Finds the last published tree head with a number of leaves. Returns undefined if there is none.
+ * Finds the last published tree head with a number of leaves. Returns undefined if no tree head has this number.
  *
  * @param size undefined for the tree head that was published last
  * @throws {TreeHeadError} if the tree head is not signed with one of the service's keys

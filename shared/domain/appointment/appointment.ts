@@ -141,7 +141,7 @@ export const decideComplete = (): AppointmentDecision => decideTransition("Appoi
 /**
  * Cancels an appointment and releases its resources.
  *
- * @param customer customer of the appointment; undefined if there is none, or if the reason is null
+ * @param customer customer of the appointment; undefined if the appointment has no customer, or if the reason is null
  * @throws {DomainError} `customer_erased` or `appointment_erased` if there is a reason, but the data was erased
  */
 export function decideCancel(reason: string | null, customer: Customer | undefined): AppointmentDecision {

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
 import { readEventAt } from "../../../shared/eventstore/event-at.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { getClinicIds } from "../access/visibility.ts";
 import type { AuditSigner } from "../export/signing.ts";
 import { type AuditEvent, toLogEvent } from "../log/audit-event.ts";
 import type { ScanProgress } from "../log/scan.ts";
+import { isLeaf } from "../tree/leaves.ts";
 import type { ConsistencyProof, InclusionProof } from "../tree/proof.ts";
 import { type ProveOptions, proveConsistency, proveInclusion } from "../tree/prove.ts";
 import { findPublishedHead, TreeHeadError } from "../tree/published-heads.ts";
@@ -77,8 +77,8 @@ async function requireVisibleEvent(
   position: bigint,
 ): Promise<AuditEvent> {
   const storedEvent = await readEventAt(client, position);
-  const event = storedEvent && isCatalogStream(storedEvent.streamId) && toLogEvent(storedEvent, position).auditEvent;
-  if (!event || !ctx.state.isVisible(event)) throw new ApiError(404, "event_not_found");
+  const event = storedEvent && toLogEvent(storedEvent, position).auditEvent;
+  if (!event || !isLeaf(event) || !ctx.state.isVisible(event)) throw new ApiError(404, "event_not_found");
   return event;
 }
 

@@ -1,11 +1,15 @@
 import type { RecordedEvent } from "@eventstore/db-client";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import { type EventMetadata, eventMetadata } from "../../../shared/domain/events/metadata.ts";
+import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { type NamedMetadata, separateMetadata } from "./stored-metadata.ts";
 
-/** An event in the form in which auditors see it. */
-export interface AuditEvent {
+/**
+ * An event in the form in which auditors see it. Except for `problem` and `erased`, all members follow from the stored
+ * event alone, so that every release exports the same event and computes the same leaf of the tree.
+ */
+export interface AuditEvent extends NamedMetadata {
   /** Log position, in decimal digits. */
   position: string;
   stream: string;
@@ -13,19 +17,10 @@ export interface AuditEvent {
   revision: number;
   id: string;
   type: string;
-  /** Time of the event, as reported by the program that wrote the event. */
-  occurredAt: Instant | null;
   /** Time at which the log stored the event. */
   storedAt: Instant;
-  /** Person or program whose action caused the event. */
-  actor: { type: string; id: string; note?: string | undefined } | null;
-  clinicId: string | null;
-  environment: string | null;
-  /** Id of the request that directly or indirectly caused the event. */
-  correlationId: string | null;
-  /** Id of the request or event that directly caused the event. */
-  causationId: string | null;
-  schemaVersion: number | null;
+  /** Other metadata of the stored event, for example of a newer release. Absent if there is none. */
+  metadata?: unknown;
   /** Data of the event as stored. Secrets are replaced by a placeholder. Lists show personal data decrypted. */
   data: unknown;
   /** Reason why this release cannot read the event. Absent if the event is readable. */
@@ -47,7 +42,7 @@ export interface LogEvent {
  * @param position log position; required only if the stored event contains no position
  */
 export function toLogEvent(event: RecordedEvent, position = event.position?.commit): LogEvent {
-  const metadata = eventMetadata.safeParse(event.metadata).data;
+  const { namedMetadata, otherMetadata } = separateMetadata(event.metadata);
   const { catalogEvent, problem } = parseEvent(event);
   const auditEvent: AuditEvent = {
     position: String(position ?? 0n),
@@ -55,14 +50,9 @@ export function toLogEvent(event: RecordedEvent, position = event.position?.comm
     revision: Number(event.revision),
     id: event.id,
     type: event.type,
-    occurredAt: metadata?.occurredAt ?? null,
     storedAt: toInstant(event.created.getTime()),
-    actor: metadata?.actor ?? null,
-    clinicId: metadata?.clinicId ?? null,
-    environment: metadata?.environment ?? null,
-    correlationId: metadata?.$correlationId ?? null,
-    causationId: metadata?.$causationId ?? null,
-    schemaVersion: metadata?.schemaVersion ?? null,
+    ...namedMetadata,
+    ...(otherMetadata === undefined ? {} : { metadata: withholdSecrets(otherMetadata) }),
     data: withholdSecrets(event.data),
     ...(problem === undefined ? {} : { problem }),
   };
@@ -79,8 +69,11 @@ function parseEvent(event: RecordedEvent): { catalogEvent: LogEvent["catalogEven
   }
 }
 
-/** Fields with hashes and ciphertexts of secrets, which auditors do not need. */
-const SECRET_FIELDS = new Set(["secretHash", "encryptedSecret", "encryptedValue"]);
+/**
+ * Fields with hashes and ciphertexts of secrets, which auditors do not need. The list is a part of the format of exports
+ * and leaves, so it must never change. A secret in a new event must be in a field with one of these names.
+ */
+export const SECRET_FIELDS: ReadonlySet<string> = new Set(["secretHash", "encryptedSecret", "encryptedValue"]);
 const WITHHELD_TEXT = "(withheld)";
 
 function withholdSecrets(value: unknown): unknown {

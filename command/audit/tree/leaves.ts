@@ -1,8 +1,9 @@
-import { categories } from "../../../shared/domain/events/catalog.ts";
 import { toCanonicalJson } from "../export/json.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { type ScanOptions, scanLog } from "../log/scan.ts";
+import { getCategoryName } from "../queries/query-fields.ts";
 import { hashLeaf } from "./hash.ts";
+import { TreeHeadError } from "./published-heads.ts";
 
 /** An event as a leaf of the tree. */
 export interface Leaf {
@@ -16,19 +17,51 @@ export interface Leaf {
  */
 export type LeafEvent = Omit<AuditEvent, "problem">;
 
-/** Streams whose events are leaves. Streams of other programs are not, because these programs may delete them. */
-const LEAF_PREFIXES = categories.map(({ name }) => `${name}-`);
+/**
+ * Categories whose events are always leaves. The list is a part of the format of tree heads, so it must never change.
+ * Events of later categories are leaves because of their metadata.
+ */
+const LEAF_CATEGORIES = new Set([
+  ...["clinic", "service", "resource", "membership", "staff", "portalUser", "customer", "animal", "appointment"],
+  ...["hold", "queueTicket", "partnerApplication", "installation", "webhookEndpoint", "webhookEndpointPlaces"],
+  ...["webhookDelivery", "sandbox", "auditor", "auditAccess", "auditTree", "parking"],
+]);
+
+/**
+ * Returns true if an event is a leaf. Events of other programs are not leaves, because these programs may delete them.
+ * The rule must not depend on the event catalog: a release that does not know a later category would publish trees
+ * without its events.
+ */
+export function isLeaf(event: AuditEvent): boolean {
+  if (LEAF_CATEGORIES.has(getCategoryName(event.stream))) return true;
+  const { occurredAt, actor, correlationId, causationId, schemaVersion } = event;
+  return [occurredAt, actor, correlationId, causationId, schemaVersion].every((value) => value !== null);
+}
 
 /**
  * Yields the leaves of the tree in log order. The options are those of {@link scanLog}.
  *
  * @throws {LogUnavailableError}
+ * @throws {TreeHeadError} at an event that has no canonical form
  */
 export async function* readLeaves(options: Omit<ScanOptions, "prefixes">): AsyncGenerator<Leaf, void> {
-  for await (const { auditEvent } of scanLog({ ...options, prefixes: LEAF_PREFIXES })) yield toLeaf(auditEvent);
+  for await (const { auditEvent } of scanLog({ ...options, prefixes: undefined }))
+    if (isLeaf(auditEvent)) yield toLeaf(auditEvent);
 }
 
-/** Returns the leaf of an event. */
+/**
+ * Returns the leaf of an event.
+ *
+ * @throws {TreeHeadError} if the event has no canonical form
+ */
 export function toLeaf({ problem: _, ...event }: AuditEvent): Leaf {
-  return { event, hash: hashLeaf(toCanonicalJson(event)) };
+  try {
+    return { event, hash: hashLeaf(toCanonicalJson(event)) };
+  } catch (error) {
+    const { position, stream, revision } = event;
+    throw new TreeHeadError(
+      `position ${position}, stream ${stream}, revision ${revision}: the event has no canonical JSON, so it cannot be a leaf of the tree`,
+      { cause: error },
+    );
+  }
 }

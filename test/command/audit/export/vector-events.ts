@@ -112,6 +112,33 @@ export const unusualEvents = toAuditEvents([
   { type: "SecretRecorded", data: { secretHash: "abc", nested: [{ encryptedSecret: { keyId: "k", text: "t" } }] } },
 ]);
 
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const ownClinic = { ...appointment, clinicId: CLINIC_ID };
+
+/** Events with metadata that this release does not know, or that has another form than this release writes. */
+export const newerMetadataEvents = toAuditEvents([
+  {
+    type: "AppointmentConfirmed",
+    data: appointment,
+    metadata: {
+      ...{ ...metadata, schemaVersion: 2.5, actor: { type: "robot", id: "r2", model: "🤖", note: "night shift" } },
+      ...{ reviewedBy: { id: "grace", encryptedValue: "abc" }, traceparent, $tenant: null },
+    },
+  },
+  {
+    type: "AppointmentConfirmed",
+    data: ownClinic,
+    metadata: {
+      ...{ ...metadata, $correlationId: 7, actor: "ada", clinicId: [CLINIC_ID], environment: "staging" },
+      ...{ schemaVersion: "1", occurredAt: "2026-05-04T10:00:00+02:00", ["__proto__"]: 1 },
+    },
+  },
+  { type: "AppointmentConfirmed", data: ownClinic, metadata: [1, "2"] },
+  { type: "AppointmentConfirmed", data: ownClinic, metadata: "only text" },
+  { type: "AppointmentConfirmed", data: ownClinic, metadata: Buffer.from([0, 255]) },
+  { type: "AppointmentConfirmed", data: ownClinic, metadata: null },
+]);
+
 /** 4,100 events: more than a manifest has marks, so that there is a mark for every second line. */
 export const createManyEvents = () =>
   toAuditEvents(Array.from({ length: 4_100 }, () => ({ type: "AppointmentConfirmed", data: appointment })));

@@ -1,7 +1,14 @@
 /** Builds the test vectors of the export format with the code that writes exports. */
 import type { FaultCode } from "../../../../command/audit/export/verify-export.ts";
 import { buildForgedVectors } from "./forged-vectors.ts";
-import { exampleEvents, historyEvents, mixedEvents, textAndNumberEvents, unusualEvents } from "./vector-events.ts";
+import {
+  exampleEvents,
+  historyEvents,
+  mixedEvents,
+  newerMetadataEvents,
+  textAndNumberEvents,
+  unusualEvents,
+} from "./vector-events.ts";
 import { exportLines } from "./vector-export.ts";
 import { createTestSigner, otherKey, retiredKey, signingKey } from "./vector-keys.ts";
 
@@ -63,6 +70,7 @@ async function buildGenuineVectors(historyLines: string[]): Promise<Vector[]> {
       "bytes, data that is no object, missing metadata, withheld secrets",
       await exportLines(unusualEvents),
     ),
+    toVector("newer-metadata.ndjson", "metadata of another release or program", await exportLines(newerMetadataEvents)),
     toVector(
       "retired-key.ndjson",
       "signed with the second key of the key set",

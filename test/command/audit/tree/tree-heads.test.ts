@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
+import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
 import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
@@ -13,6 +14,7 @@ import { createTestDataKeys } from "../../../support/data-keys.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { startOwnLog } from "../../../support/own-log.ts";
 import { createClinic, createTestOperatorContext } from "../../../support/partner.ts";
+import { createStoredMetadata } from "../../../support/stored-metadata.ts";
 import { createSigningKeys } from "../world.ts";
 import { readJson, startTreeWorld, type TreeWorld } from "./tree-world.ts";
 
@@ -315,6 +317,36 @@ describe("proofs", () => {
     expect(await verify(world.writeFile("{}\n"))).to.include({ code: 3, fault: "not_a_proof" });
     const { code } = await world.run(["verify-proof", world.nameFile(), "--key", world.keyFile]);
     expect(code).to.equal(2);
+  });
+
+  it("events that only a newer release can read are leaves in the form of exports, and events of other programs are not", async () => {
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    try {
+      const metadata = { ...createStoredMetadata(), clinicId, actor: { type: "robot", id: "r2" }, reviewedBy: "grace" };
+      const [id, foreignId] = [randomUUID(), randomUUID()];
+      const data = { clinicId, sampleId: id };
+      await client.appendToStream(`laboratory-${id}`, jsonEvent({ id, type: "SampleTaken", data, metadata }));
+      await client.appendToStream("billing-1", jsonEvent({ id: foreignId, type: "InvoiceSent", data: { clinicId } }));
+      const headFile = await world.publishHead();
+      const file = world.writeFile((await world.run(["prove-inclusion", "--event", id, "--head", headFile])).output);
+      expect(await verify(file, "--head", headFile)).to.include({ code: 0, kind: "inclusion-proof" });
+      const provenEvent = readJson(file).event;
+      expect(provenEvent).to.deep.include({ actor: metadata.actor, metadata: { reviewedBy: "grace" } });
+      const exportFile = world.nameFile();
+      await world.run(["export", "--clinic", clinicId, "--out", exportFile]);
+      const exportedEvents = fs
+        .readFileSync(exportFile, "utf8")
+        .split("\n")
+        .filter((line) => line.includes(id))
+        .map((line) => JSON.parse(line).event);
+      expect(exportedEvents).to.deep.equal([{ ...provenEvent, problem: exportedEvents[0].problem }]);
+      const auditor = await world.registerAuditor([clinicId]);
+      const { text } = await auditor.request(`/audit/v1/inclusion-proof?position=${provenEvent.position}`);
+      expect(JSON.parse(text).event).to.deep.equal(provenEvent);
+      expect((await world.run(["prove-inclusion", "--event", foreignId])).code).to.equal(3);
+    } finally {
+      await client.dispose();
+    }
   });
 
   it("an event that the tree does not contain has no proof, and a file without a tree head is refused", async () => {

@@ -1,6 +1,7 @@
 /** Builds the test vectors of tree heads and proofs with the code that writes them. */
 import { toCanonicalJson } from "../../../../command/audit/export/json.ts";
 import { SIGNATURE_TYPES } from "../../../../command/audit/export/signing.ts";
+import type { AuditEvent } from "../../../../command/audit/log/audit-event.ts";
 import { GrowingTree } from "../../../../command/audit/tree/growing-tree.ts";
 import { toLeaf } from "../../../../command/audit/tree/leaves.ts";
 import {
@@ -16,7 +17,7 @@ import {
   type TreeHead,
 } from "../../../../command/audit/tree/tree-head.ts";
 import type { ProofFaultCode } from "../../../../command/audit/tree/verify-proof.ts";
-import { treeEvents } from "../export/vector-events.ts";
+import { newerMetadataEvents, treeEvents } from "../export/vector-events.ts";
 import { createTestSigner, otherKey, retiredKey, signingKey, type TestKey } from "../export/vector-keys.ts";
 
 /** A file and the result of its verification. `vectors.json` lists all vectors in this form, without `content`. */
@@ -78,6 +79,13 @@ function buildConsistency(from: SignedTreeHead, to: SignedTreeHead): Consistency
   return { format: CONSISTENCY_PROOF_FORMAT, from, to, path };
 }
 
+/** Builds the proof that an event is the only leaf of a tree. */
+async function buildOnlyInclusion(auditEvent: AuditEvent): Promise<InclusionProof> {
+  const { event, hash } = toLeaf(auditEvent);
+  const head = await buildHead(1, { root: hash.toString("hex"), logPosition: event.position });
+  return { format: INCLUSION_PROOF_FORMAT, event, index: 0, path: [], head };
+}
+
 /** Returns all vectors. */
 export async function buildProofVectors(): Promise<ProofVector[]> {
   return [...(await buildGenuineVectors()), ...(await buildAlteredHeads()), ...(await buildAlteredProofs())];
@@ -101,6 +109,17 @@ async function buildGenuineVectors(): Promise<ProofVector[]> {
     toVector("inclusion-text", "an event with unusual text, of an unknown type", buildInclusion(5, head)),
     toVector("inclusion-names", "an event with unusual names", buildInclusion(6, eight)),
     toVector("inclusion-numbers", "an event with unusual numbers", buildInclusion(7, head)),
+    ...(await Promise.all(
+      newerMetadataEvents
+        .slice(0, 2)
+        .map(async (event, index) =>
+          toVector(
+            `inclusion-metadata-${index + 1}`,
+            `metadata of another release: event ${index + 1} of newer-metadata.ndjson`,
+            await buildOnlyInclusion(event),
+          ),
+        ),
+    )),
     toVector("consistency", "from six events", buildConsistency(six, head), {
       heads: ["head.json", "head-of-six.json"],
     }),

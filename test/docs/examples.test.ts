@@ -10,12 +10,15 @@ import { deliveredEventType } from "../../shared/domain/events/partner.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Partner } from "../support/partner-api.ts";
+import { partnerDocument } from "../support/partner-document.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { makeTestRoot } from "../support/stack.ts";
 import { type DocumentedService, startDocumentedService } from "./documented-service.ts";
 import { checkGeneratedFile } from "./generated-file.ts";
 import { recordPartnerApi } from "./partner-recording.ts";
 import { recordPortalApi } from "./portal-recording.ts";
+import { createCollection } from "./postman-collection.ts";
+import { runCollection } from "./run-collection.ts";
 import { isInstalled, languages, type ReceiverProgram, run, startReceiverProgram } from "./sample-programs.ts";
 
 /** Time limit of a test in milliseconds. A test compiles up to two programs. */
@@ -106,6 +109,25 @@ describe("the examples of the partner guide", function () {
     const recording = await recordPortalApi();
     expect(Object.keys(recording.operations)).to.have.members(Object.keys(requirements));
     await checkGeneratedFile(toExamplesFile("portal"), toJson(recording));
+  });
+
+  it("the Postman collection is current, and its requests succeed in order", async () => {
+    const collection = createCollection(partnerDocument);
+    await checkGeneratedFile("docs/partner-api.postman_collection.json", toJson(collection));
+    const { env: otherEnv } = await service.createSandboxPartner();
+    const statuses = await runCollection(collection, {
+      ...{
+        baseUrl: service.sandboxUrl,
+        clientId: otherEnv.CLIENT_ID ?? "",
+        clientSecret: otherEnv.CLIENT_SECRET ?? "",
+      },
+    });
+    expect(Object.keys(statuses)).to.have.length(Object.keys(partnerOperations).length);
+    // The only delivery is a test, which has not failed.
+    const { "Replay a failed delivery": replayStatus, ...otherStatuses } = statuses;
+    expect(replayStatus).to.equal(409);
+    const refusals = Object.entries(otherStatuses).filter(([, status]) => status > 299);
+    expect(refusals).to.deep.equal([]);
   });
 
   const toExamplesFile = (api: string) => `query-api/docs/assets/${api}-examples.json`;

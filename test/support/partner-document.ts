@@ -2,16 +2,15 @@ import { buildPartnerDocument } from "../../query-api/docs/partner-document.ts";
 import { partnerReads } from "../../query-api/partner/reads.ts";
 import { type CheckedResponse, createResponseChecker } from "./openapi.ts";
 
-/**
- * Checks responses against the OpenAPI document of the partner API. Origin and operator name do not affect the checks.
- */
-export const partnerResponseChecker = createResponseChecker(
-  buildPartnerDocument(partnerReads, {
-    operatorName: "Test Operator",
-    brand: "SERVICE",
-    origin: "http://partners.test",
-  }),
-);
+/** OpenAPI document of the partner API. */
+export const partnerDocument = buildPartnerDocument(partnerReads, {
+  operatorName: "Test Operator",
+  brand: "SERVICE",
+  origin: "http://partners.test",
+});
+
+/** Checks responses against the document. Origin and operator name do not affect the checks. */
+export const partnerResponseChecker = createResponseChecker(partnerDocument);
 
 /** Fails if the response to a partner's request differs from the partner API's document. */
 export function checkPartnerResponse(method: string, url: string, response: CheckedResponse): void {

@@ -1,5 +1,8 @@
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
+import { connectEventStore } from "../shared/eventstore/connect.ts";
+import { createEventLog } from "../shared/eventstore/log.ts";
 import { serve } from "../shared/http/listen.ts";
+import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
@@ -22,6 +25,7 @@ const SETTINGS = [
   "PORT",
   "DRAIN_DELAY_MS",
   "LOG_LEVEL",
+  "EVENTSTORE_URL",
   "DATABASE_URL",
   "DATABASE_READ_URL",
   "DATABASE_POOL_SIZE",
@@ -83,11 +87,15 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     ...{ ...planOptions, logger },
   });
   const { registry, rateLimitEvents } = createMetrics([pool, limiterPool]);
+  // Only reads of single deliveries need the log. They need no personal data, so the log has no data keys.
+  const client = connectEventStore(config.EVENTSTORE_URL, "query-api");
+  const log = createEventLogMeter(registry)(createEventLog(client));
   const limiter = createRateLimiter(limiterPool, logger, rateLimitEvents);
   const standbyReads = config.DATABASE_READ_URL ? limitStandbyLag(createRowReader(pool), limiterPool) : undefined;
   const app = createQueryApp({
     logger,
     readRow: requireFilledReadModels(standbyReads?.readRow ?? createRowReader(pool)),
+    log,
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
     limiter,
@@ -103,7 +111,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const service = await serve(app, config, () => {
     limiter.close();
     const locksAndChecks = [standbyReads?.close(), readModelLock?.release()];
-    const closePromises = [pool.end(), limiterPool.end(), ...locksAndChecks, stopTracing()];
+    const closePromises = [pool.end(), limiterPool.end(), client.dispose(), ...locksAndChecks, stopTracing()];
     return settlesWithin(Promise.all(closePromises), POOL_CLOSE_TIMEOUT_MS);
   });
   const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "query-api", logger };

@@ -27,6 +27,11 @@ export function readExamples(api: "partner" | "portal"): Recording {
   return recordingSchema.parse(JSON.parse(readFileSync(file, "utf8")));
 }
 
+/** Replaces the brand in the header names of an example. Examples are recorded with the brand `SERVICE`. */
+export function replaceBrand(example: unknown, brand: string): unknown {
+  return example && JSON.parse(JSON.stringify(example).replaceAll('"X-SERVICE-', `"X-${brand}-`));
+}
+
 /** Returns the member `examples` of a body in an OpenAPI document; an empty object if there is no example. */
 export function toExamples(value: unknown): { examples?: { recorded: { value: unknown } } } {
   return value === undefined ? {} : { examples: { recorded: { value } } };

@@ -9,7 +9,7 @@ import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import { describeErrors, type ErrorStatuses } from "./errors.ts";
-import { readExamples } from "./examples.ts";
+import { readExamples, replaceBrand } from "./examples.ts";
 import { basicChallengeHeader, describeOptionalRateLimitHeaders, rateLimitRefs, toHeaderRefs } from "./headers.ts";
 import { toContent, toFormName, toJsonSchema, toRequestName, toResponseName, toSchemaRef } from "./json-schema.ts";
 import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
@@ -26,6 +26,7 @@ const { operations } = readExamples("partner");
 /** Describes a read operation of the partner API. */
 export function describeRead(partnerRead: PartnerRead, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[partnerRead.operationId];
+  const example = replaceBrand(operations[partnerRead.operationId]?.response, brand);
   return {
     ...describeOperation(partnerRead.operationId, partnerRead.description),
     parameters: [
@@ -38,7 +39,7 @@ export function describeRead(partnerRead: PartnerRead, brand: string): Operation
       "200": {
         description: "Success.",
         headers: { ...toHeaderRefs("X-Correlation-ID"), ...rateLimitRefs },
-        content: toContent(toResponseName(partnerRead.operationId), operations[partnerRead.operationId]?.response),
+        content: toContent(toResponseName(partnerRead.operationId), example),
       },
       ...describePartnerErrors(listReadErrors(operation, partnerRead), operation),
     },

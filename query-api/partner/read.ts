@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { StreamReader } from "../../shared/eventstore/read-stream.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
@@ -14,6 +15,14 @@ export interface PartnerRequest<Declared extends QueryParameters = QueryParamete
   parameters: ParameterValues<Declared>;
   /** Position after which the page starts. Undefined for the first page, and for operations without pages. */
   cursor: CursorPosition | undefined;
+}
+
+/** What a read operation can use besides the request. */
+export interface ReadContext {
+  /** Event log, without personal data. Reads fail with a {@link LogUnavailableError} at the request's deadline. */
+  log: StreamReader;
+  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
+  brand: string;
 }
 
 /**
@@ -36,7 +45,15 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    * not contain the member `ok`. The SQL must restrict every table to the clinic.
    */
   sql: string;
-  getSqlParameters(request: PartnerRequest<Declared>): readonly unknown[];
+  getSqlParameters(
+    request: PartnerRequest<Declared>,
+    context: ReadContext,
+  ): readonly unknown[] | Promise<readonly unknown[]>;
+  /**
+   * Adds data from the event log to the body that the SQL returned. Absent if the SQL returns the complete body. An
+   * operation that reads the log declares the refusal `event_log_unavailable`.
+   */
+  completeBody?(body: string, context: ReadContext): Promise<string>;
 }
 
 /** Declares a read operation and infers the types of its parameters. */

@@ -1,6 +1,7 @@
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import { getClinicContext } from "./get-clinic-context.ts";
 import { getSandboxState } from "./get-sandbox-state.ts";
+import { getWebhookDelivery } from "./get-webhook-delivery.ts";
 import { getWebhookEndpoint } from "./get-webhook-endpoint.ts";
 import { listPartnerAppointments } from "./list-appointments.ts";
 import { listWebhookDeliveries } from "./list-webhook-deliveries.ts";
@@ -14,6 +15,7 @@ const reads: Record<PartnerReadId, PartnerRead> = {
   listWebhookEndpoints,
   getWebhookEndpoint,
   listWebhookDeliveries,
+  getWebhookDelivery,
 };
 
 /** All read operations of the partner API. The file compiles only if every GET operation is listed. */

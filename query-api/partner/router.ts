@@ -2,6 +2,7 @@ import type Router from "@koa/router";
 import type Koa from "koa";
 import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
+import type { StreamReader } from "../../shared/eventstore/read-stream.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { type ClinicState, requirePartnerAccess } from "../../shared/partner-api/access.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
@@ -13,11 +14,14 @@ import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
 import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
 import { createAccessFinder } from "./find-access.ts";
+import { limitLogReads } from "./limit-log-reads.ts";
 import type { PartnerRead } from "./read.ts";
 
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   readRow: ReadRow;
+  /** Event log, without personal data. Only few operations read it. */
+  log: StreamReader;
   limiter: RateLimiter;
   /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;
@@ -80,17 +84,20 @@ function respond(
   const statement = { name: `partner ${partnerRead.operationId}`, text: partnerRead.sql };
   return async (ctx) => {
     await positionWait.wait(ctx, ctx.state.applicationId);
-    const values = partnerRead.getSqlParameters({
+    const context = { log: limitLogReads(dependencies.log, ctx.state.deadline), brand: dependencies.brand };
+    const request = {
       state: ctx.state,
       pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
       parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
       cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
-    });
+    };
+    const values = await partnerRead.getSqlParameters(request, context);
     const row = await dependencies.readRow<ResponseRow>(statement, values, ctx.state.deadline);
     if (row.refusal !== null) throw toRefusalError(partnerRead, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${partnerRead.operationId} returned no body.`);
     ctx.type = "application/json";
-    ctx.body = `{"ok":true,${row.body.slice(1)}`;
+    const body = (await partnerRead.completeBody?.(row.body, context)) ?? row.body;
+    ctx.body = `{"ok":true,${body.slice(1)}`;
   };
 }
 

@@ -27,6 +27,8 @@ export const partnerErrors = {
   destination_not_approved: "The operator has not approved the URL's origin for production.",
   webhook_endpoint_limit_reached: "The application has 50 webhook endpoints at this clinic. Revoke one first.",
   webhook_endpoint_not_found: "The application has no webhook endpoint with this id at this clinic.",
+  webhook_delivery_not_found:
+    "The endpoint has no delivery with this id, the installation does not cover its branch, or it was deleted.",
   webhook_endpoint_revoked: "The webhook endpoint is revoked.",
   webhook_endpoint_disabled: "The webhook endpoint is disabled. Enable it first.",
   webhook_endpoint_disabled_by_operator:
@@ -36,7 +38,7 @@ export const partnerErrors = {
     "The delivery cannot be replayed. Only a failed or skipped delivery of an active endpoint can be replayed.",
   idempotency_conflict: "The idempotency key was already used for a different request.",
   event_log_unavailable:
-    "The service cannot record changes at the moment. The outcome is unknown; you may repeat the request.",
+    "The service cannot reach its event log at the moment. The outcome of a change is unknown; you may repeat the request.",
   too_many_changes: "Too many concurrent changes of the same resource. Nothing was changed; try again.",
   invalid_log_position: "The log position does not come from a response of this API.",
   read_model_behind: "The change at this log position is not readable yet. Try again.",

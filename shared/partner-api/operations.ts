@@ -38,6 +38,7 @@ function defineAtSandbox<const M extends Method, const P extends string>(
 
 const endpointPath = "/webhook-endpoints/:endpointId";
 const deliveriesPath = `${endpointPath}/deliveries` as const;
+const deliveryPath = `${deliveriesPath}/:deliveryId` as const;
 
 /**
  * All operations of the partner API. The query-api service serves GET operations, and the command service serves all
@@ -70,12 +71,8 @@ export const partnerOperations = {
   ),
   testWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/test`, "webhooks:write", "Send a test event"),
   listWebhookDeliveries: defineAtClinic("GET", deliveriesPath, "webhooks:read", "List recent deliveries"),
-  replayWebhookDelivery: defineAtClinic(
-    "POST",
-    `${deliveriesPath}/:deliveryId/replay`,
-    "webhooks:write",
-    "Replay a failed delivery",
-  ),
+  getWebhookDelivery: defineAtClinic("GET", deliveryPath, "webhooks:read", "Get a delivery"),
+  replayWebhookDelivery: defineAtClinic("POST", `${deliveryPath}/replay`, "webhooks:write", "Replay a failed delivery"),
 } as const satisfies Record<string, PartnerOperation>;
 
 export type PartnerOperationId = keyof typeof partnerOperations;

@@ -1,6 +1,7 @@
 /**
  * Measures how the cost of each read grows with a clinic's history. Compares two clinics with equally many future
- * appointments, one with a short history and one with a long history. Postgres counts the buffers (8 KiB pages) that a
+ * appointments, one with a short history and one with a long history. The histories contain equally many appointments
+ * and webhook deliveries. Postgres counts the buffers (8 KiB pages) that a
  * statement touches, so the result does not depend on the machine.
  *
  *     npm run bench -- growth
@@ -14,6 +15,13 @@ import { openClinic } from "../support/clinics.ts";
 import { createReadModelDatabase } from "../support/read-models.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { fillClinic } from "./clinic-history.ts";
+import {
+  type BenchEndpoint,
+  createBenchEndpoint,
+  createDeliveryQueries,
+  fillDeliveries,
+  usualQuery,
+} from "./delivery-history.ts";
 import { printRow } from "./report.ts";
 
 const SHORT_HISTORY_LENGTH = 1_000;
@@ -40,7 +48,8 @@ try {
   for (const [name, shortCost] of shortCosts) {
     const longCost = longCosts.get(name) as Cost;
     const ratio = (longCost.bufferCount / shortCost.bufferCount).toFixed(2);
-    const historyText = `${SHORT_HISTORY_LENGTH} and ${LONG_HISTORY_LENGTH} appointments`;
+    const recordsText = name.startsWith("listWebhookDeliveries") ? "deliveries" : "appointments";
+    const historyText = `${SHORT_HISTORY_LENGTH} and ${LONG_HISTORY_LENGTH} ${recordsText}`;
     const buffersText = `${shortCost.bufferCount} and ${longCost.bufferCount} buffers`;
     const timesText = `${shortCost.milliseconds.toFixed(2)} and ${longCost.milliseconds.toFixed(2)} ms`;
     printRow({ name, note: `${historyText}: ${buffersText} (${ratio} times as many), ${timesText}` });
@@ -57,8 +66,11 @@ async function measureCosts(appointmentCount: number): Promise<Map<string, Cost>
   try {
     const ids = await openClinic(database.given);
     await fillClinic(database.admin, ids, appointmentCount);
+    const endpoint = await createBenchEndpoint(database.given, ids);
+    await fillDeliveries(database.admin, endpoint, appointmentCount);
     const costs = new Map<string, Cost>();
-    for (const statement of createStatements(ids)) costs.set(statement.name, await measureCost(reader, statement));
+    for await (const statement of createStatements({ ...ids, endpoint }))
+      costs.set(statement.name, await measureCost(reader, statement));
     return costs;
   } finally {
     await reader.end();
@@ -66,16 +78,16 @@ async function measureCosts(appointmentCount: number): Promise<Map<string, Cost>
   }
 }
 
-/** Yields all portal reads and the partner API's list of appointments, with the values of typical requests. */
-function* createStatements({
+/** Yields all portal reads and the partner API's lists with pages, with the values of typical requests. */
+async function* createStatements({
   clinicId,
-  branchId,
   userId,
+  endpoint,
 }: {
   clinicId: string;
-  branchId: string;
   userId: string;
-}): Iterable<Statement> {
+  endpoint: BenchEndpoint;
+}): AsyncIterable<Statement> {
   const now = Date.now();
   const nowText = new Date(now).toISOString();
   const lastWeekRange = {
@@ -97,22 +109,21 @@ function* createStatements({
       yield createStatement(`${operation.operationId}, offset 50`, { offset: 50 });
   }
   for (const partnerRead of partnerReads) {
-    if (partnerRead.operationId !== "listPartnerAppointments") continue;
+    if (!partnerRead.isPaged) continue;
     const state = {
       clinicId,
       branchId: null,
       installation: { branchIds: null },
       now,
-      applicationId: branchId,
+      applicationId: endpoint.applicationId,
       environment: "production",
     };
-    const values = partnerRead.getSqlParameters({
-      state,
-      params: {},
-      parameters: usualParameters,
-      after: undefined,
-    } as never);
-    yield { name: partnerRead.operationId, text: partnerRead.sql, values };
+    const isDeliveryList = partnerRead.operationId === "listWebhookDeliveries";
+    for (const { name, parameters, cursor } of isDeliveryList ? createDeliveryQueries() : [usualQuery]) {
+      const request = { state, pathParams: endpoint, parameters: { ...usualParameters, ...parameters }, cursor };
+      const values = await partnerRead.getSqlParameters(request as never, {} as never);
+      yield { name: `${partnerRead.operationId}${name}`, text: partnerRead.sql, values };
+    }
   }
 }
 
@@ -128,7 +139,9 @@ async function measureCost(reader: pg.Client, { name, text, values }: Statement)
       ? "NULL"
       : typeof value === "number" || typeof value === "boolean"
         ? String(value)
-        : pg.escapeLiteral(String(value)),
+        : Array.isArray(value)
+          ? `ARRAY[${value.map((element) => pg.escapeLiteral(String(element))).join(", ")}]`
+          : pg.escapeLiteral(String(value)),
   );
   const { rows } = await reader.query(
     `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ${pg.escapeIdentifier(name)} (${literals.join(", ")})`,

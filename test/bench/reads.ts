@@ -74,6 +74,7 @@ async function startService(): Promise<Server> {
   return startServer(new URL("./query-api-process.ts", import.meta.url), {
     PORT: "0",
     LOG_LEVEL: "info",
+    EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false",
     DATABASE_URL: database.urls.query,
     OPERATOR_NAME: "Bench",
     PORTAL_COOKIE_NAME: provider.cookieName,

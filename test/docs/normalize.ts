@@ -11,6 +11,7 @@ export interface NormalizerOptions {
 /** Day and time of all recordings after the normalization. */
 const EXAMPLE_DAY = "2026-05-04";
 const EXAMPLE_TIME = `${EXAMPLE_DAY}T09:21:04.120Z`;
+const EXAMPLE_TIMESTAMP = Math.floor(Date.parse(EXAMPLE_TIME) / 1_000);
 
 /** Maximum difference between a recorded time and the time of the normalization. */
 const RECENT_MS = DAY_MS / 4;
@@ -23,6 +24,7 @@ const FIXED_VALUES: Readonly<Record<string, unknown>> = {
   secret: "whsec_ZXhhbXBsZS1zaWduaW5nLXNlY3JldA==",
   nextCursor: "ZXhhbXBsZS1jdXJzb3I",
   durationMs: 84,
+  timestamp: EXAMPLE_TIMESTAMP,
 };
 
 const UUIDS = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
@@ -46,6 +48,8 @@ export function createNormalizer({ day, receiverOrigin }: NormalizerOptions): (v
   };
   const normalizeText = (text: string): string => {
     if (INSTANT.test(text)) return normalizeInstant(Date.parse(text), shiftMs);
+    // The body of a webhook request is a text.
+    if (text.startsWith("{")) return JSON.stringify(normalize(JSON.parse(text)));
     if (CALENDAR_DATE.test(text)) return new Date(Date.parse(text) + shiftMs).toISOString().slice(0, 10);
     const publicText = receiverOrigin === undefined ? text : text.replace(receiverOrigin, "https://hooks.example.com");
     return publicText.replace(UUIDS, normalizeId);

@@ -153,7 +153,8 @@ async function recordAppointment(recorder: PartnerRecorder, endpointPath: string
   const { clinicId } = recorder.sandbox;
   await confirmAppointment(recorder.log, { clinicId, appointmentId: appointment.id }, recorder.operatorContext);
   await recorder.awaitEvent(endpointPath, "appointment.updated");
-  await recorder.record("listWebhookDeliveries", "GET", `${endpointPath}/deliveries?limit=2`);
+  const { deliveries } = await recorder.record("listWebhookDeliveries", "GET", `${endpointPath}/deliveries?limit=2`);
+  await recorder.record("getWebhookDelivery", "GET", `${endpointPath}/deliveries/${deliveries[0].id}`);
 }
 
 /** Disables the endpoint, so that a delivery is skipped. Enables the endpoint and replays the delivery. */

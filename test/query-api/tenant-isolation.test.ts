@@ -196,26 +196,28 @@ describe("tenant isolation", () => {
     }
 
     /** Paths of all partner reads with a clinic header. */
-    const pathBuilders: Record<Exclude<PartnerReadId, "getSandboxState">, (endpointId: string) => string> = {
+    const pathBuilders: Record<Exclude<PartnerReadId, "getSandboxState">, (clinic: typeof ownClinic) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
-      getWebhookEndpoint: (endpointId) => `/webhook-endpoints/${endpointId}`,
-      listWebhookDeliveries: (endpointId) => `/webhook-endpoints/${endpointId}/deliveries`,
+      getWebhookEndpoint: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}`,
+      listWebhookDeliveries: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}/deliveries`,
+      getWebhookDelivery: (clinic) =>
+        `/webhook-endpoints/${getId(clinic, "endpoint")}/deliveries/${getId(clinic, "delivery")}`,
     };
-    const getEndpointId = (clinic: typeof ownClinic) => (clinic as never as { endpoint: string }).endpoint;
+    const getId = (clinic: typeof ownClinic, name: string) => (clinic as never as Record<string, string>)[name];
 
     for (const [operationId, buildPath] of Object.entries(pathBuilders)) {
       it(`the partner operation ${operationId} returns no data of another clinic`, async () => {
-        expectOnlyOwnData(await readAsPartner(buildPath(getEndpointId(ownClinic)), ownClinic.clinicId));
-        const { status, body } = await readAsPartner(buildPath(getEndpointId(ownClinic)), otherClinic.clinicId);
+        expectOnlyOwnData(await readAsPartner(buildPath(ownClinic), ownClinic.clinicId));
+        const { status, body } = await readAsPartner(buildPath(ownClinic), otherClinic.clinicId);
         expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
     }
 
-    for (const operationId of ["getWebhookEndpoint", "listWebhookDeliveries"] as const) {
+    for (const operationId of ["getWebhookEndpoint", "listWebhookDeliveries", "getWebhookDelivery"] as const) {
       it(`${operationId} returns 404 for an endpoint of another application at another clinic`, async () => {
-        const path = pathBuilders[operationId](getEndpointId(otherClinic));
+        const path = pathBuilders[operationId](otherClinic);
         expect((await readAsPartner(path, ownClinic.clinicId)).status).to.equal(404);
       });
     }
@@ -251,6 +253,7 @@ describe("tenant isolation", () => {
         "rate_limit.process",
         "webhooks.delivery",
         "webhooks.attempt",
+        "webhooks.pending_delivery",
       ]);
       const hiddenNames = readModels
         .filter((model) => model.isHidden)

@@ -11,6 +11,7 @@ import { requireNoSniffing } from "./no-sniffing.ts";
 import { createResponseChecker } from "./openapi.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
+import { getTestServers } from "./stack.ts";
 
 export interface PortalResponse {
   status: number;
@@ -51,6 +52,7 @@ export async function startTestQueryApi(
   const service = await startQueryApi({
     PORT: "0",
     LOG_LEVEL: "fatal",
+    EVENTSTORE_URL: (await getTestServers()).eventstoreUrl,
     DATABASE_URL: database.urls.query,
     OPERATOR_NAME: "Test Operator",
     PORTAL_COOKIE_NAME: provider.cookieName,

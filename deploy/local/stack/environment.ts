@@ -100,6 +100,7 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
       TOKEN_SIGNING_KEYS: secrets.tokenSigningKeys,
     },
     queryApi: {
+      ...logSettings,
       ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.query,
       PORTAL_COOKIE_NAME,

@@ -1,11 +1,11 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { createWebhookBody } from "../../../shared/partner-api/create-webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import { createWebhookBody } from "./create-webhook-body.ts";
 import { type ReplayDeps, recordExpiry, restoreDelivery } from "./restore.ts";
 
 interface ReplayedRow extends DeliveryRound {

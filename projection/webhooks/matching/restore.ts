@@ -3,13 +3,14 @@ import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { readStreamIfPresent } from "../../../shared/eventstore/read-stream.ts";
+import { createWebhookBody } from "../../../shared/partner-api/create-webhook-body.ts";
 import type { WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 import { addFacts, createExpiredFact } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
-import { createWebhookBody, readStream } from "./create-webhook-body.ts";
 
 export interface ReplayDeps {
   pool: pg.Pool;
@@ -40,7 +41,7 @@ export async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, 
   const { deliveryId, endpointId } = request;
   const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
   if (rowCount !== 0) return "unchanged";
-  const history = await readStream<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
+  const history = await readStreamIfPresent<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
   const lastEvent = history.at(-1);
   // A message can arrive twice. The request is new only if it is the last event of the delivery's stream.
   if (lastEvent?.id !== request.requestId || lastEvent.type !== "WebhookDeliveryReplayRequested") return "unchanged";

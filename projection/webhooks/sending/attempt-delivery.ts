@@ -1,5 +1,6 @@
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { startSpan } from "../../../shared/tracing/span.ts";
+import { COMMON_DELIVERY_HEADERS, toDeliveryTimestamp } from "../../../shared/webhooks/delivery-headers.ts";
 import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import type { Connections } from "./connections.ts";
@@ -13,14 +14,10 @@ export interface AttemptOptions extends DestinationOptions, AttemptLimits {
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   logger: Logger;
-  /** Milliseconds since 1970. */
-  clock(): number;
 }
 
-const USER_AGENT = "ClinicService-Webhooks/1";
-
 /**
- * Makes one attempt at a delivery: signs the body with the current time and sends the request. If the delivery is
+ * Makes one attempt at a delivery: signs the body with the recorded start time of the attempt and sends the request. If the delivery is
  * traced, the attempt is a span, and the request names the span in the header `traceparent`.
  *
  * @returns undefined if the signal interrupted the attempt
@@ -55,18 +52,15 @@ async function signAndSend(
   signal: AbortSignal,
   traceHeaders: Record<string, string> | undefined,
 ): Promise<SendResult | undefined> {
-  const { secretReader, brand, clock, logger } = options;
+  const { secretReader, brand, logger } = options;
   const { applicationId, deliveryId, endpointId, attemptNumber: number, body, url } = delivery;
   try {
     const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secretReader.open));
     if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
-    const timestamp = Math.floor(clock() / 1_000);
+    const timestamp = toDeliveryTimestamp(delivery.startedAt);
     const headers = {
       ...(await openHeaders(delivery, secretReader)),
-      "Content-Type": "application/json",
-      "User-Agent": USER_AGENT,
-      // The start of the response is stored unchanged, so the response must not be compressed.
-      "Accept-Encoding": "identity",
+      ...COMMON_DELIVERY_HEADERS,
       ...traceHeaders,
       ...createSignatureHeaders({ deliveryId, timestamp, body }, signingSecrets, brand),
     };

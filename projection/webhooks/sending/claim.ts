@@ -19,6 +19,8 @@ export interface ClaimedDelivery extends DeliveryRound {
   encryptedHeaders: EncryptedHeader[];
   /** Number of this attempt, counted from 1 across all rounds of the delivery. */
   attemptNumber: number;
+  /** Recorded start of this attempt. Milliseconds since 1970. */
+  startedAt: number;
   /** Number of this attempt, counted from 1 in the current round. */
   attempts: number;
 }
@@ -47,7 +49,7 @@ interface EndpointRow {
   pauseMs: number;
 }
 
-interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "encryptedSecrets" | "encryptedHeaders"> {
+interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "startedAt" | "encryptedSecrets" | "encryptedHeaders"> {
   encryptedSecret: string | null;
   formerSecrets: FormerSecret[] | null;
   encryptedHeaders: EncryptedHeader[] | null;
@@ -131,5 +133,5 @@ function toClaimedDelivery(row: DeliveryRow, lane: Lane, now: number): ClaimedDe
   const unexpiredSecrets = (formerSecrets ?? []).filter(({ expiresAt }) => Date.parse(expiresAt) > now);
   const secrets = [currentSecret, ...unexpiredSecrets.map(({ encryptedSecret }) => encryptedSecret)];
   const encryptedSecrets = secrets.filter((secret) => secret !== null);
-  return { ...delivery, lane, encryptedSecrets, encryptedHeaders: encryptedHeaders ?? [] };
+  return { ...delivery, lane, startedAt: now, encryptedSecrets, encryptedHeaders: encryptedHeaders ?? [] };
 }

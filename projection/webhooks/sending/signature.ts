@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import { createDeliveryIdHeaders } from "../../../shared/webhooks/delivery-headers.ts";
 
 export interface SignedContent {
   /** Identical in all attempts. */
@@ -32,9 +33,8 @@ export function createSignatureHeaders(
   return {
     [`X-${brand}-Signature`]: signature,
     [`X-${brand}-Timestamp`]: String(timestamp),
-    [`X-${brand}-Delivery-ID`]: deliveryId,
     "webhook-signature": signature,
     "webhook-timestamp": String(timestamp),
-    "webhook-id": deliveryId,
+    ...createDeliveryIdHeaders(deliveryId, brand),
   };
 }

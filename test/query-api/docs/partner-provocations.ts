@@ -211,6 +211,11 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
     ...createReadTriggers("listWebhookDeliveries"),
     404: createUnknownEndpointTrigger("listWebhookDeliveries"),
   },
+  getWebhookDelivery: {
+    ...createReadTriggers("getWebhookDelivery"),
+    200: createReadAfterWriteTrigger("getWebhookDelivery"),
+    404: createUnknownEndpointTrigger("getWebhookDelivery"),
+  },
   replayWebhookDelivery: {
     ...createWriteTriggers("replayWebhookDelivery"),
     202: createValidTrigger("replayWebhookDelivery"),

@@ -126,14 +126,22 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
       headers: createClinicHeaders(partner),
     };
   },
-  replayWebhookDelivery: async (partner, world) => {
-    const endpointId = await createEndpoint(partner, world);
-    const isUnrestricted = partner === world.unrestrictedPartner;
-    const deliveryId = isUnrestricted ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
-    const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}/replay`;
-    return { method: "POST", path, headers: createClinicHeaders(partner) };
-  },
+  getWebhookDelivery: async (partner, world) => ({
+    ...{ method: "GET", path: await createDeliveryPath(partner, world), headers: createClinicHeaders(partner) },
+  }),
+  replayWebhookDelivery: async (partner, world) => ({
+    ...{ method: "POST", headers: createClinicHeaders(partner) },
+    path: `${await createDeliveryPath(partner, world)}/replay`,
+  }),
 };
+
+/** Returns the path of a new failed delivery, or of an unknown delivery if the partner may not create endpoints. */
+async function createDeliveryPath(partner: SandboxPartner, world: PartnerContractWorld): Promise<string> {
+  const endpointId = await createEndpoint(partner, world);
+  const isUnrestricted = partner === world.unrestrictedPartner;
+  const deliveryId = isUnrestricted ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
+  return `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`;
+}
 
 /** Operations that parse a request body. */
 export const operationsWithBody: readonly PartnerWriteId[] = [

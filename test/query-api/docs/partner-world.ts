@@ -195,7 +195,7 @@ async function insertDelivery(
     `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
          event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id,
          created_at, updated_at)
-       VALUES ($1, $2, $3, $4, $5, 'sandbox', $1, 'appointment.created', 'appointment-1', 0, 'failed',
+       VALUES ($1::uuid, $2, $3, $4, $5, 'sandbox', $1, 'appointment.created', 'appointment-' || $1::uuid, 0, 'failed',
          $1, $1, now(), now())`,
     [deliveryId, endpointId, clinicId, branchId, applicationId],
   );

@@ -103,6 +103,7 @@ describe("the documents and the routes", () => {
       "rotateWebhookSecret POST /webhook-endpoints/{endpointId}/rotate-secret",
       "testWebhookEndpoint POST /webhook-endpoints/{endpointId}/test",
       "listWebhookDeliveries GET /webhook-endpoints/{endpointId}/deliveries",
+      "getWebhookDelivery GET /webhook-endpoints/{endpointId}/deliveries/{deliveryId}",
       "replayWebhookDelivery POST /webhook-endpoints/{endpointId}/deliveries/{deliveryId}/replay",
     ]);
   });

@@ -1,0 +1,131 @@
+import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { instant, uuid } from "../../shared/domain/events/fields.ts";
+import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
+import { deliveredEventType } from "../../shared/domain/events/partner.ts";
+import { readStreamIfPresent } from "../../shared/eventstore/read-stream.ts";
+import { createFilterParameter, type ParameterValues } from "../http/parameters.ts";
+import { type DeliveryStatus, deliveryStatus } from "./delivery-record.ts";
+import type { ReadContext } from "./read.ts";
+
+const dateTime = instant.meta({ format: "date-time" });
+
+/** Query parameters that select deliveries from a list. A delivery must match all of them. */
+export const deliveryFilters = {
+  status: createFilterParameter("Returns only deliveries with this status.", deliveryStatus),
+  type: createFilterParameter("Returns only deliveries of this event type.", deliveredEventType),
+  appointmentId: createFilterParameter("Returns only deliveries about this appointment.", uuid),
+  from: createFilterParameter("Returns only deliveries that were created at this time or later.", dateTime),
+  to: createFilterParameter("Returns only deliveries that were created before this time.", dateTime),
+};
+
+type DeliveryFilters = ParameterValues<typeof deliveryFilters>;
+
+/** Values of the column `unsuccessful_status` for each status. */
+const UNSUCCESSFUL_STATUSES: Record<DeliveryStatus, string> = {
+  pending: "none",
+  delivered: "none",
+  failed: "failed",
+  skipped: "skipped",
+  cancelled: "cancelled",
+};
+
+/**
+ * Returns the values of the SQL parameters of {@link DELIVERY_PAGE_SQL} from $9.
+ *
+ * @throws {LogUnavailableError} only if the list is limited to an appointment
+ */
+export async function toFilterValues(
+  { status, type, appointmentId, from, to }: DeliveryFilters,
+  endpointId: string | null,
+  { log }: ReadContext,
+): Promise<readonly unknown[]> {
+  const unsuccessfulStatuses = status === null ? Object.values(UNSUCCESSFUL_STATUSES) : [UNSUCCESSFUL_STATUSES[status]];
+  const deliveryIds =
+    appointmentId === null || endpointId === null ? null : await deriveDeliveryIds(log, appointmentId, endpointId);
+  return [
+    status,
+    type === null ? deliveredEventType.options : [type],
+    from,
+    to,
+    deliveryIds,
+    [...new Set(unsuccessfulStatuses)],
+  ];
+}
+
+/**
+ * Derives the ids of all deliveries that the events of an appointment may have at an endpoint. So deliveries need no
+ * index by appointment.
+ */
+async function deriveDeliveryIds(log: ReadContext["log"], appointmentId: string, endpointId: string) {
+  const events = await readStreamIfPresent(log, toStreamName(appointmentCategory, appointmentId));
+  return events.map(({ id }) => deriveWebhookDeliveryId(id, endpointId));
+}
+
+/**
+ * Maximum number of pending deliveries of an endpoint that are looked up one by one. If there are more, most of its
+ * latest deliveries are pending, so that a search from the latest delivery on finds them soon.
+ */
+const MAX_PENDING_LOOKUPS = 5_000;
+
+const buildPendingSql = (laneCondition: string) => `(SELECT delivery_id FROM webhooks.pending_delivery
+    WHERE endpoint_id = $4::uuid AND ${laneCondition} AND $9::text = 'pending' AND $13::uuid[] IS NULL
+    LIMIT ${MAX_PENDING_LOOKUPS + 1})`;
+
+const COLUMNS_SQL = "d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at";
+
+/** Columns in {@link COLUMNS_SQL} and {@link IS_MATCH_SQL}. query-api may not read all columns. */
+const LOOKUP_COLUMNS = `delivery_id, event_id, event_type, status, next_attempt_at, created_at, updated_at, endpoint_id,
+  clinic_id, application_id, branch_id`;
+
+const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 'UTC'`;
+
+/** Time of creation, as in the index. */
+const CREATED_AT_SQL = "(d.created_at AT TIME ZONE 'UTC')";
+
+/** The cursor's time is also compared without its id, so that the search in the index starts at this time. */
+const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
+    AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
+    AND ($9::text IS NULL OR d.status = $9::text)
+    AND ${CREATED_AT_SQL} >= coalesce(${toUtcSql("$11")}, '-infinity')
+    AND ${CREATED_AT_SQL} < coalesce(${toUtcSql("$12")}, 'infinity')
+    AND ${CREATED_AT_SQL} <= coalesce(${toUtcSql("$6")}, 'infinity')
+    AND ($6::timestamptz IS NULL OR d.created_at < $6::timestamptz OR d.delivery_id > $7::uuid)`;
+
+const NEWEST_FIRST_SQL = `ORDER BY ${CREATED_AT_SQL} DESC, d.delivery_id LIMIT $5::integer + 1`;
+
+/**
+ * SQL of the CTE `page_and_next_row`: one row more than the page contains, to detect a next page.
+ *
+ * $1: clinic. $2: application. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches of the installation. $9: status,
+ * or null. $10: event types. $11 and $12: time range. $13: ids, or null for all deliveries of the endpoint. $14: values
+ * of `unsuccessful_status`.
+ *
+ * LIMIT 1 in the lookup of an id keeps the other conditions outside, so that Postgres uses the primary key.
+ */
+export const DELIVERY_PAGE_SQL = `pending AS MATERIALIZED (
+    ${buildPendingSql("round_attempt_count = 0")} UNION ALL ${buildPendingSql("round_attempt_count > 0")}
+  ),
+  lookup AS MATERIALIZED (
+    SELECT CASE WHEN $13::uuid[] IS NOT NULL THEN $13::uuid[]
+                WHEN $9::text = 'pending' AND (SELECT count(*) FROM pending) <= ${MAX_PENDING_LOOKUPS}
+                THEN ARRAY(SELECT delivery_id FROM pending) END AS ids
+  ),
+  page_and_next_row AS MATERIALIZED (
+    SELECT * FROM (
+      SELECT found.* FROM lookup
+       CROSS JOIN unnest($14::text[]) AS s (unsuccessful_status)
+       CROSS JOIN unnest($10::text[]) AS t (event_type)
+       CROSS JOIN LATERAL (
+         SELECT ${COLUMNS_SQL} FROM webhooks.delivery d
+          WHERE d.unsuccessful_status = s.unsuccessful_status AND d.event_type = t.event_type AND ${IS_MATCH_SQL}
+          ${NEWEST_FIRST_SQL}) found
+       WHERE lookup.ids IS NULL
+      UNION ALL
+      SELECT ${COLUMNS_SQL} FROM lookup
+       CROSS JOIN LATERAL unnest(lookup.ids) AS i (delivery_id)
+       CROSS JOIN LATERAL (SELECT ${LOOKUP_COLUMNS} FROM webhooks.delivery WHERE delivery_id = i.delivery_id LIMIT 1) d
+       WHERE d.event_type = ANY ($10::text[]) AND ${IS_MATCH_SQL}
+    ) d
+    ${NEWEST_FIRST_SQL}
+  )`;

@@ -1,0 +1,67 @@
+import { z } from "zod";
+import { deliveredEventType } from "../../shared/domain/events/partner.ts";
+import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
+import { instant, uuid } from "../http/fields.ts";
+
+const attemptErrorsText = [
+  "Error code if the attempt got no complete response, otherwise null. New codes may be added. Current codes:",
+  ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
+].join("\n");
+
+/** Schema of an attempt in a list of deliveries. */
+export const attemptRecord = z.strictObject({
+  number: z.int().min(1),
+  startedAt: instant,
+  durationMs: z
+    .int()
+    .nullable()
+    .describe(
+      "Duration of the attempt in milliseconds. Null while the attempt is in progress. If the service stopped during the attempt, the value stays null: the outcome is unknown, and another attempt follows.",
+    ),
+  statusCode: z.int().nullable().describe("HTTP status of the response. Null if there was no response."),
+  error: z.string().nullable().describe(attemptErrorsText),
+  answer: z.string().nullable().describe("First part of the response body, at most 1 KiB."),
+});
+
+export const deliveryStatus = z.enum(["pending", "delivered", "failed", "skipped", "cancelled"]);
+export type DeliveryStatus = z.infer<typeof deliveryStatus>;
+
+/** Fields of a delivery, except its attempts. */
+export const deliveryFields = {
+  id: uuid,
+  eventId: uuid,
+  type: deliveredEventType,
+  status: deliveryStatus,
+  nextAttemptAt: instant
+    .nullable()
+    .describe(
+      "Time at which the next attempt is due. Null unless the status is `pending`. If this time has passed, the delivery is waiting for a free slot, or for the operator to approve the endpoint's origin again. After 30 days without approval, the delivery becomes `skipped`.",
+    ),
+  createdAt: instant,
+  updatedAt: instant,
+};
+
+/** The start of an attempt updates a delivery, but not its row. */
+const LAST_START_SQL =
+  "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
+
+/** SQL arguments of `json_build_object` for the fields of a delivery `d`, except its attempts. */
+export const DELIVERY_FIELDS_SQL = `'id', d.delivery_id, 'eventId', d.event_id, 'type', d.event_type,
+  'status', d.status, 'nextAttemptAt', rfc3339(d.next_attempt_at), 'createdAt', rfc3339(d.created_at),
+  'updatedAt', rfc3339(GREATEST(d.updated_at, (${LAST_START_SQL})))`;
+
+/** SQL arguments of `json_build_object` for the fields of an attempt `t`. */
+export const ATTEMPT_FIELDS_SQL = `'number', t.number, 'startedAt', rfc3339(t.started_at),
+  'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer`;
+
+/**
+ * Returns SQL that selects the latest attempts of a delivery `d` as a JSON array, oldest attempt first. Replays can add
+ * many attempts, so their number is limited.
+ *
+ * @param fieldsSql arguments of `json_build_object` for an attempt `t`
+ */
+export function buildAttemptsSql(fieldsSql: string, maxAttempts: number): string {
+  return `coalesce((SELECT json_agg(json_build_object(${fieldsSql}) ORDER BY t.number)
+    FROM (SELECT * FROM webhooks.attempt WHERE delivery_id = d.delivery_id
+      ORDER BY number DESC LIMIT ${maxAttempts}) t), '[]')`;
+}

@@ -1,0 +1,129 @@
+import { z } from "zod";
+import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { createWebhookBody } from "../../shared/partner-api/create-webhook-body.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { COMMON_DELIVERY_HEADERS, createDeliveryIdHeaders } from "../../shared/webhooks/delivery-headers.ts";
+import { uuid } from "../http/fields.ts";
+import {
+  ATTEMPT_FIELDS_SQL,
+  attemptRecord,
+  buildAttemptsSql,
+  DELIVERY_FIELDS_SQL,
+  deliveryFields,
+} from "./delivery-record.ts";
+import { definePartnerRead, type ReadContext } from "./read.ts";
+
+/** Maximum number of attempts in the response. */
+const MAX_ATTEMPTS = 200;
+
+const deliveryRequest = z.strictObject({
+  body: z
+    .string()
+    .nullable()
+    .describe(
+      "Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. A body that another release of the service has sent can differ. Null if the event is no longer available.",
+    ),
+  headers: z
+    .record(z.string(), z.string())
+    .describe(
+      "Headers that are the same in all attempts. Further headers are those of HTTP, such as `Host`, the timestamp and signature of each attempt, the custom headers and `traceparent`.",
+    ),
+  customHeaderNames: z
+    .array(z.string())
+    .describe("Names of the endpoint's current custom headers. Their values are never returned."),
+});
+
+const deliveryDetail = z.strictObject({
+  ...deliveryFields,
+  appointmentId: uuid.nullable().describe("Id of the event's appointment. Null if the event has no appointment."),
+  request: deliveryRequest,
+  attempts: z
+    .array(
+      z.strictObject({
+        ...attemptRecord.shape,
+        timestamp: z
+          .int()
+          .describe(
+            "Value of the attempt's timestamp headers, such as `webhook-timestamp`: Unix time in seconds. Signatures are never returned.",
+          ),
+      }),
+    )
+    .max(MAX_ATTEMPTS)
+    .describe(`Attempts, oldest first. If there are more than ${MAX_ATTEMPTS}, only the latest are listed.`),
+});
+
+/** Body that the SQL returns. */
+const sqlBody = z.looseObject({
+  delivery: z.looseObject({ id: uuid, eventId: uuid, attempts: z.array(z.unknown()) }),
+  source: z.object({ stream: z.string(), revision: z.string().transform(BigInt) }),
+  customHeaderNames: z.array(z.string()),
+});
+
+const ATTEMPTS_SQL = buildAttemptsSql(
+  `${ATTEMPT_FIELDS_SQL}, 'timestamp', floor(extract(epoch FROM t.started_at))::bigint`,
+  MAX_ATTEMPTS,
+);
+
+export const getWebhookDelivery = definePartnerRead({
+  operationId: "getWebhookDelivery",
+  description:
+    "Returns a delivery with the body and headers of its requests, and with the response to every attempt. Finished deliveries are deleted after 30 days.",
+  response: z.strictObject({ ok: z.literal(true), delivery: deliveryDetail }),
+  refusals: { webhook_endpoint_not_found: 404, webhook_delivery_not_found: 404, event_log_unavailable: 503 },
+  sql: `SELECT CASE WHEN e.endpoint_id IS NULL THEN 'webhook_endpoint_not_found'
+                    WHEN d.delivery_id IS NULL THEN 'webhook_delivery_not_found' END AS refusal,
+    json_build_object('delivery', json_build_object(${DELIVERY_FIELDS_SQL}, 'attempts', ${ATTEMPTS_SQL}),
+      'source', json_build_object('stream', d.event_stream, 'revision', d.event_revision::text),
+      'customHeaderNames', e.header_names)::text AS body
+    FROM (VALUES (1)) request
+    LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
+      AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
+    LEFT JOIN webhooks.delivery d ON d.delivery_id = $5::uuid AND d.endpoint_id = e.endpoint_id
+      AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
+      AND ($6::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($6::uuid[]))`,
+  getSqlParameters({ state: { clinicId, applicationId, environment, installation }, pathParams }) {
+    // An id that is not a UUID matches nothing.
+    const [endpointId = null, deliveryId = null] = [pathParams.endpointId, pathParams.deliveryId].map(
+      (text) => uuidField.safeParse(text).data,
+    );
+    return [clinicId, applicationId, environment, endpointId, deliveryId, installation.branchIds];
+  },
+  async completeBody(bodyText, { log, brand }) {
+    const { delivery, source, customHeaderNames } = sqlBody.parse(JSON.parse(bodyText));
+    const headers = { ...COMMON_DELIVERY_HEADERS, ...createDeliveryIdHeaders(delivery.id, brand) };
+    const body = await recreateBody(log, source, delivery.eventId);
+    const appointmentId = findAppointmentId(source.stream);
+    const { attempts, ...fields } = delivery;
+    const request = { body, headers, customHeaderNames };
+    return JSON.stringify({ delivery: { ...fields, appointmentId, request, attempts } });
+  },
+});
+
+/**
+ * Creates the webhook body again.
+ *
+ * @returns null if the log does not contain the event, or if this release cannot read it
+ * @throws {LogUnavailableError}
+ */
+async function recreateBody(
+  log: ReadContext["log"],
+  source: { stream: string; revision: bigint },
+  eventId: string,
+): Promise<string | null> {
+  try {
+    const body = await createWebhookBody(log, source);
+    return body?.id === eventId ? JSON.stringify(body) : null;
+  } catch (error) {
+    if (error instanceof EventSchemaError) return null;
+    throw error;
+  }
+}
+
+/** Returns the id of the appointment whose stream it is. */
+function findAppointmentId(stream: string): string | null {
+  const prefix = toStreamName(appointmentCategory, "");
+  return stream.startsWith(prefix) ? stream.slice(prefix.length) : null;
+}

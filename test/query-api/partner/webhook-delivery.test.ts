@@ -1,0 +1,189 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import pg from "pg";
+import { startQueryApi } from "../../../query-api/start.ts";
+import { eventually } from "../../support/eventually.ts";
+import { sendRequest, TOKEN_ISSUER } from "../../support/partner.ts";
+import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { queryEnvironment } from "../../support/query-environment.ts";
+import { type ReceivedRequest, type Receiver, startReceiver } from "../../support/receiver.ts";
+
+/** Headers of received requests that the response does not contain: HTTP, timestamp, signature, custom headers. */
+const UNLISTED_HEADERS = [
+  ...["host", "connection", "content-length", "webhook-timestamp", "x-service-timestamp", "webhook-signature"],
+  ...["x-service-signature", "authorization"],
+];
+
+describe("one delivery with its requests", function () {
+  this.timeout(60_000);
+  let api: PartnerApi;
+  let receiver: Receiver;
+  let partner: Partner;
+  let clinicHeaders: Record<string, string>;
+  let branchId: string;
+  let animalId: string;
+  let endpointId: string;
+
+  before(async () => {
+    api = await startPartnerApi({
+      projectionEnv: {
+        ...{ ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true", WEBHOOK_RETRY_SCHEDULE: "1" },
+      },
+    });
+    receiver = await startReceiver();
+    partner = await api.createPartner();
+    const { sandbox } = (await partner.request("GET", "/sandbox")).body;
+    clinicHeaders = { "X-SERVICE-Clinic-ID": sandbox.clinicId };
+    [branchId, animalId] = [sandbox.branches[0].id, sandbox.animals[0].id];
+    endpointId = await createEndpoint("/main");
+    await partner.request("PATCH", `/webhook-endpoints/${endpointId}`, {
+      headers: clinicHeaders,
+      body: { headers: { Authorization: "Bearer secret" }, operationalEvents: ["endpoint.disabled"] },
+    });
+  });
+  after(async () => {
+    await receiver.close();
+    await api.stop();
+  });
+
+  async function createEndpoint(path: string): Promise<string> {
+    const body = { url: `${receiver.url}${path}`, events: ["appointment.created", "appointment.updated"] };
+    const response = await partner.request("POST", "/webhook-endpoints", { headers: clinicHeaders, body });
+    expect(response.status).to.equal(201);
+    return response.body.endpoint.id;
+  }
+  async function createAppointment(): Promise<string> {
+    const response = await partner.request("POST", "/appointments", {
+      headers: { ...clinicHeaders, "Idempotency-Key": randomUUID() },
+      body: { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", notes: "Pâté 🐈" },
+    });
+    expect(response.status).to.equal(201);
+    return response.body.appointment.id;
+  }
+  const getDelivery = (deliveryId: string, headers = clinicHeaders) =>
+    partner.request("GET", `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`, { headers });
+  /** Waits until the endpoint has finished a delivery of a type. */
+  const awaitFinished = (type: string, status = "delivered") =>
+    eventually(`a ${status} ${type}`, async () => {
+      const path = `/webhook-endpoints/${endpointId}/deliveries?type=${type}&status=${status}`;
+      const { body } = await partner.request("GET", path, { headers: clinicHeaders });
+      return body.deliveries[0] as { id: string } | undefined;
+    });
+
+  /** Compares a delivery with the requests that the receiver got. */
+  async function expectSameRequests(deliveryId: string): Promise<void> {
+    const requests = receiver.listDeliveryRequests(deliveryId);
+    const { delivery } = (await getDelivery(deliveryId)).body;
+    expect(delivery.attempts).to.have.length(requests.length);
+    for (const [index, { body, headers }] of requests.entries()) {
+      expect(delivery.request.body).to.equal(body);
+      expect(String(Buffer.byteLength(delivery.request.body))).to.equal(headers["content-length"]);
+      expect(String(delivery.attempts[index].timestamp)).to.equal(headers["webhook-timestamp"]);
+      expect(toLowerCaseNames(delivery.request.headers)).to.deep.equal(selectListedHeaders({ headers }));
+    }
+  }
+  const toLowerCaseNames = (headers: Record<string, string>) =>
+    Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  const selectListedHeaders = ({ headers }: Pick<ReceivedRequest, "headers">) =>
+    Object.fromEntries(Object.entries(headers).filter(([name]) => !UNLISTED_HEADERS.includes(name)));
+
+  it("a delivery contains the exact body and headers that the receiver got, and the response to every attempt", async () => {
+    receiver.queueReactions({ status: 500, body: "try again" });
+    const appointmentId = await createAppointment();
+    const { id } = await awaitFinished("appointment.created");
+    const { status, body } = await getDelivery(id);
+    expect(status).to.equal(200);
+    const { delivery } = body;
+    expect(delivery).to.include({ id, appointmentId, type: "appointment.created", status: "delivered" });
+    const [first, second] = delivery.attempts;
+    expect([first.statusCode, first.answer, second.statusCode]).to.deep.equal([500, "try again", 200]);
+    expect(delivery.request.customHeaderNames).to.deep.equal(["Authorization"]);
+    expect(JSON.stringify(body)).not.to.include("Bearer secret").and.not.to.include("v1,");
+    await expectSameRequests(id);
+  });
+
+  it("the body of each type of event equals the body that the receiver got", async () => {
+    const appointmentId = await createAppointment();
+    const stream = `appointment-${appointmentId}`;
+    const [requested] = await api.command.log.read(stream);
+    const id = randomUUID();
+    const event = { type: "AppointmentConfirmed" as const, data: { appointmentId } };
+    await api.command.log.append(stream, 0n, [{ id, event, metadata: requested!.metadata }]);
+    await partner.request("POST", `/webhook-endpoints/${endpointId}/test`, { headers: clinicHeaders });
+    const otherEndpointId = await createEndpoint("/other");
+    await partner.request("POST", `/webhook-endpoints/${otherEndpointId}/disable`, { headers: clinicHeaders });
+    for (const type of ["appointment.created", "appointment.updated", "endpoint.test", "endpoint.disabled"]) {
+      await expectSameRequests((await awaitFinished(type)).id);
+    }
+  });
+
+  it("a pending delivery has a body, and a delivery whose event is missing has none", async () => {
+    receiver.queueReactions({ status: 503, headers: { "Retry-After": "3600" } });
+    await createAppointment();
+    const { id } = await awaitFinished("appointment.created", "pending");
+    await eventually("the first attempt", async () => receiver.listDeliveryRequests(id).length === 1);
+    await expectSameRequests(id);
+    const admin = new pg.Client({ connectionString: api.database.urls.projection });
+    await admin.connect();
+    await admin.query("UPDATE webhooks.delivery SET event_stream = $2 WHERE delivery_id = $1", [
+      id,
+      `appointment-${randomUUID()}`,
+    ]);
+    await admin.end();
+    expect((await getDelivery(id)).body.delivery.request.body).to.equal(null);
+  });
+
+  it("strangers and requests with unknown ids get 404 or 403", async () => {
+    const { id } = await awaitFinished("appointment.created");
+    const stranger = await api.createPartner();
+    const { sandbox } = (await stranger.request("GET", "/sandbox")).body;
+    const path = `/webhook-endpoints/${endpointId}/deliveries/${id}`;
+    const readError = async (sender: Partner, requestPath: string, clinicId: string) => {
+      const { status, body } = await sender.request("GET", requestPath, {
+        headers: { "X-SERVICE-Clinic-ID": clinicId },
+      });
+      return `${status} ${body.error}`;
+    };
+    const ownClinicId = clinicHeaders["X-SERVICE-Clinic-ID"]!;
+    expect(await readError(stranger, path, sandbox.clinicId)).to.equal("404 webhook_endpoint_not_found");
+    expect(await readError(stranger, path, ownClinicId)).to.equal("403 installation_denied");
+    // A token of the sandbox is not valid in production, and an application of production has no access to a sandbox.
+    const livePartner = await api.createPartner("production");
+    expect(await readError(livePartner, path, ownClinicId)).to.equal("403 installation_denied");
+    const liveUrl = `${api.queryUrl}/production/v1${path}`;
+    const { status } = await sendRequest("GET", liveUrl, { ...partner.headers, ...clinicHeaders });
+    expect(status).to.equal(401);
+    const otherEndpointId = await createEndpoint("/unused");
+    for (const [unknownEndpointId, deliveryId, error] of [
+      [endpointId, randomUUID(), "webhook_delivery_not_found"],
+      [endpointId, "x", "webhook_delivery_not_found"],
+      [otherEndpointId, id, "webhook_delivery_not_found"],
+      ["x", id, "webhook_endpoint_not_found"],
+    ]) {
+      const unknownPath = `/webhook-endpoints/${unknownEndpointId}/deliveries/${deliveryId}`;
+      expect(await readError(partner, unknownPath, ownClinicId)).to.equal(`404 ${error}`);
+    }
+  });
+
+  it("without the event log, only reads that need the log return 503", async () => {
+    const { id } = await awaitFinished("appointment.created");
+    const queryService = await startQueryApi({
+      ...queryEnvironment,
+      DATABASE_URL: api.database.urls.query,
+      TOKEN_ISSUER,
+      TOKEN_JWKS_URL: `${api.command.url}/.well-known/jwks.json`,
+    });
+    const read = async (path: string) => {
+      const url = `${queryService.url}/sandbox/v1/webhook-endpoints/${endpointId}/deliveries${path}`;
+      const { status, body } = await sendRequest("GET", url, { ...partner.headers, ...clinicHeaders });
+      return [status, body.error];
+    };
+    try {
+      expect(await read("?status=delivered")).to.deep.equal([200, undefined]);
+      expect(await read(`/${id}`)).to.deep.equal([503, "event_log_unavailable"]);
+      expect(await read(`?appointmentId=${randomUUID()}`)).to.deep.equal([503, "event_log_unavailable"]);
+    } finally {
+      await queryService.stop();
+    }
+  });
+});

@@ -59,7 +59,10 @@ export async function erasePerson(
   return { ...result, destroyedKeyCount };
 }
 
-/** Records an erasure and destroys the keys of the person. Does not wait for the read models. */
+/**
+ * Records an erasure and destroys the keys of the person. Does not wait for the read models. The time of the event is
+ * Postgres's time, because it is compared with the times at which data keys were created.
+ */
 export async function recordAndDestroy(
   { log, pool }: PersonalDataStores,
   person: ErasablePerson,
@@ -67,12 +70,19 @@ export async function recordAndDestroy(
   context: CommandContext,
 ): Promise<ErasureResult> {
   const { type, id } = person;
+  const erasureContext = { ...context, now: await readDatabaseTime(pool) };
   const { events, statePosition: position } =
     "clinicId" in person
-      ? await recordErasure[person.type](log, { id, clinicId: person.clinicId, ...erasure }, context)
-      : await recordErasureWithoutClinic[person.type](log, { id, ...erasure }, context);
+      ? await recordErasure[person.type](log, { id, clinicId: person.clinicId, ...erasure }, erasureContext)
+      : await recordErasureWithoutClinic[person.type](log, { id, ...erasure }, erasureContext);
   const destroyedKeyCount = await destroyKeysOf(pool, { type, id }, erasure.categories);
   return { isRecorded: events.length > 0, destroyedKeyCount, position };
+}
+
+/** Reads the time of Postgres. @returns milliseconds since 1970, rounded up, so that all existing keys are older */
+async function readDatabaseTime(pool: pg.Pool): Promise<number> {
+  const statement = "SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now";
+  return (await pool.query<{ now: number }>(statement)).rows[0]?.now ?? Number.NaN;
 }
 
 /** Requires that the projectors do not skip a stream. @throws {ReadModelsBehindError} */

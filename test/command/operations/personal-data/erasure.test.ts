@@ -4,6 +4,8 @@ import { requestAppointment } from "../../../../command/operations/appointment-o
 import { registerAuditor, revokeAuditor } from "../../../../command/operations/auditor-operations.ts";
 import { setRetentionRule } from "../../../../command/operations/clinic-operations.ts";
 import { registerAnimal, registerCustomer } from "../../../../command/operations/people-operations.ts";
+import { destroyErasedKeys } from "../../../../command/operations/personal-data/destroy-erased-keys.ts";
+import { erasePerson } from "../../../../command/operations/personal-data/erase-person.ts";
 import { recordErasure } from "../../../../command/operations/personal-data/record-erasure.ts";
 import { startProjectors } from "../../../../projection/engine/projectors.ts";
 import { readModels } from "../../../../projection/read-models/all.ts";
@@ -296,6 +298,27 @@ describe("erasure and retention of personal data", function () {
     const result = await run("retention", "apply", "--clinic", clinic.clinicId, "--json");
     expect(JSON.parse(result.outputLines[0]!)).to.include({ keysDestroyedAgain: 1 });
     expect(await countKeys("customer", customerId)).to.equal(0);
+  });
+
+  it("a wrong clock of the operator's computer does not change which keys an erasure destroys", async () => {
+    const { clinicId } = clinic;
+    const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
+    for (const skewMs of [-600_000, 600_000]) {
+      const id = await createCustomer(0);
+      const operatorContext = createTestOperatorContext(Date.now() + skewMs);
+      await erasePerson(world, { type: "customer", id, clinicId }, erasure, operatorContext);
+      expect(await countKeys("customer", id), `${skewMs} ms`).to.equal(2);
+      await insertKey("customer", id, "clock_timestamp()");
+      await destroyErasedKeys(world.pool, id);
+      expect(await countKeys("customer", id), `${skewMs} ms: the key of new notes`).to.equal(3);
+      // A key from before the erasure was created in the minutes of the skew.
+      await world.pool.query(
+        "UPDATE data_keys.data_key SET created_at = created_at - interval '5 minutes' WHERE person_id = $1",
+        [id],
+      );
+      await destroyErasedKeys(world.pool, id);
+      expect(await countKeys("customer", id), `${skewMs} ms: a restored key`).to.equal(2);
+    }
   });
 
   it("an interrupted retention run erases nothing more, and exits with 130", async () => {

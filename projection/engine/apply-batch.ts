@@ -2,12 +2,13 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { type Anchor, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import { recordSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
-import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
+import { LeadershipLostError } from "../roles/failure.ts";
 import { splitBatch } from "./batch-segments.ts";
 import { eraseCustomerRows } from "./customer-erasures.ts";
 import { computeFingerprint } from "./ddl.ts";
-import type { AnyReadModel, Row } from "./read-model.ts";
-import { deleteRows, loadRows, upsertRows } from "./rows.ts";
+import { foldEvents, type RowChange, writeChanges } from "./fold-events.ts";
+import { eraseLateData } from "./late-data.ts";
+import type { AnyReadModel } from "./read-model.ts";
 import { deleteSandboxRows, loadGenerations } from "./sandbox-resets.ts";
 
 export interface BatchOptions {
@@ -35,7 +36,7 @@ export async function applyBatch(
   client: ClientBase,
   schema: string,
   models: readonly AnyReadModel[],
-  events: readonly RecordedEvent[],
+  batchEvents: readonly RecordedEvent[],
   fromPosition: bigint,
   anchor: Anchor,
   { skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
@@ -45,14 +46,11 @@ export async function applyBatch(
     // round trip.
     await client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
-    const generations = await loadGenerations(client, schema, events);
-    for (const { sandboxToClear, customerErasures, ...segment } of splitBatch(events, generations)) {
+    const generations = await loadGenerations(client, schema, batchEvents);
+    for (const { sandboxToClear, customerErasures, events } of splitBatch(batchEvents, generations)) {
       if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
       if (customerErasures.length > 0) await eraseCustomerRows(client, schema, models, customerErasures);
-      for (const model of models) {
-        const handledEvents = segment.events.filter((event) => model.on[event.type]);
-        if (handledEvents.length > 0) await applyToReadModel(client, schema, model, handledEvents);
-      }
+      await applyEvents(client, schema, models, events);
     }
     if (skippedEvents) await recordSkippedEvents(client, schema, skippedEvents);
     const moveResult = await client.query({
@@ -82,52 +80,18 @@ export function getSwapLockName(schema: string): string {
   return `swap ${schema}`;
 }
 
-/** Row of a read model before and after the events of a batch. */
-interface RowChange {
-  key: readonly string[];
-  rowBefore: Row | undefined;
-  rowAfter: Row | undefined;
-}
-
-async function applyToReadModel(
+/** Folds events of a batch, and writes the changed rows. */
+async function applyEvents(
   client: ClientBase,
   schema: string,
-  model: AnyReadModel,
+  models: readonly AnyReadModel[],
   events: readonly RecordedEvent[],
 ): Promise<void> {
-  const changes = new Map<string, RowChange>();
-  const changesByEvent = events.map((event) => {
-    const key = callProjector(model, event, () => model.key(event));
-    const id = key.join("\n");
-    const change = changes.get(id) ?? { key, rowBefore: undefined, rowAfter: undefined };
-    changes.set(id, change);
-    return change;
-  });
-  const keys = [...changes.values()].map(({ key }) => key);
-  for (const row of await loadRows(client, schema, model, keys)) {
-    const change = changes.get(model.primaryKey.map((column) => row[column]).join("\n"));
-    if (change) change.rowBefore = change.rowAfter = row;
+  const changesByModel = new Map<AnyReadModel, RowChange[]>();
+  for (const model of models) {
+    const handledEvents = events.filter((event) => model.on[event.type]);
+    if (handledEvents.length > 0) changesByModel.set(model, await foldEvents(client, schema, model, handledEvents));
   }
-  for (const [index, event] of events.entries()) {
-    const change = changesByEvent[index];
-    if (change) change.rowAfter = callProjector(model, event, () => model.on[event.type]?.(change.rowAfter, event));
-  }
-  const changedRows: Row[] = [];
-  const deletedKeys: (readonly string[])[] = [];
-  for (const { key, rowBefore, rowAfter } of changes.values()) {
-    if (rowAfter && rowAfter !== rowBefore) changedRows.push(rowAfter);
-    if (rowBefore && !rowAfter) deletedKeys.push(key);
-  }
-  await upsertRows(client, schema, model, changedRows);
-  await deleteRows(client, schema, model, deletedKeys);
-}
-
-/** @throws {ProjectionError} with the position of the event, if the projector throws */
-function callProjector<T>(model: AnyReadModel, event: RecordedEvent, run: () => T): T {
-  try {
-    return run();
-  } catch (cause) {
-    const reason = `read model ${model.table} cannot process ${event.type}: ${(cause as Error).message}`;
-    throw new ProjectionError(reason, event, cause);
-  }
+  await eraseLateData(client, schema, changesByModel);
+  for (const [model, changes] of changesByModel) await writeChanges(client, schema, model, changes);
 }

@@ -16,7 +16,8 @@ export interface BatchSegment {
 }
 
 /**
- * Splits a batch before each event that may change many rows, so that these rows contain all earlier events.
+ * Splits a batch before each event that may change many rows, so that these rows contain all earlier events. Also
+ * splits it after erasures, so that the erasures are written before later events are checked against them.
  *
  * - A sandbox reset deletes the rows of the sandbox, and then applies the fixture events that it contains. The segments
  *   omit appointment requests of earlier generations.
@@ -43,7 +44,13 @@ export function splitBatch(events: readonly RecordedEvent[], generations: Genera
       segment.customerErasures.push(event as CustomerErasure);
       // The customer and the record of erasures each have one row, which changes like a row of any other event.
       segment.events.push(event);
-    } else if (!isOfEarlierGeneration(event, generations)) segment.events.push(event);
+    } else if (!isOfEarlierGeneration(event, generations)) {
+      if (segment.customerErasures.length > 0) {
+        segment = { sandboxToClear: null, customerErasures: [], events: [] };
+        segments.push(segment);
+      }
+      segment.events.push(event);
+    }
   }
   return segments;
 }

@@ -93,7 +93,8 @@ export interface ReadModel<
   /**
    * SQL query for the primary keys of all rows that belong to customers, with the column `customer_id`. The ids of the
    * customers are in the array `$1`. When a customer's data is erased, the engine writes the neutral values of
-   * `personalColumns` to these rows.
+   * `personalColumns` to these rows. The table needs a column `customer_id`, so that the engine recognizes new data of
+   * erased customers.
    */
   customerRowsSql?: (schema: string) => string;
   /** Returns the primary key of the row that an event changes. */

@@ -95,7 +95,7 @@ const ESCAPED_CHARACTER_PATTERN = /["\\]/;
  *
  * @param values elements as text; null for NULL
  */
-function toArrayLiteral(values: readonly (string | null)[]): string {
+export function toArrayLiteral(values: readonly (string | null)[]): string {
   const elements = values.map((value) => {
     if (value === null) return "NULL";
     return `"${ESCAPED_CHARACTER_PATTERN.test(value) ? value.replace(/["\\]/g, "\\$&") : value}"`;

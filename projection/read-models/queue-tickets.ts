@@ -17,6 +17,8 @@ export const queueTickets = defineReadModel({
     appointment_id: "uuid",
     visit_id: "uuid",
     animal_id: "uuid",
+    /** Null if there is no customer, or if a former release issued the ticket. */
+    customer_id: "uuid",
     ticket_number: "text",
     queue_date: "date",
     arrival_type: "text",
@@ -29,7 +31,16 @@ export const queueTickets = defineReadModel({
     notes: "text",
     updated_at: "timestamptz",
   },
-  nullable: ["appointment_id", "visit_id", "animal_id", "estimated_wait_minutes", "called_at", "completed_at", "notes"],
+  nullable: [
+    "appointment_id",
+    "visit_id",
+    "animal_id",
+    "customer_id",
+    "estimated_wait_minutes",
+    "called_at",
+    "completed_at",
+    "notes",
+  ],
   primaryKey: ["ticket_id"],
   auditColumns: ["ticket_id", "clinic_id", "ticket_number"],
   indexes: [
@@ -41,11 +52,11 @@ export const queueTickets = defineReadModel({
   ],
   personalColumns,
   customerRowsSql: (schema) => `
-    SELECT ticket_id, customer_id FROM ${schema}.animal JOIN ${schema}.queue_ticket USING (animal_id)
-     WHERE customer_id = ANY ($1::uuid[])
+    SELECT ticket_id, animal.customer_id FROM ${schema}.animal JOIN ${schema}.queue_ticket USING (animal_id)
+     WHERE animal.customer_id = ANY ($1::uuid[])
     UNION
-    SELECT ticket_id, customer_id FROM ${schema}.appointment JOIN ${schema}.queue_ticket USING (appointment_id)
-     WHERE customer_id = ANY ($1::uuid[])`,
+    SELECT ticket_id, a.customer_id FROM ${schema}.appointment a JOIN ${schema}.queue_ticket USING (appointment_id)
+     WHERE a.customer_id = ANY ($1::uuid[])`,
   renderedColumns: {
     portal_json: (row) => ({
       id: row.ticket_id,

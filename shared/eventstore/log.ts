@@ -34,6 +34,8 @@ export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
   metadata: EventMetadata;
   /** Encrypted personal fields. Present if they were not decrypted; the fields then have neutral values. */
   encrypted?: EncryptedPersonalData;
+  /** Data key of the decrypted personal fields. Absent if they were in plain text, or are not decrypted. */
+  dataKeyId?: string;
   /** True if the personal fields cannot be decrypted, because their data key was destroyed. */
   isErased?: boolean;
   /** True if the personal fields cannot be decrypted, because the store does not contain their data key. */

@@ -34,7 +34,7 @@ export function decryptEvent(event: RecordedEvent, keys: Keys): RecordedEvent {
   const personalData = decryptFields({ type, stream, id, encrypted }, keys);
   if (personalData === "erased") return { ...event, isErased: true };
   if (personalData === "missing") return { ...event, isKeyMissing: true };
-  return { ...openEvent, data: revealPersonalData(event, personalData) } as RecordedEvent;
+  return { ...openEvent, data: revealPersonalData(event, personalData), dataKeyId: encrypted.keyId } as RecordedEvent;
 }
 
 /**

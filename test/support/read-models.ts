@@ -12,8 +12,8 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { createDatabaseWithReadModels } from "./migrated-database.ts";
 import type { TestDatabase } from "./stack.ts";
 
-/** An event of the catalog, and the time when it happened. */
-export type GivenEvent = CatalogEvent & { at?: string };
+/** An event of the catalog, the time when it happened, and the data key of its personal data. */
+export type GivenEvent = CatalogEvent & { at?: string; dataKeyId?: string };
 
 /** A database with migrations and read models. A test applies events directly, without an event log. */
 export interface ReadModelDatabase extends TestDatabase {
@@ -61,7 +61,7 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
 }
 
 /** Creates a recorded event. Parses it with the catalog, so that tests cannot use events that are invalid in a log. */
-function toRecordedEvent({ at, ...event }: GivenEvent, position: bigint): RecordedEvent {
+function toRecordedEvent({ at, dataKeyId, ...event }: GivenEvent, position: bigint): RecordedEvent {
   const parsedEvent = parseStoredEvent({
     type: event.type,
     data: event.data,
@@ -76,5 +76,6 @@ function toRecordedEvent({ at, ...event }: GivenEvent, position: bigint): Record
     },
   });
   if (!parsedEvent) throw new Error(`The catalog has no event type ${event.type}.`);
-  return { ...parsedEvent, id: randomUUID(), stream: "test-1", revision: position, position };
+  const keyMember = dataKeyId === undefined ? {} : { dataKeyId };
+  return { ...parsedEvent, ...keyMember, id: randomUUID(), stream: "test-1", revision: position, position };
 }

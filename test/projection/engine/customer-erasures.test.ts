@@ -18,7 +18,7 @@ function createCustomer(clinicId: string) {
     ...{ animalId, customerId, reason: `${SECRET} limps`, notes: `${SECRET} bites` },
   });
   const { appointmentId } = appointment.data as { appointmentId: string };
-  const createTicket = (subject: { animalId?: string; appointmentId?: string }): GivenEvent => ({
+  const createTicket = (subject: { animalId?: string; appointmentId?: string; customerId?: string }): GivenEvent => ({
     type: "QueueTicketIssued",
     data: {
       ...{ ticketId: randomUUID(), clinicId, branchId: randomUUID(), appointmentId: null, visitId: null },
@@ -36,7 +36,15 @@ function createCustomer(clinicId: string) {
     createTicket({ animalId: otherAnimalId }),
     createTicket({ appointmentId }),
   ];
-  return { customerId, events, createTicket, animalId };
+  const requestVisit = () =>
+    appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", { animalId, customerId, notes: SECRET });
+  const lateEvents: GivenEvent[] = [
+    requestVisit(),
+    createTicket({ animalId, customerId }),
+    animalRegistered(clinicId, customerId, randomUUID(), animal),
+    { type: "AnimalDetailsChanged", data: { animalId, birthDate: null, ...animal } },
+  ];
+  return { customerId, events, createTicket, requestVisit, animalId, lateEvents };
 }
 
 describe("erasures of customers in the read models", () => {
@@ -108,6 +116,44 @@ describe("erasures of customers in the read models", () => {
         .map(({ table }) => table);
       expect(secretTables, String(isOneBatch)).to.have.members(["customer", "animal", "animal", "queue_ticket"]);
     }
+  });
+
+  it("data that is recorded after an erasure of the contact data is not written to the rows", async () => {
+    for (const isOneBatch of [true, false]) {
+      const clinicId = randomUUID();
+      const { customerId, events, lateEvents } = createCustomer(clinicId);
+      const otherCustomer = createCustomer(clinicId);
+      const erased = createErasedEvent(customerId, ["contact", "animal", "notes"]);
+      const allEvents = [...events, ...otherCustomer.events, erased, ...lateEvents, ...otherCustomer.lateEvents];
+      if (isOneBatch) await database.given(...allEvents);
+      else for (const event of allEvents) await database.given(event);
+      const rows = await readRows(clinicId);
+      expect(rows).to.have.length(18);
+      const secretRows = rows.filter(({ row }) => row.includes(SECRET));
+      expect(secretRows, String(isOneBatch)).to.have.length(9);
+      expect(secretRows.every(({ row }) => !row.includes(customerId))).to.equal(true);
+    }
+  });
+
+  it("notes after an erasure of notes are written, unless their data key is older than the erasure", async () => {
+    const clinicId = randomUUID();
+    const { customerId, events, requestVisit } = createCustomer(clinicId);
+    await database.given(...events, { ...createErasedEvent(customerId, ["notes"]), at: "2026-03-11T10:00:00.000Z" });
+    const notes: unknown[] = [];
+    for (const createdAt of ["2026-03-11T09:59:59Z", "2026-03-11T10:00:01Z"]) {
+      const dataKeyId = randomUUID();
+      await database.admin.query(
+        `INSERT INTO data_keys.data_key (id, person_type, person_id, category, created_at, destroyed_at)
+         VALUES ($1, 'customer', $2, 'notes', $3, $3)`,
+        [dataKeyId, customerId, createdAt],
+      );
+      const visit = requestVisit();
+      await database.given({ ...visit, dataKeyId });
+      const sql = `SELECT notes FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`;
+      const { rows } = await database.admin.query(sql, [(visit.data as { appointmentId: string }).appointmentId]);
+      notes.push(rows[0]?.notes);
+    }
+    expect(notes).to.deep.equal([null, SECRET]);
   });
 
   it("an erasure of a customer with more rows than one page changes all of them", async () => {

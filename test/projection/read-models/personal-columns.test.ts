@@ -26,8 +26,9 @@ describe("the personal columns of the read models", () => {
   });
 
   it("exactly the read models with rows of customers have a query for these rows", () => {
-    const tables = readModels.filter(({ customerRowsSql }) => customerRowsSql).map(({ table }) => table);
-    expect(tables).to.have.members(TABLES_OF_CUSTOMERS);
+    const models = readModels.filter(({ customerRowsSql }) => customerRowsSql);
+    expect(models.map(({ table }) => table)).to.have.members(TABLES_OF_CUSTOMERS);
+    for (const { columns } of models) expect(columns).to.have.property("customer_id");
     const personalTables = readModels.filter(({ personalColumns }) => personalColumns).map(({ table }) => table);
     expect(personalTables).to.have.members([...TABLES_OF_CUSTOMERS, "customer", "staff"]);
   });

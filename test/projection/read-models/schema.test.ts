@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_2",
-  fingerprint: "13346d8d75d565941b9cc99cf3023680ee078a9a7eb06471b30c800378bc9c6c",
+  fingerprint: "f46fe31a64fdf79cafcb1850b6579d52881a6c3383161d7b7564a28428c1ccfd",
 };
 
 describe("the schema of the read models", () => {

@@ -21,7 +21,7 @@ export const errorBody = z.strictObject({
 /**
  * Section of each document's introduction. Describes the error body, and the errors that every operation can return.
  */
-export const errorsIntroduction = `### Errors
+export const errorsIntroduction = `## Errors
 
 Every response with status 400 or above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
 Each operation lists its error codes. In addition, every operation can return these errors:

@@ -31,8 +31,3 @@ export function readExamples(api: "partner" | "portal"): Recording {
 export function replaceBrand(example: unknown, brand: string): unknown {
   return example && JSON.parse(JSON.stringify(example).replaceAll('"X-SERVICE-', `"X-${brand}-`));
 }
-
-/** Returns the member `examples` of a body in an OpenAPI document; an empty object if there is no example. */
-export function toExamples(value: unknown): { examples?: { recorded: { value: unknown } } } {
-  return value === undefined ? {} : { examples: { recorded: { value } } };
-}

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { toExamples } from "./examples.ts";
 import type { Content, JsonSchema } from "./openapi.ts";
 
 /**
@@ -36,7 +35,9 @@ export function toSchemaRef(name: string): string {
  * @param example example of the body; undefined if there is none
  */
 export function toContent(schemaName: string, example?: unknown): Content {
-  return { "application/json": { schema: { $ref: toSchemaRef(schemaName) }, ...toExamples(example) } };
+  return {
+    "application/json": { schema: { $ref: toSchemaRef(schemaName) }, ...(example !== undefined && { example }) },
+  };
 }
 
 /** Returns the name of the schema of an operation's response. */

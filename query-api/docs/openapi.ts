@@ -48,10 +48,10 @@ export interface Parameter {
   schema: JsonSchema;
 }
 
-/** Schema of a body, with examples by name. */
+/** Schema of a body, with an example of the body. */
 export interface MediaType {
   schema: JsonSchema;
-  examples?: Record<string, { value: unknown }>;
+  example?: unknown;
 }
 
 export interface Content {

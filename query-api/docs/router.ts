@@ -48,6 +48,8 @@ const siteFiles: readonly [path: string, type: string, file: string][] = [
   ["/docs", "text/html", path.join(assetsFolder, "index.html")],
   ["/docs/docs.css", "text/css", path.join(assetsFolder, "docs.css")],
   ["/docs/docs.js", "text/javascript", path.join(assetsFolder, "docs.js")],
+  ["/docs/entries.js", "text/javascript", path.join(assetsFolder, "entries.js")],
+  ["/docs/navigation.js", "text/javascript", path.join(assetsFolder, "navigation.js")],
   ["/docs/icon.svg", "image/svg+xml", path.join(assetsFolder, "icon.svg")],
   ["/docs/swagger-ui.css", "text/css", path.join(rendererFolder, "swagger-ui.css")],
   ["/docs/swagger-ui-bundle.js", "text/javascript", path.join(rendererFolder, "swagger-ui-bundle.js")],

@@ -1,5 +1,5 @@
 /** Creates a collection for Postman, Bruno and other API clients from the OpenAPI document of the partner API. */
-import type { JsonSchema, MediaType, OpenApiDocument, Operation, Parameter } from "../../query-api/docs/openapi.ts";
+import type { JsonSchema, OpenApiDocument, Operation, Parameter } from "../../query-api/docs/openapi.ts";
 
 interface Field {
   key: string;
@@ -127,7 +127,7 @@ function sortFolders(tags: OpenApiDocument["tags"]): OpenApiDocument["tags"] {
 function createItem(path: string, method: string, operation: Operation): CollectionItem {
   const { operationId, summary, description, parameters, requestBody, responses } = operation;
   const hasToken = operation.security.some((schemes) => Object.values(schemes).some((scopes) => scopes.length > 0));
-  const requestExample = readExample(requestBody?.content["application/json"]);
+  const requestExample = requestBody?.content["application/json"].example;
   const segments = path
     .slice(1)
     .replace(/\{(\w+)\}/g, "{{$1}}")
@@ -157,7 +157,7 @@ function createItem(path: string, method: string, operation: Operation): Collect
     },
     ...(events.length > 0 && { event: events }),
     response: Object.entries(responses).flatMap(([status, { description: name, content }]) => {
-      const example = readExample(content?.["application/json"]);
+      const example = content?.["application/json"].example;
       const header = [{ key: "Content-Type", value: "application/json; charset=utf-8" }];
       return example === undefined ? [] : [{ name, code: Number(status), header, body: toJson(example) }];
     }),
@@ -186,10 +186,6 @@ function createEvents(listen: "prerequest" | "test", exec: string[] | undefined)
 function createBody(example: unknown): NonNullable<CollectionRequest["body"]> {
   const fields = Object.entries(example as object).map(([name, value]) => [name, FIELD_VARIABLES[name] ?? value]);
   return { mode: "raw", raw: toJson(Object.fromEntries(fields)), options: { raw: { language: "json" } } };
-}
-
-function readExample(mediaType: MediaType | undefined): unknown {
-  return mediaType?.examples?.recorded?.value;
 }
 
 function toJson(value: unknown): string {

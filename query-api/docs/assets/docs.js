@@ -1,22 +1,113 @@
+import { listEntries } from "./entries.js";
+import { addEntries, markCurrent } from "./navigation.js";
+
 // Renders an OpenAPI document in each section. The page sends no requests, so it hides the buttons for credentials.
 const hideAuthorization = () => ({
   wrapComponents: { authorizeBtn: () => () => null, authorizeOperationBtn: () => () => null },
 });
 
-// The browser handles the URL's fragment before the operations are rendered, so the page scrolls to it again.
-const scrollToFragment = () => document.getElementById(location.hash.slice(1))?.scrollIntoView();
+/**
+ * Arranges the parts of the reference. Swagger UI's own layout contains an element `main`, but a page may have only one,
+ * and this page has two references.
+ */
+const defineLayout = ({ React: { createElement } }) => ({
+  components: {
+    ReferenceLayout({ getComponent, specSelectors }) {
+      const [Row, Col, SvgAssets] = ["Row", "Col", "SvgAssets"].map((name) => getComponent(name));
+      const createRow = (name, className) => {
+        const part = createElement(getComponent(name, true));
+        return createElement(Row, { className }, createElement(Col, { mobile: 12, desktop: 12 }, part));
+      };
+      const className = "swagger-ui";
+      if (specSelectors.loadingStatus() !== "success") return createElement("div", { className });
+      const servers = createElement(
+        "div",
+        { className: "scheme-container" },
+        createElement(
+          Col,
+          { className: "schemes wrapper", mobile: 12 },
+          createElement(getComponent("ServersContainer", true)),
+        ),
+      );
+      return createElement(
+        "div",
+        { className },
+        createElement(SvgAssets),
+        createRow("InfoContainer", "information-container"),
+        servers,
+        createRow("operations"),
+        createRow("Webhooks", "webhooks-container"),
+        createRow("Models"),
+      );
+    },
+  },
+});
 
-for (const section of document.querySelectorAll("[data-document]")) {
+/**
+ * Shows what the URL's fragment names: an API, as in `#partner`, or an operation, as in `#partner/exchangeToken`. Opens
+ * the operation and moves the focus to it.
+ */
+function showFragment() {
+  const [sectionId = "", operationId] = location.hash.slice(1).split("/");
+  const section = document.getElementById(sectionId);
+  if (!section) return;
+  const operation = operationId === undefined ? null : findOperation(section, operationId);
+  (operation ?? section).scrollIntoView();
+  if (!operation) return;
+  const control = operation.querySelector(".opblock-summary-control");
+  if (control?.getAttribute("aria-expanded") === "false") control.click();
+  control?.focus({ preventScroll: true });
+  markCurrent(location.hash);
+}
+
+/** Finds an operation. If the user has closed its group, opens the group first. */
+function findOperation(section, operationId) {
+  const selector = `.opblock[id$="-${CSS.escape(operationId)}"]`;
+  if (!section.querySelector(selector)) {
+    for (const group of section.querySelectorAll('.opblock-tag[data-is-open="false"]')) group.click();
+  }
+  return section.querySelector(selector);
+}
+
+/** Corrects markup of Swagger UI that assistive technologies misunderstand. React keeps these attributes. */
+function correctMarkup(section) {
+  for (const example of section.querySelectorAll("pre.microlight")) example.tabIndex = 0;
+  for (const table of section.querySelectorAll(".responses-table:not([aria-label])")) {
+    table.setAttribute("aria-label", `Responses of ${table.closest(".opblock").id.split("-").at(-1)}`);
+  }
+  // These headings do not follow a heading of the next higher level.
+  for (const heading of section.querySelectorAll(".models h4")) heading.setAttribute("aria-level", "2");
+  for (const heading of section.querySelectorAll(".webhooks h4")) heading.setAttribute("aria-level", "3");
+  for (const heading of section.querySelectorAll(".webhooks h5")) heading.setAttribute("aria-level", "4");
+  for (const button of section.querySelectorAll(".json-schema-2020-12-accordion:not([aria-label])")) {
+    if (button.textContent === "") button.setAttribute("aria-label", "Fields");
+  }
+}
+
+async function showApi(section) {
+  new MutationObserver(() => correctMarkup(section)).observe(section, { childList: true, subtree: true });
   globalThis.SwaggerUIBundle({
     domNode: section,
     url: section.dataset.document,
-    plugins: [hideAuthorization],
+    plugins: [hideAuthorization, defineLayout],
+    layout: "ReferenceLayout",
     supportedSubmitMethods: [],
     validatorUrl: null,
     docExpansion: "list",
     defaultModelsExpandDepth: 0,
-    defaultModelRendering: "model",
     showCommonExtensions: true,
-    onComplete: scrollToFragment,
+    // The browser handles the URL's fragment before the operations are rendered.
+    onComplete: showFragment,
   });
+  const response = await fetch(section.dataset.document);
+  return listEntries(section.id, await response.json());
 }
+
+const sections = [...document.querySelectorAll("[data-document]")];
+const entryLists = await Promise.all(sections.map(showApi));
+for (const [index, section] of sections.entries()) addEntries(section.getAttribute("aria-label"), entryLists[index]);
+globalThis.addEventListener("hashchange", showFragment);
+// The hash does not change if the user selects the current operation again.
+document.getElementById("navigation").addEventListener("click", ({ target }) => {
+  if (target.closest("a")?.hash === location.hash) showFragment();
+});

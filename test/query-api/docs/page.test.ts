@@ -1,3 +1,4 @@
+import axe from "axe-core";
 import { expect } from "chai";
 import type { Browser, Page } from "playwright-core";
 import type { OpenApiDocument } from "../../../query-api/docs/openapi.ts";
@@ -44,6 +45,13 @@ describe("the page /docs", function () {
   /** Locates an operation on the page. */
   const locateOperation = (surface: keyof typeof documentPaths, id: string) =>
     page.locator(`#${surface} .opblock[id$="-${id}"]`);
+
+  /** Waits until an operation has the focus, and returns the control that opens it. */
+  async function awaitFocus(surface: keyof typeof documentPaths, id: string) {
+    const control = locateOperation(surface, id).locator(".opblock-summary-control:focus");
+    await control.waitFor();
+    return control;
+  }
 
   async function openOperation(surface: keyof typeof documentPaths, id: string) {
     const operation = locateOperation(surface, id);
@@ -95,11 +103,87 @@ describe("the page /docs", function () {
     expect(await operation.locator("input:visible, textarea:visible").count()).to.equal(0);
   });
 
+  it("the navigation of the page /docs links to every operation and event, and opens them", async () => {
+    const links = await page
+      .locator("#navigation a")
+      .evaluateAll((elements) => elements.map((element) => (element as unknown as { hash: string }).hash));
+    const fragmentLists = await Promise.all(
+      Object.entries(documentPaths).map(async ([api, url]) => {
+        const { paths, webhooks } = (await (await fetch(service.url + url)).json()) as OpenApiDocument;
+        return Object.values({ ...paths, ...webhooks }).flatMap((item) =>
+          Object.values(item).map(({ operationId }) => `#${api}/${operationId}`),
+        );
+      }),
+    );
+    expect(links).to.have.members(fragmentLists.flat());
+    for (const [name, fragment] of [
+      ["GET Get the front-desk queue", "#portal/getQueue"],
+      ["EVENT endpoint.failing", "#partner/onEndpointFailing"],
+    ] as const) {
+      await page.getByRole("link", { name, exact: true }).click();
+      const [api, id] = fragment.slice(1).split("/") as [keyof typeof documentPaths, string];
+      const control = await awaitFocus(api, id);
+      expect(await control.getAttribute("aria-expanded")).to.equal("true");
+      expect(await page.locator("#navigation a[aria-current]").innerText()).to.contain(name.split(" ").at(-1));
+    }
+  });
+
+  it("the search of the page /docs finds operations by fields and error codes, with the keyboard only", async () => {
+    await page.locator("#partner").focus();
+    await page.keyboard.press("/");
+    await page.keyboard.type("idempotency_conflict POST");
+    const status = page.locator("#matches");
+    expect(await status.innerText()).to.equal("1 match");
+    expect(await page.locator("#navigation a:visible").allInnerTexts()).to.deep.equal(["POST\nCreate an appointment"]);
+    await page.keyboard.press("Enter");
+    await awaitFocus("partner", "createPartnerAppointment");
+    await page.keyboard.press("/");
+    await page.keyboard.press("ControlOrMeta+a");
+    await page.keyboard.type("species no-such-field");
+    expect(await status.innerText()).to.equal("0 matches");
+    expect(await page.locator("#navigation a:visible").count()).to.equal(0);
+    await page.keyboard.press("Escape");
+    expect(await status.innerText()).to.equal("");
+    expect(await page.locator("#navigation a:visible").count()).to.be.greaterThan(20);
+  });
+
+  it("the page /docs opens the operation that the URL names, also if its group was closed", async () => {
+    await page.goto(`${service.url}/docs#partner/rotateWebhookSecret`);
+    const operation = locateOperation("partner", "rotateWebhookSecret");
+    await operation.locator('.response[data-code="409"]').waitFor();
+    await page.locator("#partner .opblock-tag", { hasText: "Webhook endpoints" }).click();
+    await operation.waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "POST Rotate webhook signing secret" }).click();
+    await operation.locator('.response[data-code="409"]').waitFor();
+  });
+
+  it("the page /docs has no violations of accessibility rules, in wide and narrow windows", async () => {
+    // Loads the page again, because the check takes time for each open operation.
+    await page.goto("about:blank");
+    await page.goto(`${service.url}/docs#partner/createPartnerAppointment`);
+    const operation = locateOperation("partner", "createPartnerAppointment");
+    await operation.locator('.response[data-code="409"]').waitFor();
+    await operation.getByRole("tab", { name: "Schema" }).first().click();
+    await page.evaluate(axe.source);
+    const checkAccessibility = async (context: string) => {
+      const { violations } = await page.evaluate<axe.AxeResults>(`axe.run(${context})`);
+      expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html} (${nodes.length})`)).to.deep.equal([]);
+    };
+    await page.setViewportSize({ width: 1440, height: 900 });
+    // The closed operations of a group do not differ from each other.
+    await checkAccessibility("{ exclude: ['.opblock:not(.is-open):not(:first-child)'] }");
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.locator("#contents summary").click();
+    await checkAccessibility("'header, aside'");
+    await page.setViewportSize({ width: 1280, height: 900 });
+  });
+
   it("the page /docs has a title, a language, and links to the OpenAPI documents", async () => {
     expect(await page.title()).to.equal("Clinic Service API reference");
     expect(await page.locator("html").getAttribute("lang")).to.equal("en");
     const headings = await page.getByRole("heading", { level: 1 }).allInnerTexts();
     expect(headings.map((text) => text.split("\n")[0])).to.deep.equal(["Portal read API", "Partner API"]);
+    expect(await page.locator("main").count()).to.equal(1);
     for (const link of await page.locator("header a[href^='/']").all()) {
       expect((await fetch(service.url + (await link.getAttribute("href")))).status).to.equal(200);
     }

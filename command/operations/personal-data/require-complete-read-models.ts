@@ -1,4 +1,4 @@
-import { BACKWARDS, END, type EventStoreDBClient } from "@eventstore/db-client";
+import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
 import type pg from "pg";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
@@ -6,33 +6,40 @@ import { readWithin } from "../../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { waitForReadModels } from "./erase-person.ts";
 
-/** Maximum number of events to search for the last event of the catalog. */
+/** Default maximum number of events to search for the last event of the catalog. */
 const MAX_READ_EVENTS = 100_000;
 
-/** Time limit for this search. Milliseconds. */
-const READ_TIMEOUT_MS = 60_000;
+/** Default number of events in one read. */
+const PAGE_SIZE = 500;
 
-/** Streams of these categories show that a person has visited a clinic. */
-const VISIT_STREAM_PATTERN = "^(appointment|queueTicket|animal)-";
+/** Time limit for one read. Milliseconds. */
+const PAGE_TIMEOUT_MS = 10_000;
+
+/** Streams of these categories contain visits, retention rules, and the persons to erase. */
+const REQUIRED_STREAM_PATTERN = "^(appointment|queueTicket|animal|customer|clinic)-";
 
 /**
- * Requires that the read models contain all events that the log contains now. Otherwise they may lack a recent visit,
- * and an erasure cannot be undone.
+ * Requires that the read models contain all events that the log contains now. Otherwise they may lack a recent visit
+ * or a longer retention period, and an erasure cannot be undone. They could also keep the data of an erased customer.
  *
  * @throws {ReadModelsBehindError} if the read models do not reach the end of the log in time
- * @throws {DomainError} `read_models_incomplete` if a stream with visits is parked, or the end of the log is not found
+ * @throws {DomainError} `read_models_incomplete` if a required stream is parked, or the end of the log is not found
  * @throws {LogUnavailableError}
  */
-export async function requireCompleteReadModels(client: EventStoreDBClient, pool: pg.Pool): Promise<void> {
-  await waitForReadModels(pool, await readLastPosition(client));
+export async function requireCompleteReadModels(
+  client: EventStoreDBClient,
+  pool: pg.Pool,
+  { maxReadEvents = MAX_READ_EVENTS, pageSize = PAGE_SIZE } = {},
+): Promise<void> {
+  await waitForReadModels(pool, await readLastPosition(client, maxReadEvents, pageSize));
   const { rows } = await pool.query<{ stream: string }>(
     `SELECT stream FROM ${READ_MODEL_SCHEMA}.passed_over WHERE stream ~ $1 LIMIT 1`,
-    [VISIT_STREAM_PATTERN],
+    [REQUIRED_STREAM_PATTERN],
   );
   if (!rows[0]) return;
   throw new DomainError(
     "read_models_incomplete",
-    `stream ${rows[0].stream} is parked, so the read models may lack a visit; resume the stream first`,
+    `stream ${rows[0].stream} is parked, so the read models may lack a visit, a rule or an erasure; resume the stream first`,
   );
 }
 
@@ -40,16 +47,27 @@ export async function requireCompleteReadModels(client: EventStoreDBClient, pool
  * Reads the position of the last event of a catalog stream. Other programs may have written later events.
  *
  * @returns -1n if the log has no such event
- * @throws {DomainError} `read_models_incomplete` if the last {@link MAX_READ_EVENTS} events contain none
+ * @throws {DomainError} `read_models_incomplete` if the last `maxReadEvents` events contain none
  */
-async function readLastPosition(client: EventStoreDBClient): Promise<bigint> {
-  let readCount = 0;
-  const lastEvents = client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: MAX_READ_EVENTS });
-  for await (const { event } of readWithin(READ_TIMEOUT_MS, lastEvents)) {
-    if (event && isCatalogStream(event.streamId)) return event.position.commit;
-    readCount += 1;
+async function readLastPosition(client: EventStoreDBClient, maxReadEvents: number, pageSize: number): Promise<bigint> {
+  let fromPosition: ReadPosition = END;
+  for (let readCount = 0; readCount < maxReadEvents; ) {
+    const maxCount = Math.min(pageSize, maxReadEvents - readCount);
+    const page = client.readAll({ direction: BACKWARDS, fromPosition, maxCount });
+    let lastPosition: bigint | undefined;
+    let pageCount = 0;
+    // The loop always reads the whole page. A `break` would leave the gRPC call open, and the client could then not be
+    // closed.
+    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, page)) {
+      pageCount += 1;
+      if (!event) continue;
+      fromPosition = event.position;
+      if (isCatalogStream(event.streamId)) lastPosition ??= event.position.commit;
+    }
+    if (lastPosition !== undefined) return lastPosition;
+    if (pageCount < maxCount) return -1n;
+    readCount += pageCount;
   }
-  if (readCount < MAX_READ_EVENTS) return -1n;
-  const problem = `the last ${MAX_READ_EVENTS} events of the log belong to other programs, so the end cannot be found`;
+  const problem = `the last ${maxReadEvents} events of the log belong to other programs, so the end cannot be found`;
   throw new DomainError("read_models_incomplete", problem);
 }

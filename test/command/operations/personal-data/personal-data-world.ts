@@ -1,0 +1,82 @@
+import { randomUUID } from "node:crypto";
+import { requestAppointment } from "../../../../command/operations/appointment-operations.ts";
+import { registerAnimal, registerCustomer } from "../../../../command/operations/people-operations.ts";
+import { startProjectors } from "../../../../projection/engine/projectors.ts";
+import { readModels } from "../../../../projection/read-models/all.ts";
+import type { PersonType } from "../../../../shared/domain/personal-data/person.ts";
+import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
+import { createEngineWorld, type EngineWorld, logger } from "../../../projection/engine-world.ts";
+import { createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
+import { runClinic } from "../../cli/terminal.ts";
+
+export const YEAR_MS = 365 * 86_400_000;
+
+/** A separate log and database with running projectors, so that tests can erase data and read whole logs. */
+export interface PersonalDataWorld extends EngineWorld {
+  /** Settings of the command line. */
+  env: Record<string, string>;
+  /** Runs a command line of `clinic`. */
+  run(...args: string[]): ReturnType<typeof runClinic>;
+  /** Runs `customer erase`. */
+  eraseCustomer(id: string, clinicId: string, ...options: string[]): ReturnType<typeof runClinic>;
+  /** Counts the data keys of a person that are not destroyed. */
+  countKeys(type: PersonType, id: string): Promise<number>;
+  /** Inserts a data key for notes, as another process or a restore of an older backup does. */
+  insertKey(type: PersonType, id: string, createdAtSql: string): Promise<unknown>;
+  /** Records that the projectors skip a stream, for as long as `run` takes. */
+  whileParked<Result>(stream: string, run: () => Promise<Result>): Promise<Result>;
+  /** Requests an appointment with notes. @param now time of the request, milliseconds @returns the appointment's id */
+  requestVisit(clinic: TestClinic, now: number, animalId: string | null): Promise<string>;
+  /** Registers a customer with one animal, whose last visit was some years ago. @returns the customer's id */
+  createCustomer(clinic: TestClinic, yearsSinceVisit: number): Promise<string>;
+}
+
+export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
+  const world = await createEngineWorld();
+  const { log, pool } = world;
+  const projectors = startProjectors({ ...world, models: readModels, logger });
+  const env = { EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl };
+  const run = (...args: string[]) => runClinic(args, { env });
+
+  async function requestVisit({ clinicId, branchId }: TestClinic, now: number, animalId: string | null) {
+    const appointmentId = randomUUID();
+    const scheduledAt = new Date(now + 60_000).toISOString();
+    const visit = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes: 30 };
+    await requestAppointment(log, { ...visit, reason: "Limps", notes: "Bites" }, createTestOperatorContext(now));
+    return appointmentId;
+  }
+
+  return {
+    ...world,
+    ...{ env, run, requestVisit },
+    eraseCustomer: (id, clinicId, ...options) =>
+      run("customer", "erase", "--id", id, "--clinic", clinicId, "--reason", "Request 17", ...options),
+    countKeys: async (type, id) =>
+      (await world.dataKeys.listOf({ type, id })).filter(({ destroyedAt }) => destroyedAt === null).length,
+    insertKey: (type, id, createdAtSql) =>
+      pool.query(
+        `INSERT INTO data_keys.data_key (id, person_type, person_id, category, wrapped_key, master_key_id, created_at)
+         VALUES (gen_random_uuid(), $1, $2, 'notes', '\\x00', 'test', ${createdAtSql})`,
+        [type, id],
+      ),
+    async whileParked(stream, runWhileParked) {
+      await pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.passed_over VALUES ($1, 0, 0, 1)`, [stream]);
+      return runWhileParked().finally(() => pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.passed_over`));
+    },
+    async createCustomer(clinic, yearsSinceVisit) {
+      const { clinicId } = clinic;
+      const [customerId, animalId] = [randomUUID(), randomUUID()];
+      const context = createTestOperatorContext(Date.now() - 10 * YEAR_MS);
+      const contact = { fullName: "Ben Ek", phone: null, email: null, city: null };
+      await registerCustomer(log, { customerId, clinicId, ...contact }, context);
+      const animal = { name: "Luna", species: "cat", breed: null, sex: null, birthDate: null, microchip: null };
+      await registerAnimal(log, { animalId, clinicId, customerId, ...animal, weightKg: null }, context);
+      await requestVisit(clinic, Date.now() - yearsSinceVisit * YEAR_MS, animalId);
+      return customerId;
+    },
+    async close() {
+      await projectors.stop();
+      await world.close();
+    },
+  };
+}

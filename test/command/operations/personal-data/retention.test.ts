@@ -1,0 +1,151 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { setRetentionRule } from "../../../../command/operations/clinic-operations.ts";
+import { applyRetention } from "../../../../command/operations/personal-data/apply-retention.ts";
+import { requireCompleteReadModels } from "../../../../command/operations/personal-data/require-complete-read-models.ts";
+import { DomainError } from "../../../../shared/domain/domain-error.ts";
+import type { EventLog } from "../../../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
+import { createClinic, createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
+import { runClinic } from "../../cli/terminal.ts";
+import { createPersonalDataWorld, type PersonalDataWorld, YEAR_MS } from "./personal-data-world.ts";
+
+describe("retention of personal data", function () {
+  this.timeout(120_000);
+  let world: PersonalDataWorld;
+  let clinic: TestClinic;
+
+  before(async () => {
+    world = await createPersonalDataWorld();
+  });
+  after(() => world.close());
+  beforeEach(async () => {
+    clinic = await createClinic(world.log);
+  });
+
+  const setRule = (category: "contact" | "notes") =>
+    setRetentionRule(world.log, { clinicId: clinic.clinicId, category, months: 60 }, createTestOperatorContext());
+
+  it("retention erases exactly the data whose period has ended, and a second run changes nothing", async () => {
+    const { clinicId } = clinic;
+    const [oldCustomer, midCustomer, recentCustomer] = [
+      await world.createCustomer(clinic, 6),
+      await world.createCustomer(clinic, 3),
+      await world.createCustomer(clinic, 1),
+    ];
+    const oldAppointment = await world.requestVisit(clinic, Date.now() - 3 * YEAR_MS, null);
+    const recentAppointment = await world.requestVisit(clinic, Date.now() - YEAR_MS, null);
+    for (const [category, months] of [
+      ["contact", 60],
+      ["notes", 24],
+    ] as const) {
+      await setRetentionRule(world.log, { clinicId, category, months }, createTestOperatorContext());
+    }
+    const list = await world.run("retention", "list", "--clinic", clinicId);
+    expect(list.outputLines).to.deep.equal(["contact: 60 months\nnotes: 24 months"]);
+
+    const dryRun = await world.run("retention", "apply", "--clinic", clinicId, "--dry-run", "--json");
+    const duePersons = dryRun.outputLines.slice(0, -1).map((line) => JSON.parse(line));
+    const summarize = ({ id, categories }: { id: string; categories: string[] }) => [id, ...categories];
+    const expected = [
+      [oldCustomer, "contact", "notes"],
+      [midCustomer, "notes"],
+      [oldAppointment, "notes"],
+    ];
+    expect(duePersons.map(summarize)).to.have.deep.members(expected);
+    expect(await world.countKeys("customer", oldCustomer)).to.equal(3);
+
+    const result = await world.run("retention", "apply", "--clinic", clinicId);
+    expect(result.code).to.equal(0);
+    expect(result.outputLines).to.deep.equal([
+      "retention apply: data of 2 customers, 1 appointment, 0 queue tickets erased; 4 data keys destroyed",
+    ]);
+    expect(await world.readName(oldCustomer)).to.equal("(erased)");
+    expect(await world.readName(midCustomer)).to.equal("Ben Ek");
+    const keyCounts = [oldCustomer, midCustomer, recentCustomer].map((id) => world.countKeys("customer", id));
+    expect(await Promise.all(keyCounts)).to.deep.equal([1, 2, 3]);
+    expect(await world.countKeys("appointment", oldAppointment)).to.equal(0);
+    expect(await world.countKeys("appointment", recentAppointment)).to.equal(1);
+    const event = (await world.log.read(`customer-${midCustomer}`)).at(-1);
+    expect(event?.data).to.deep.include({ cause: "retention", categories: ["notes"] });
+
+    const secondResult = await world.run("retention", "apply", "--clinic", clinicId);
+    expect(secondResult.outputLines[0]).to.contain("0 customers, 0 appointments, 0 queue tickets erased; 0 data keys");
+  });
+
+  it("retention destroys the keys of erased persons again after a restore, but not the keys of new data", async () => {
+    const { clinicId, customerId, animalId } = clinic;
+    await world.requestVisit(clinic, Date.now(), animalId);
+    await world.eraseCustomer(customerId, clinicId, "--categories", "notes");
+    // Another process records new notes. This process still has the destroyed key in its cache.
+    await world.insertKey("customer", customerId, "now()");
+    const restoredCustomer = await world.createCustomer(clinic, 0);
+    await world.eraseCustomer(restoredCustomer, clinic.clinicId);
+    await world.insertKey("customer", restoredCustomer, "now() - interval '1 day'");
+    const result = await world.run("retention", "apply", "--clinic", clinicId, "--json");
+    expect(JSON.parse(result.outputLines[0]!)).to.include({ keysDestroyedAgain: 1 });
+    expect(await world.countKeys("customer", restoredCustomer)).to.equal(0);
+    expect(await world.countKeys("customer", customerId)).to.equal(3);
+  });
+
+  it("an interrupted retention run erases nothing more, and exits with 130", async () => {
+    const { clinicId } = clinic;
+    const customerId = await world.createCustomer(clinic, 6);
+    await setRule("contact");
+    const { env } = world;
+    const result = await runClinic(["retention", "apply", "--clinic", clinicId], { env, signal: AbortSignal.abort() });
+    expect(result.code).to.equal(130);
+    expect(result.outputLines[0]).to.contain("0 customers").and.contain("run the command again to continue");
+    expect(await world.countKeys("customer", customerId)).to.equal(3);
+  });
+
+  for (const category of ["appointment", "queueTicket", "animal", "customer", "clinic"]) {
+    it(`retention erases nothing while a stream of the category ${category} is parked`, async () => {
+      const customerId = await world.createCustomer(clinic, 6);
+      await setRule("contact");
+      const stream = `${category}-${randomUUID()}`;
+      const result = await world.whileParked(stream, () =>
+        world.run("retention", "apply", "--clinic", clinic.clinicId),
+      );
+      expect(result.code).to.equal(3);
+      expect(result.errorLines[0]).to.contain(`stream ${stream} is parked`).and.contain("(read_models_incomplete)");
+      expect(await world.countKeys("customer", customerId)).to.equal(3);
+    });
+  }
+
+  it("retention stops before the next page of persons if a stream was parked during the run", async () => {
+    const { clinicId } = clinic;
+    const customerId = await world.createCustomer(clinic, 6);
+    // Persons of another type are on another page.
+    const appointmentId = await world.requestVisit(clinic, Date.now() - 6 * YEAR_MS, null);
+    await setRule("notes");
+    const stream = `appointment-${randomUUID()}`;
+    const log: EventLog = {
+      ...world.log,
+      append: async (...args) => {
+        const statement = `INSERT INTO ${READ_MODEL_SCHEMA}.passed_over VALUES ($1, 0, 0, 1) ON CONFLICT DO NOTHING`;
+        await world.pool.query(statement, [stream]);
+        return world.log.append(...args);
+      },
+    };
+    const error = await applyRetention({ ...world, log }, createTestOperatorContext(), {
+      ...{ clinicId, isDryRun: false, signal: new AbortController().signal },
+      ...{ onDue: async () => undefined, onProgress: () => undefined, onRefusal: () => undefined },
+    }).catch((error: unknown) => error);
+    await world.pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.passed_over`);
+    expect(error).to.be.instanceOf(DomainError).with.property("code", "read_models_incomplete");
+    expect(await world.countKeys("customer", customerId)).to.equal(2);
+    expect(await world.countKeys("appointment", appointmentId)).to.equal(1);
+  });
+
+  it("the search for the end of the log is limited, because other programs can write to the log", async () => {
+    const events = Array.from({ length: 3 }, () => ({ type: "Noted", data: {} }));
+    await world.append("other-program", ...events);
+    const requireCompleteness = (maxReadEvents: number) =>
+      requireCompleteReadModels(world.client, world.pool, { maxReadEvents, pageSize: 2 });
+    const error = await requireCompleteness(3).catch((error: unknown) => error);
+    expect(error).to.be.instanceOf(DomainError).with.property("code", "read_models_incomplete");
+    expect((error as DomainError).message).to.contain("the last 3 events of the log belong to other programs");
+    await requireCompleteness(4);
+  });
+});

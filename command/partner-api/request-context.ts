@@ -84,7 +84,7 @@ export function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
 
 /** Converts an endpoint to its form with all settings. */
 export function toEndpointDetail(endpoint: Endpoint): WebhookEndpointDetail {
-  const { operationalEvents, branchIds, headers, rateLimitPerSecond } = endpoint;
+  const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering } = endpoint;
   const headerNames = headers.map(({ name }) => name);
-  return { ...toEndpointRecord(endpoint), operationalEvents, branchIds, headerNames, rateLimitPerSecond };
+  return { ...toEndpointRecord(endpoint), operationalEvents, branchIds, headerNames, rateLimitPerSecond, ordering };
 }

@@ -19,6 +19,8 @@ export const webhookEndpoints = defineReadModel({
     header_names: "jsonb",
     /** Maximum number of attempts per second; null for no limit. */
     rate_limit_per_second: "integer",
+    /** Order of deliveries: `none` or `appointment`. */
+    ordering: "text",
     status: "text",
     disabled_reason: "text",
     /** Time at which the endpoint was last enabled or registered. */
@@ -47,6 +49,7 @@ export const webhookEndpoints = defineReadModel({
       branch_ids: null,
       header_names: [],
       rate_limit_per_second: null,
+      ordering: "none",
       status: "active",
       disabled_reason: null,
       enabled_at: metadata.occurredAt,

@@ -35,6 +35,8 @@ export const relayMessageSchema = z.discriminatedUnion("kind", [
     onlyApplicationId: uuid.nullable().default(null),
     /** Endpoint that does not receive the event; null if there is no such endpoint. */
     exceptEndpointId: uuid.nullable().default(null),
+    /** Public event before this event in the same stream. Null if there is none, or if the order does not matter. */
+    previousEvent: z.object({ id: uuid, position: wholeNumber }).nullable().default(null),
     body: bodySchema,
   }),
   /** A request of a partner to replay a delivery. */
@@ -73,14 +75,18 @@ export interface OutgoingMessage {
  * Creates the message of a public event.
  *
  * @param sourceEvent the domain event
- * @param recipients limits of the endpoints that receive the event. If absent, all endpoints that subscribed to the
- *   event's type receive the event
+ * @param options.previousEvent public event before the event in the same stream, if the order matters
+ * @param options limits of the endpoints that receive the event. If absent, all endpoints that subscribed to the event's
+ *   type receive the event
  */
 export function createEventMessage(
   sourceEvent: { position: bigint; stream: string; revision: bigint; correlationId: string },
   body: WebhookBody,
-  recipients: Partial<Record<"onlyEndpointId" | "onlyApplicationId" | "exceptEndpointId", string | null>> = {},
+  options: Partial<Record<"onlyEndpointId" | "onlyApplicationId" | "exceptEndpointId", string | null>> & {
+    previousEvent?: { id: string; position: bigint } | undefined;
+  } = {},
 ): OutgoingMessage {
+  const { previousEvent, ...recipients } = options;
   return {
     id: body.id,
     subject: `${body.environment}.${body.type}`,
@@ -91,6 +97,7 @@ export function createEventMessage(
       revision: String(sourceEvent.revision),
       correlationId: sourceEvent.correlationId,
       ...recipients,
+      ...(previousEvent && { previousEvent: { id: previousEvent.id, position: String(previousEvent.position) } }),
       body,
     },
   };

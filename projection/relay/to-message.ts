@@ -69,12 +69,13 @@ export async function toMessage(log: EventLog, event: RecordedEvent): Promise<Ou
     return createEventMessage(sourceEvent, body, recipients);
   }
   if (!SENT_EVENT_TYPES.has(event.type)) return undefined;
-  const body = await createWebhookBody(log, event);
-  return body && createEventMessage(sourceEvent, body);
+  const history = await readHistory<AppointmentEvent>(log, event);
+  const body = createWebhookBody(history, event);
+  const previousEvent = history.slice(0, -1).findLast(({ type }) => SENT_EVENT_TYPES.has(type));
+  return body && createEventMessage(sourceEvent, body, { previousEvent });
 }
 
-async function createWebhookBody(log: EventLog, event: RecordedEvent) {
-  const history = await readHistory<AppointmentEvent>(log, event);
+function createWebhookBody(history: readonly RecordedEvent<AppointmentEvent>[], event: RecordedEvent) {
   try {
     return toWebhookBody(history);
   } catch (cause) {

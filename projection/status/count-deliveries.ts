@@ -29,7 +29,7 @@ interface CountRow {
 /** Counts the deliveries with the lowest ids. Each id is part of the hash of an event id and an endpoint id. */
 const COUNT_DELIVERIES_SQL = `
   WITH pending AS (
-    SELECT delivery_id, ${IS_DUE_SQL} AS is_due FROM webhooks.pending_delivery
+    SELECT delivery_id, ${IS_DUE_SQL} AND NOT is_held AS is_due FROM webhooks.pending_delivery
      ORDER BY delivery_id LIMIT ${MAX_COUNTED_DELIVERIES}
   ),
   failed AS (

@@ -21,6 +21,7 @@ import {
   skipUnapprovedDeliveries,
 } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
+import { releaseForgotten } from "./ordering/arrange.ts";
 import { drainOutbox } from "./outbox/drain.ts";
 import type { Fact } from "./outbox/facts.ts";
 import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
@@ -202,6 +203,7 @@ function startParts(
   const enforceRetention = async () => {
     const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
     await deleteOldPaces(pool);
+    await releaseForgotten(pool, clock());
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
     return hasOldDeliveries || hasMoreToSkip;
   };

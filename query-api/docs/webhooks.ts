@@ -34,8 +34,10 @@ const limitsText = `The service waits up to five seconds for the connection, inc
 it waits up to ten seconds for the complete response. If you close a kept-alive connection before the response begins,
 the service sends the request once more on a new connection, with the same delivery id.`;
 
-const orderText = `**Order.** Deliveries can arrive in any order. The service sends several deliveries at the same time,
-and a retry or replay can arrive after newer events. Every event contains the appointment's state after that event,
+const orderText = `**Order.** By default, deliveries can arrive in any order. The service sends several deliveries at the
+same time, and a retry or replay can arrive after newer events. If the endpoint has the setting \`ordering: appointment\`,
+an event is sent only after the deliveries of all earlier events of the same appointment have ended. Replays arrive out
+of order in any case. Every event contains the appointment's state after that event,
 and the revision of this state in \`data.appointment.revision\`. Each change increases the revision. Revisions can
 have gaps, because some changes send no event. Store the highest revision for each appointment id, and discard events
 with the same or a lower revision. For example, in SQL:

@@ -35,7 +35,7 @@ export const deliveryFields = {
   nextAttemptAt: instant
     .nullable()
     .describe(
-      "Time at which the next attempt is due. Null unless the status is `pending`. If this time has passed, the delivery is waiting for a free slot, or for the operator to approve the endpoint's origin again. After 30 days without approval, the delivery becomes `skipped`.",
+      "Time at which the next attempt is due. Null unless the status is `pending`. If this time has passed, the delivery is waiting for a free slot, for an earlier delivery of the same appointment, or for the operator to approve the endpoint's origin again. After 30 days without approval, the delivery becomes `skipped`.",
     ),
   createdAt: instant,
   updatedAt: instant,

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
-import { operationalEventType, webhookEventType } from "../domain/events/partner.ts";
+import { deliveryOrdering, operationalEventType, webhookEventType } from "../domain/events/partner.ts";
 import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
 import { customHeaderName, customHeaderValue } from "./custom-headers.ts";
+import { orderingText } from "./webhook-endpoint-record.ts";
 
 /**
  * Body of a token request. The schema accepts any text, because the operation reports each invalid member with its
@@ -102,5 +103,6 @@ export const webhookEndpointChanges = z.strictObject({
     .nullable()
     .optional()
     .meta({ description: "Maximum number of attempts per second. Null removes the limit." }),
+  ordering: deliveryOrdering.optional().meta({ description: orderingText }),
 });
 export type WebhookEndpointChanges = z.infer<typeof webhookEndpointChanges>;

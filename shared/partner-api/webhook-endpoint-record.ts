@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { operationalEventType, webhookEventType } from "../domain/events/partner.ts";
+import { deliveryOrdering, operationalEventType, webhookEventType } from "../domain/events/partner.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
@@ -21,6 +21,10 @@ export const webhookEndpointRecord = z.strictObject({
 });
 export type WebhookEndpointRecord = z.infer<typeof webhookEndpointRecord>;
 
+/** Description of the setting `ordering`. */
+export const orderingText =
+  "Order of deliveries. `none`: events arrive in any order. `appointment`: an attempt starts only after all deliveries of earlier events of the same appointment have ended. A delivery that keeps failing delays only later events of its own appointment.";
+
 /** Schema of a webhook endpoint with all its settings. The values of custom headers are never returned. */
 export const webhookEndpointDetail = z.strictObject({
   ...webhookEndpointRecord.shape,
@@ -33,5 +37,6 @@ export const webhookEndpointDetail = z.strictObject({
     .describe("Branches whose events the endpoint receives; null for all branches of the installation."),
   headerNames: z.array(z.string()).describe("Names of the custom headers. Their values are never returned."),
   rateLimitPerSecond: z.int().min(1).nullable().describe("Maximum number of attempts per second; null for no limit."),
+  ordering: deliveryOrdering.describe(orderingText),
 });
 export type WebhookEndpointDetail = z.infer<typeof webhookEndpointDetail>;

@@ -1,7 +1,8 @@
 /**
  * Measures what Postgres spends on one delivery that succeeds at the first attempt: `node --import tsx
  * test/bench/delivery-writes.ts [endpoints of each event]`. No request is sent. The benchmark calls the functions that
- * add, claim and finish deliveries, with batches of the size that occurs under load.
+ * add, claim and finish deliveries, with batches of the size that occurs under load. Deliveries to endpoints that get
+ * the events of each appointment in order are measured separately, with one and with five events for each appointment.
  *
  * It reports the CPU time of all Postgres processes, the bytes of WAL, the size of the tables, and the share of updates
  * that change no index (HOT).
@@ -12,6 +13,7 @@ import type { EventMessage } from "../../projection/relay/message.ts";
 import { addDeliveries } from "../../projection/webhooks/matching/match.ts";
 import { writeOutcomes } from "../../projection/webhooks/outcomes/outcomes.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../projection/webhooks/sending/claim.ts";
+import type { DeliveryOrdering } from "../../shared/domain/events/partner.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
@@ -32,12 +34,12 @@ const LEASE_MS = 31_000;
 const endpointsPerEvent = Number(process.argv[2] ?? 1);
 
 /** Registers the endpoints and fills the read models. @returns the endpoints of each clinic */
-async function registerEndpoints(world: World): Promise<Endpoint[][]> {
+async function registerEndpoints(world: World, ordering: DeliveryOrdering): Promise<Endpoint[][]> {
   const projectors = world.start.projectors();
   const endpointsByClinic = await Promise.all(
     Array.from({ length: CLINIC_COUNT }, async () => {
-      const firstEndpoint = await world.registerEndpoint("http://127.0.0.1/");
-      const options = { siblingEndpoint: firstEndpoint };
+      const firstEndpoint = await world.registerEndpoint("http://127.0.0.1/", { ordering });
+      const options = { siblingEndpoint: firstEndpoint, ordering };
       const siblingPromises = Array.from({ length: endpointsPerEvent - 1 }, () =>
         world.registerEndpoint("http://127.0.0.1/", options),
       );
@@ -45,29 +47,37 @@ async function registerEndpoints(world: World): Promise<Endpoint[][]> {
     }),
   );
   await eventually("the endpoints", async () => {
-    const { rowCount } = await world.pool.query(`SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint`);
+    const { rowCount } = await world.pool.query(
+      `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE ordering = $1`,
+      [ordering],
+    );
     return rowCount === CLINIC_COUNT * endpointsPerEvent;
   });
   await world.stopRoles(projectors);
   return endpointsByClinic;
 }
 
-function createMessage({ clinicId }: Endpoint): EventMessage {
-  const [id, appointmentId] = [randomUUID(), randomUUID()];
+/** Creates the messages of a new appointment's events. */
+function createMessages({ clinicId }: Endpoint, eventCount: number): EventMessage[] {
+  const [appointmentId, branchId] = [randomUUID(), randomUUID()];
   const filler = "x".repeat(400);
-  const body = {
-    ...{ id, type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
-    ...{ environment: "production", clinicId, branchId: randomUUID() },
-    data: { appointment: { id: appointmentId, filler } },
-  };
-  const source = { position: 1_000_000n, stream: `appointment-${appointmentId}`, revision: 0n };
-  return {
-    kind: "event",
-    ...source,
-    correlationId: randomUUID(),
-    onlyEndpointId: null,
-    body,
-  } as unknown as EventMessage;
+  const events = Array.from({ length: eventCount }, (_, n) => ({ id: randomUUID(), position: BigInt(1_000_000 + n) }));
+  return events.map(({ id, position }, n) => {
+    const body = {
+      ...{ id, type: n === 0 ? "appointment.created" : "appointment.updated", apiVersion: "v1" },
+      ...{ createdAt: new Date().toISOString(), environment: "production", clinicId, branchId },
+      data: { appointment: { id: appointmentId, filler } },
+    };
+    const source = { position, stream: `appointment-${appointmentId}`, revision: BigInt(n) };
+    return {
+      kind: "event",
+      ...source,
+      correlationId: randomUUID(),
+      onlyEndpointId: null,
+      previousEvent: events[n - 1] ?? null,
+      body,
+    } as unknown as EventMessage;
+  });
 }
 
 /** Claims due deliveries of all endpoints and records a success for each. @returns the number of deliveries */
@@ -98,12 +108,14 @@ function toSuccessOutcome(delivery: ClaimedDelivery) {
 async function deliverMessages(
   pool: pg.Pool,
   endpointsByClinic: readonly Endpoint[][],
-  deliveryCount: number,
+  { deliveryCount, eventsPerAppointment }: { deliveryCount: number; eventsPerAppointment: number },
 ): Promise<void> {
   let deliveredCount = 0;
   while (deliveredCount < deliveryCount) {
-    const count = Math.ceil(EVENTS_PER_BATCH / endpointsPerEvent);
-    const messages = Array.from({ length: count }, (_, n) => createMessage(endpointsByClinic[n % CLINIC_COUNT]![0]!));
+    const count = Math.ceil(EVENTS_PER_BATCH / endpointsPerEvent / eventsPerAppointment);
+    const messages = Array.from({ length: count }, (_, n) =>
+      createMessages(endpointsByClinic[n % CLINIC_COUNT]![0]!, eventsPerAppointment),
+    ).flat();
     await addDeliveries(pool, messages, Date.now());
     for (let hasMore = true; hasMore; ) {
       const finishedCount = await deliverDueDeliveries(pool, endpointsByClinic.flat());
@@ -120,16 +132,22 @@ const pool = createPool({
   ...{ shouldPreferIndexes: true, logger: createLogger("bench", "silent") },
 });
 try {
-  const endpointsByClinic = await registerEndpoints(world);
-  await deliverMessages(pool, endpointsByClinic, WARM_UP_DELIVERY_COUNT);
-  const { cpuMs, walBytes } = await measurePostgres(pool, () =>
-    deliverMessages(pool, endpointsByClinic, DELIVERY_COUNT),
-  );
-  printRow({
-    name: `delivery writes, ${endpointsPerEvent} endpoints for each event`,
-    cpuMicros: { postgres: (cpuMs * 1_000) / DELIVERY_COUNT },
-    note: `WAL ${(walBytes / DELIVERY_COUNT).toFixed(0)} bytes`,
-  });
+  const measure = async (
+    endpointsByClinic: readonly Endpoint[][],
+    { name, eventsPerAppointment }: { name: string; eventsPerAppointment: number },
+  ) => {
+    const deliver = (deliveryCount: number) =>
+      deliverMessages(pool, endpointsByClinic, { deliveryCount, eventsPerAppointment });
+    await deliver(WARM_UP_DELIVERY_COUNT);
+    const { cpuMs, walBytes } = await measurePostgres(pool, () => deliver(DELIVERY_COUNT));
+    printRow({
+      name,
+      cpuMicros: { postgres: (cpuMs * 1_000) / DELIVERY_COUNT },
+      note: `WAL ${(walBytes / DELIVERY_COUNT).toFixed(0)} bytes`,
+    });
+  };
+  const name = `delivery writes, ${endpointsPerEvent} endpoints for each event`;
+  await measure(await registerEndpoints(world, "none"), { name, eventsPerAppointment: 1 });
   await pool.query("SELECT pg_stat_force_next_flush()");
   const { rows } = await pool.query<{ name: string; bytes: number; hot: number | null }>(
     `SELECT relname AS name, pg_total_relation_size(relid)::float8 AS bytes, n_tup_hot_upd::float8 / NULLIF(n_tup_upd, 0) AS hot
@@ -139,6 +157,11 @@ try {
     const sizeText = `${(bytes / (DELIVERY_COUNT + WARM_UP_DELIVERY_COUNT)).toFixed(0)} bytes per delivery`;
     const hotText = hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`;
     printRow({ name: `table webhooks.${name}`, note: sizeText + hotText });
+  }
+  const orderedEndpoints = await registerEndpoints(world, "appointment");
+  for (const eventsPerAppointment of [1, 5]) {
+    const orderedName = `in order, ${eventsPerAppointment} events for each appointment`;
+    await measure(orderedEndpoints, { name: orderedName, eventsPerAppointment });
   }
 } finally {
   await pool.end();

@@ -8,16 +8,24 @@
  *   spin -search -O2 -m100000 <path>/webhook-delivery.pml
  *   spin -DDELIVERIES=2 -DMAX_CRASHES=1 -DMAX_EARLY_EXPIRIES=1 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
  *
- * Both results must be "errors: 0". The checked properties are the assertions:
+ * With -DORDERED=1, the deliveries are those of one appointment to an endpoint that gets its events in order:
+ *
+ *   ORDERED_COMMANDS
+ *
+ * All results must be "errors: 0". The checked properties are the assertions:
  *
  * - No delivery is lost: if no step is left, every delivery has ended and every message is acknowledged.
  * - No attempt is unrecorded: a request is sent only after its attempt is committed, and each request has its own attempt.
  * - No two dispatchers hold a claim of the same delivery at the same time, unless a lease expired early.
  * - A delivery has a row in `pending_delivery` exactly while its status is pending.
  * - The retry schedule counts exactly the recorded outcomes of a round.
+ * - Ordered: an attempt starts only if all earlier events are matched and none of their deliveries is pending.
+ * - Ordered: the receiver accepts a later event before an earlier one only if the earlier delivery has failed before.
+ * - Ordered: the earliest pending delivery, and no other, is released. So no held delivery waits forever.
  *
- * An `atomic` block is one committed transaction, or one step outside the database. The model leaves out slots, rate limits,
- * times and the order of due deliveries.
+ * An `atomic` block is one committed transaction, or one step outside the database. Transactions that add or end ordered
+ * deliveries of one endpoint hold the same advisory lock, so they are one step even if they have several statements. The
+ * model leaves out slots, rate limits, times and the order of due deliveries.
  */
 #define DISPATCHERS 2
 #ifndef DELIVERIES
@@ -31,6 +39,9 @@
 #endif
 #ifndef MAX_REPLAYS
 #define MAX_REPLAYS 1
+#endif
+#ifndef ORDERED
+#define ORDERED 0
 #endif
 #define ATTEMPTS_PER_ROUND 2
 
@@ -51,6 +62,10 @@ byte attemptCount[DELIVERIES];
 byte roundAttemptCount[DELIVERIES];
 bool isLeased[DELIVERIES];               /* lease_expires_at is in the future */
 bool isLocked[DELIVERIES];               /* row lock of a claim that is not committed */
+bool isHeld[DELIVERIES];
+
+/* Table webhooks.relay_checkpoint: number of events, from the first, whose messages are acknowledged. */
+byte checkpoint;
 
 /* Table webhooks.attempt: one bit for each attempt number. */
 short recordedAttempts[DELIVERIES];
@@ -58,6 +73,9 @@ short knownOutcomes[DELIVERIES];
 
 /* Requests that the receiver got: one bit for each attempt number. */
 short requests[DELIVERIES];
+/* Deliveries that the receiver has accepted, and deliveries that have failed after their last retry. */
+bool isAccepted[DELIVERIES];
+bool hasFailed[DELIVERIES];
 
 /* Memory of each dispatcher. A crash clears it. */
 #define AT(p, d) (p) * DELIVERIES + (d)
@@ -75,15 +93,123 @@ byte failuresInRound[DELIVERIES];
 
 inline checkRow(d) {
   assert(isPending[d] == (status[d] == pending));
-  assert(!isPending[d] || roundAttemptCount[d] == failuresInRound[d])
+  assert(!isPending[d] || roundAttemptCount[d] == failuresInRound[d]);
+  checkReleased()
+}
+
+/* Loop variables. They are 0 after each step, so that they add no states. */
+byte i, earliest;
+
+#define NONE DELIVERIES
+
+/* Sets `earliest` to the first delivery with the condition, from delivery `first` on. */
+#define FIND_EARLIEST(first, condition) \
+  earliest = NONE; \
+  for (i : first .. DELIVERIES - 1) { \
+    if \
+    :: earliest == NONE && (condition) -> earliest = i \
+    :: else \
+    fi \
+  } \
+  i = 0
+
+/* The earliest pending delivery is released. All others are held. */
+inline checkReleased() {
+#if ORDERED
+  FIND_EARLIEST(0, isPending[i]);
+  if
+  :: earliest < NONE ->
+    assert(!isHeld[earliest]);
+    FIND_EARLIEST(earliest + 1, isPending[i] && !isHeld[i]);
+    assert(earliest == NONE)
+  :: else
+  fi;
+  earliest = 0
+#else
+  skip
+#endif
+}
+
+/* Releases the earliest held delivery, unless a delivery is released. */
+inline releaseNext() {
+#if ORDERED
+  FIND_EARLIEST(0, isPending[i] && !isHeld[i]);
+  if
+  :: earliest == NONE ->
+    FIND_EARLIEST(0, isPending[i]);
+    if
+    :: earliest < NONE -> isHeld[earliest] = false
+    :: else
+    fi
+  :: else
+  fi;
+  earliest = 0
+#else
+  skip
+#endif
+}
+
+/* Holds deliveries that are later than delivery d, which was added as held. Then releases the earliest. */
+inline arrange(d) {
+#if ORDERED
+  for (i : d + 1 .. DELIVERIES - 1) {
+    if
+    :: isPending[i] && isHeld[d] -> isHeld[i] = true
+    :: else
+    fi
+  }
+  i = 0;
+#endif
+  releaseNext()
+}
+
+/* All earlier events are matched: the checkpoint has passed them, or the delivery of the event before exists. */
+#if ORDERED
+#define IS_IN_ORDER(d) (d == 0 || checkpoint >= d || status[(d) - 1] != absent)
+#else
+#define IS_IN_ORDER(d) true
+#endif
+
+/* Holding a delivery waits for the row lock of a claim. */
+#define IS_LATER_UNLOCKED(d) (d + 1 >= DELIVERIES || !isLocked[DELIVERIES - 1]) && (d + 2 >= DELIVERIES || !isLocked[DELIVERIES - 2])
+
+/* The attempt may start: all earlier events are matched, and none of their deliveries is pending. */
+inline checkEarlier(d) {
+#if ORDERED
+  FIND_EARLIEST(0, i < d && (isPending[i] || status[i] == absent));
+  assert(earliest == NONE);
+  earliest = 0
+#else
+  skip
+#endif
+}
+
+/* The receiver has accepted no later event, unless this delivery has failed before. */
+inline checkAccepted(d) {
+#if ORDERED
+  if
+  :: !isAccepted[d] && !hasFailed[d] ->
+    FIND_EARLIEST(d + 1, isAccepted[i]);
+    assert(earliest == NONE);
+    earliest = 0
+  :: else
+  fi;
+  isAccepted[d] = true
+#else
+  skip
+#endif
 }
 
 /* Inserts the delivery, unless it exists. The acknowledgement is a separate step. */
 inline match(p, d) {
   atomic {
-    eventUnacked[d] && !hasInserted[AT(p, d)] ->
+    eventUnacked[d] && !hasInserted[AT(p, d)] && IS_IN_ORDER(d) ->
     if
-    :: status[d] == absent -> status[d] = pending; isPending[d] = true
+    :: status[d] == absent ->
+      status[d] = pending;
+      isPending[d] = true;
+      isHeld[d] = ORDERED;
+      arrange(d)
     :: else
     fi;
     hasInserted[AT(p, d)] = true;
@@ -98,7 +224,7 @@ inline ackEvent(p, d) {
 /* SELECT ... FOR UPDATE SKIP LOCKED. A dispatcher does not claim a delivery that it still reserves. */
 inline lock(p, d) {
   atomic {
-    isPending[d] && !isLeased[d] && !isLocked[d] && phase[AT(p, d)] == idle ->
+    isPending[d] && !isHeld[d] && !isLeased[d] && !isLocked[d] && phase[AT(p, d)] == idle ->
     isLocked[d] = true;
     phase[AT(p, d)] = locked
   }
@@ -108,6 +234,7 @@ inline lock(p, d) {
 inline commitClaim(p, d) {
   atomic {
     phase[AT(p, d)] == locked ->
+    checkEarlier(d);
     isLocked[d] = false;
     attemptCount[d]++;
     isLeased[d] = true;
@@ -126,7 +253,7 @@ inline send(p, d) {
     assert(!(requests[d] & BIT(number[AT(p, d)])));
     requests[d] = requests[d] | BIT(number[AT(p, d)]);
     if
-    :: phase[AT(p, d)] = succeeded
+    :: phase[AT(p, d)] = succeeded; checkAccepted(d)
     :: phase[AT(p, d)] = failing
     fi
   }
@@ -137,7 +264,10 @@ inline endDelivery(d, newStatus) {
   isLeased[d] = false;
   roundAttemptCount[d] = 0;
   failuresInRound[d] = 0;
-  status[d] = newStatus
+  isHeld[d] = false;
+  hasFailed[d] = hasFailed[d] || (ORDERED && newStatus == failed);
+  status[d] = newStatus;
+  releaseNext()
 }
 
 inline forget(p, d) {
@@ -180,9 +310,14 @@ inline requestReplay(d) {
 
 inline startReplay(p, d) {
   atomic {
-    replayUnacked[d] && !hasReplayed[AT(p, d)] ->
+    replayUnacked[d] && !hasReplayed[AT(p, d)] && IS_LATER_UNLOCKED(d) ->
     if
-    :: status[d] == failed && !isReplayed[d] -> status[d] = pending; isPending[d] = true; isReplayed[d] = true
+    :: status[d] == failed && !isReplayed[d] ->
+      status[d] = pending;
+      isPending[d] = true;
+      isReplayed[d] = true;
+      isHeld[d] = ORDERED;
+      arrange(d)
     :: else
     fi;
     hasReplayed[AT(p, d)] = true;
@@ -230,6 +365,15 @@ inline expireLease(d) {
   }
 }
 
+/* The relay moves its checkpoint past an acknowledged message. */
+inline moveCheckpoint() {
+#if ORDERED
+  atomic { checkpoint < DELIVERIES && !eventUnacked[checkpoint % DELIVERIES] -> checkpoint++ }
+#else
+  false
+#endif
+}
+
 #define DISPATCHER_STEPS(p, d) \
   :: match(p, d) :: ackEvent(p, d) :: lock(p, d) :: commitClaim(p, d) :: send(p, d) :: commitOutcome(p, d) \
   :: startReplay(p, d) :: ackReplay(p, d)
@@ -241,6 +385,9 @@ end:
 #if DELIVERIES > 1
   DISPATCHER_STEPS(_pid, 1)
 #endif
+#if DELIVERIES > 2
+  DISPATCHER_STEPS(_pid, 2)
+#endif
   :: crash(_pid)
   od
 }
@@ -248,7 +395,7 @@ end:
 inline checkEnd(d) {
   assert(!eventUnacked[d] && !replayUnacked[d]);
   assert(status[d] == delivered || status[d] == failed);
-  assert(!isPending[d] && !isLeased[d] && !isLocked[d]);
+  assert(!isPending[d] && !isLeased[d] && !isLocked[d] && !isHeld[d]);
   assert(isReplayed[d] == (replays[d] > 0));
   /* Every request has a recorded attempt. An outcome is recorded only for a request that was sent. */
   assert((requests[d] & recordedAttempts[d]) == requests[d]);
@@ -262,10 +409,18 @@ active proctype Environment() {
 #if DELIVERIES > 1
   :: expireLease(1) :: requestReplay(1)
 #endif
+#if DELIVERIES > 2
+  :: expireLease(2) :: requestReplay(2)
+#endif
+  :: moveCheckpoint()
   :: timeout -> break
   od;
   checkEnd(0);
 #if DELIVERIES > 1
-  checkEnd(1)
+  checkEnd(1);
 #endif
+#if DELIVERIES > 2
+  checkEnd(2)
+#endif
+  skip
 }

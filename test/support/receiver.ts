@@ -50,6 +50,8 @@ export interface Receiver {
    * Sets the default reaction to all requests, or to requests with one path. Initially, the receiver responds with 200.
    */
   setDefaultReaction(reaction: Reaction, path?: string): void;
+  /** Sets a function that chooses the reaction to each request, instead of all other reactions. */
+  chooseReactions(choose: (request: Pick<ReceivedRequest, "headers" | "body">) => Reaction): void;
   /** Returns the number of requests whose response is on hold. */
   countHeldRequests(): number;
   /** Sends the responses that are on hold. */
@@ -65,6 +67,7 @@ export async function startReceiver(port = 0): Promise<Receiver> {
   const reactionQueue: Reaction[] = [];
   let defaultReaction: Reaction = {};
   const pathReactions = new Map<string, Reaction>();
+  let chooseReaction: Parameters<Receiver["chooseReactions"]>[0] | undefined;
   const releaseFunctions = new Set<() => void>();
   let openRequestCount = 0;
   let maxOpenRequestCount = 0;
@@ -78,13 +81,18 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("error", () => undefined);
     request.on("end", () => {
-      const reaction = reactionQueue.shift() ?? pathReactions.get(request.url ?? "") ?? defaultReaction;
+      const body = Buffer.concat(chunks).toString("utf8");
+      const reaction =
+        chooseReaction?.({ headers: request.headers, body }) ??
+        reactionQueue.shift() ??
+        pathReactions.get(request.url ?? "") ??
+        defaultReaction;
       const isSilent = reaction.mode === "hang" || reaction.mode === "close";
       requests.push({
         method: request.method ?? "",
         path: request.url ?? "",
         headers: request.headers,
-        body: Buffer.concat(chunks).toString("utf8"),
+        body,
         status: isSilent ? undefined : (reaction.status ?? 200),
         senderPort: request.socket.remotePort,
         receivedAtMs: Date.now(),
@@ -111,6 +119,9 @@ export async function startReceiver(port = 0): Promise<Receiver> {
     setDefaultReaction: (reaction, path) => {
       if (path === undefined) defaultReaction = reaction;
       else pathReactions.set(path, reaction);
+    },
+    chooseReactions(choose) {
+      chooseReaction = choose;
     },
     countHeldRequests: () => releaseFunctions.size,
     release() {

@@ -1,11 +1,16 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { listGroups, type MaybeOrdered, releaseNext } from "../ordering/arrange.ts";
+import { TRY_LOCK_ORDER_SQL } from "../ordering/lock.ts";
 import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import { buildPendingEndpointsSql, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../scheduling/due.ts";
 
 const MAX_BATCH_SIZE = 500;
+
+/** SQL conditions that divide the pending deliveries. Each condition has a partial index. */
+const PENDING_CONDITIONS = { ...LANE_CONDITIONS, held: "is_held" };
 
 /**
  * Maximum time that a due delivery waits for the approval of its endpoint's origin. After this time, the delivery is
@@ -50,7 +55,9 @@ export function skipUnapprovedDeliveries(pool: pg.Pool, now: number): Promise<Sw
 
 function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<SweepResult> {
   return inTransaction(pool, async (client) => {
-    const { rows } = await client.query<DeliveryRound & { status: ClosedStatus }>(statement);
+    const { rows } = await client.query<DeliveryRound & MaybeOrdered & { status: ClosedStatus }>(statement);
+    // The next search finds the released deliveries.
+    await releaseNext(client, listGroups(rows), now);
     const skippedRows = rows.filter(({ status }) => status === "skipped");
     const facts = skippedRows.map((row) => createSkippedFact(row, now));
     await addFacts(client, facts);
@@ -64,24 +71,26 @@ const CLOSE_CHOSEN_SQL = `,
     DELETE FROM webhooks.pending_delivery p
      USING chosen
      WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen)) AND p.delivery_id = chosen.delivery_id
-    RETURNING p.delivery_id, p.attempt_count, chosen.status
+    RETURNING p.delivery_id, p.attempt_count, p.ordering_key, chosen.status
   )
   UPDATE webhooks.delivery d
      SET status = closed.status, attempt_count = closed.attempt_count, next_attempt_at = NULL, updated_at = $1
     FROM closed
    WHERE d.delivery_id = closed.delivery_id
-  RETURNING ${DELIVERY_ROUND_COLUMNS}, d.status`;
+  RETURNING ${DELIVERY_ROUND_COLUMNS}, d.status, closed.ordering_key AS "orderingKey"`;
 
 const CLOSE_UNSENDABLE_SQL = `
   WITH RECURSIVE ${buildPendingEndpointsSql("first_endpoints", LANE_CONDITIONS.first)},
   ${buildPendingEndpointsSql("retry_endpoints", LANE_CONDITIONS.retry)},
+  ${buildPendingEndpointsSql("held_endpoints", PENDING_CONDITIONS.held)},
   access AS MATERIALIZED (
     SELECT e.endpoint_id, i.branch_ids,
            e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
       FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
       JOIN ${READ_MODEL_SCHEMA}.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
       JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id
-     WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints)
+     WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints
+                             UNION SELECT endpoint_id FROM held_endpoints)
        AND ${READ_MODELS_CURRENT_SQL}
   ),
   chosen AS MATERIALIZED (${buildLanesSql(
@@ -93,7 +102,7 @@ const CLOSE_UNSENDABLE_SQL = `
          FROM webhooks.pending_delivery
         WHERE endpoint_id = s.endpoint_id AND ${laneCondition}
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
-          AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text))
+          AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text)) AND ${TRY_LOCK_ORDER_SQL}
         LIMIT ${MAX_BATCH_SIZE}
           FOR UPDATE SKIP LOCKED) d
      WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
@@ -110,7 +119,7 @@ const SKIP_UNAPPROVED_SQL = `
        SELECT delivery_id
          FROM webhooks.pending_delivery
         WHERE endpoint_id = e.endpoint_id AND ${laneCondition}
-          AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2)
+          AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2) AND ${TRY_LOCK_ORDER_SQL}
         LIMIT ${MAX_BATCH_SIZE}
           FOR UPDATE SKIP LOCKED) d
      WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_CURRENT_SQL}`,
@@ -118,12 +127,12 @@ const SKIP_UNAPPROVED_SQL = `
   )${CLOSE_CHOSEN_SQL}`;
 
 /**
- * Returns SQL that selects one batch of deliveries from both lanes. Each lane needs a separate query, because each lane
- * has a separate index of pending deliveries.
+ * Returns SQL that selects one batch of deliveries from both lanes and of held deliveries. Each needs a separate query,
+ * because each has a separate index of pending deliveries.
  *
- * @param buildLaneSql creates the query for one lane from the lane's SQL condition
+ * @param buildLaneSql creates one of the queries from the SQL condition of its deliveries
  */
 function buildLanesSql(buildLaneSql: (laneCondition: string) => string): string {
-  const laneQueries = Object.values(LANE_CONDITIONS).map(buildLaneSql);
+  const laneQueries = Object.values(PENDING_CONDITIONS).map(buildLaneSql);
   return `SELECT * FROM (${laneQueries.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH_SIZE}`;
 }

@@ -55,6 +55,12 @@ const MAX_SILENCE_MS = 3_000;
 /** Delay before NATS redelivers a message that was not processed. Milliseconds. */
 const REDELIVERY_DELAY_MS = 1_000;
 
+/**
+ * Delay before NATS redelivers a message whose event must wait for an earlier event, for each time the message was
+ * delivered. Usually the earlier event is processed, or the relay's checkpoint passes it, within 100 ms. Milliseconds.
+ */
+const DEFERRAL_DELAY_MS = 100;
+
 /** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. Milliseconds. */
 const FINISH_TIMEOUT_MS = 800;
 
@@ -158,10 +164,16 @@ async function dispatchBatch(
     message.jetStreamMessage.ack();
     message.span?.end();
   };
+  const defer = (message: ReceivedMessage) => {
+    unacknowledgedMessages.delete(message);
+    const { redeliveryCount } = message.jetStreamMessage.info;
+    message.jetStreamMessage.nak(Math.min(REDELIVERY_DELAY_MS, redeliveryCount * DEFERRAL_DELAY_MS));
+    message.span?.end("not_processed");
+  };
   try {
     const position = await awaitReadModels(options.pool, receivedMessages, signal);
     const readyMessages = receivedMessages.filter(({ message }) => message.position <= position);
-    await dispatchEvents(readyMessages.filter(isEventMessage), options, acknowledge);
+    await dispatchEvents(readyMessages.filter(isEventMessage), options, { acknowledge, defer });
     await dispatchReplays(readyMessages.filter(isReplayMessage), options, acknowledge);
     markHealthy();
   } finally {
@@ -183,12 +195,15 @@ function getRedeliveryDelay(signal: AbortSignal): number {
 async function dispatchEvents(
   eventMessages: readonly ReceivedMessage<EventMessage>[],
   options: DispatcherOptions,
-  acknowledge: Acknowledge,
+  { acknowledge, defer }: { acknowledge: Acknowledge; defer(message: ReceivedMessage): void },
 ): Promise<void> {
   if (eventMessages.length === 0) return;
   const messages = eventMessages.map(({ message }) => message);
-  const { dueEndpoints, factCount } = await addDeliveries(options.pool, messages, options.clock());
-  for (const event of eventMessages) acknowledge(event);
+  const { dueEndpoints, factCount, deferredEvents } = await addDeliveries(options.pool, messages, options.clock());
+  for (const event of eventMessages) {
+    if (deferredEvents.has(event.message)) defer(event);
+    else acknowledge(event);
+  }
   if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
   if (factCount > 0) options.onFacts();
 }

@@ -1,19 +1,25 @@
 import type pg from "pg";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { EventMessage } from "../../relay/message.ts";
+import { arrange, listGroups } from "../ordering/arrange.ts";
+import { createOrderCheck, readMatchedEvents } from "../ordering/earlier-events.ts";
+import { lockOrder } from "../ordering/lock.ts";
 import { addFacts, createSkippedFact, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
+import { deriveDeliveryId, type EndpointMatch, insertDeliveries } from "./insert-deliveries.ts";
 
-/** A public event and an endpoint that it matches. */
-interface EndpointMatch {
-  event: EventMessage;
-  endpointId: string;
-  applicationId: string;
-  /** Status of the new delivery: `pending` if the endpoint is active, `skipped` if the endpoint is disabled. */
-  status: "pending" | "skipped";
+/** Result of adding deliveries. */
+export interface AddedDeliveries {
+  /** Active endpoints with new deliveries that are due. */
+  dueEndpoints: DueEndpoint[];
+  /** Number of events that were added to the outbox. */
+  factCount: number;
+  /**
+   * Events that must be processed again later, because an earlier event of the appointment is not matched yet. Their
+   * deliveries to endpoints that do not need the order are added.
+   */
+  deferredEvents: ReadonlySet<EventMessage>;
 }
 
 /**
@@ -21,26 +27,51 @@ interface EndpointMatch {
  * already include all events.
  *
  * @param now milliseconds since 1970
- * @returns active endpoints with new deliveries, and the number of events that were added to the outbox
  */
 export async function addDeliveries(
   pool: pg.Pool,
   events: readonly EventMessage[],
   now: number,
-): Promise<{ dueEndpoints: DueEndpoint[]; factCount: number }> {
+): Promise<AddedDeliveries> {
   // The relay may publish an event again, so a batch can contain two messages for one event.
   const distinctEvents = [...new Map(events.map((event) => [event.body.id, event])).values()];
-  const matches = await matchEndpoints(pool, distinctEvents);
-  if (matches.length === 0) return { dueEndpoints: [], factCount: 0 };
+  const allMatches = await matchEndpoints(pool, distinctEvents);
+  const deferredMatches = await findDeferred(pool, allMatches, distinctEvents);
+  const deferredIds = new Set(Array.from(deferredMatches, ({ event }) => event.body.id));
+  const deferredEvents = new Set(events.filter(({ body }) => deferredIds.has(body.id)));
+  const matches = allMatches.filter((match) => !deferredMatches.has(match));
+  if (matches.length === 0) return { dueEndpoints: [], factCount: 0, deferredEvents };
   return inTransaction(pool, async (client) => {
-    const addedDeliveryIds = await insertDeliveries(client, matches, now);
-    const addedMatches = matches.filter((match) => addedDeliveryIds.has(deriveDeliveryId(match)));
+    await lockOrder(
+      client,
+      listGroups(matches).map(({ endpointId }) => endpointId),
+    );
+    const addedRows = await insertDeliveries(client, matches, now);
+    const addedMatches = matches.filter((match) => addedRows.has(deriveDeliveryId(match)));
+    const isHeld = (match: EndpointMatch) => addedRows.get(deriveDeliveryId(match))?.isHeld === true;
+    const releasedEndpoints = await arrange(client, listGroups(addedMatches.filter(isHeld)), now);
     const skippedMatches = addedMatches.filter(({ status }) => status === "skipped");
     const facts = skippedMatches.map((match) => createSkippedFact(toDeliveryRound(match), now));
     await addFacts(client, facts);
-    const dueEndpoints = addedMatches.filter(({ status }) => status === "pending").map(toDueEndpoint);
-    return { dueEndpoints, factCount: facts.length };
+    const dueMatches = addedMatches.filter((match) => match.status === "pending" && !isHeld(match));
+    return {
+      dueEndpoints: [...dueMatches.map(toDueEndpoint), ...releasedEndpoints],
+      factCount: facts.length,
+      deferredEvents,
+    };
   });
+}
+
+/** Finds the matches that must wait until an earlier event of the same appointment is matched. */
+async function findDeferred(
+  pool: pg.Pool,
+  matches: readonly EndpointMatch[],
+  batch: readonly EventMessage[],
+): Promise<Set<EndpointMatch>> {
+  const laterMatches = matches.filter(({ event, orderingKey }) => orderingKey !== null && event.previousEvent !== null);
+  if (laterMatches.length === 0) return new Set();
+  const isInOrder = createOrderCheck(batch, await readMatchedEvents(pool, laterMatches));
+  return new Set(laterMatches.filter((match) => !isInOrder(match)));
 }
 
 function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): DueEndpoint {
@@ -55,10 +86,13 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
  * endpoint it is about. Revoked endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
-  const { rows } = await pool.query<Omit<EndpointMatch, "event"> & { ordinal: number }>({
+  const { rows } = await pool.query<
+    Omit<EndpointMatch, "event" | "orderingKey"> & { ordinal: number; isOrdered: boolean }
+  >({
     name: "match endpoints",
     text: `SELECT v.ordinal::integer AS ordinal, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
-                  CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status
+                  CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status,
+                  e.ordering = 'appointment' AS "isOrdered"
              FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[], $7::uuid[], $8::uuid[])
                   WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id,
                     only_application_id, except_endpoint_id, ordinal)
@@ -85,77 +119,15 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
       events.map(({ exceptEndpointId }) => exceptEndpointId),
     ],
   });
-  return rows.flatMap(({ ordinal, ...endpoint }) => {
+  return rows.flatMap(({ ordinal, isOrdered, ...endpoint }) => {
     const event = events[ordinal - 1];
-    return event ? [{ event, ...endpoint }] : [];
+    return event ? [{ event, ...endpoint, orderingKey: isOrdered ? findAppointmentId(event) : null }] : [];
   });
 }
 
-const INSERT_DELIVERIES_SQL = `
-  WITH matched AS MATERIALIZED (
-    SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
-           event_stream, event_revision, body, status, cause_id, correlation_id, traceparent
-      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[], $8::text[],
-                  $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[], $13::uuid[], $14::uuid[],
-                  $16::text[])
-        AS u (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
-              event_stream, event_revision, body, status, cause_id, correlation_id, traceparent)
-     ORDER BY delivery_id
-  ),
-  added AS (
-    INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
-      event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
-    SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
-           event_stream, event_revision, status, cause_id, correlation_id,
-           CASE status WHEN 'pending' THEN $15::timestamptz END, $15, $15
-      FROM matched
-    ON CONFLICT DO NOTHING
-    RETURNING delivery_id
-  ),
-  queued AS (
-    INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
-      round_attempt_count, attempt_count, traceparent)
-    SELECT delivery_id, endpoint_id, branch_id, body, $15, 0, 0, traceparent
-      FROM matched JOIN added USING (delivery_id)
-     WHERE status = 'pending'
-  )
-  SELECT delivery_id FROM added`;
-
-/** @returns ids of the inserted deliveries, without the deliveries that already existed */
-async function insertDeliveries(
-  client: pg.ClientBase,
-  matches: readonly EndpointMatch[],
-  now: number,
-): Promise<Set<string>> {
-  const { rows } = await client.query<{ delivery_id: string }>({
-    name: "insert deliveries",
-    text: INSERT_DELIVERIES_SQL,
-    values: [
-      matches.map(deriveDeliveryId),
-      matches.map(({ endpointId }) => endpointId),
-      matches.map(({ applicationId }) => applicationId),
-      matches.map(({ event }) => event.body.clinicId),
-      matches.map(({ event }) => event.body.branchId),
-      matches.map(({ event }) => event.body.environment),
-      matches.map(({ event }) => event.body.id),
-      matches.map(({ event }) => event.body.type),
-      matches.map(({ event }) => event.stream),
-      matches.map(({ event }) => event.revision),
-      // The bodies are sent as one text, one body per line, so that array elements need no escaping. `JSON.stringify`
-      // writes no line breaks.
-      matches.map(({ event }) => JSON.stringify(event.body)).join("\n"),
-      matches.map(({ status }) => status),
-      matches.map(({ event }) => event.body.id),
-      matches.map(({ event }) => event.correlationId),
-      toInstant(now),
-      matches.map(({ event }) => event.traceparent),
-    ],
-  });
-  return new Set(rows.map(({ delivery_id }) => delivery_id));
-}
-
-function deriveDeliveryId({ event, endpointId }: EndpointMatch): string {
-  return deriveWebhookDeliveryId(event.body.id, endpointId);
+/** Returns the id of the appointment that an event is about. Null if the event is not about an appointment. */
+function findAppointmentId({ body: { data } }: EventMessage): string | null {
+  return "appointment" in data ? data.appointment.id : null;
 }
 
 function toDeliveryRound(match: EndpointMatch): DeliveryRound {

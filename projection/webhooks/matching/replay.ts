@@ -4,6 +4,8 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { createWebhookBody } from "../../../shared/partner-api/create-webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
+import { arrange, listGroups } from "../ordering/arrange.ts";
+import { lockOrder } from "../ordering/lock.ts";
 import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import { type ReplayDeps, recordExpiry, restoreDelivery } from "./restore.ts";
@@ -23,7 +25,8 @@ export type ReplayResult = "pending" | "skipped" | "cancelled" | "expired" | "ig
 /**
  * Processes a replay request. A failed or skipped delivery starts a new round. The body is created again from the event
  * in the log. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped, and an event
- * is recorded. The delivery stores the log position of its latest request, so each request is processed only once.
+ * is recorded. The delivery stores the log position of its latest request, so each request is processed only once. If
+ * the endpoint gets the events of an appointment in order, later deliveries of the appointment are held.
  *
  * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
@@ -50,11 +53,13 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
     return "expired";
   }
   return inTransaction(pool, async (client) => {
-    const { rows } = await client.query<{ status: ReplayResult }>({
+    await lockOrder(client, [row.endpointId]);
+    const { rows } = await client.query<{ status: ReplayResult; endpointId: string; orderingKey: string | null }>({
       name: "start replay",
       text: START_ROUND_SQL,
       values: [deliveryId, request.position, requestId, correlationId, body, toInstant(now), request.traceparent],
     });
+    await arrange(client, listGroups(rows), now);
     const status = rows[0]?.status ?? "ignored";
     if (status === "skipped") {
       const newRound = { ...row, causeId: requestId, correlationId, traceparent: request.traceparent };
@@ -74,14 +79,18 @@ const START_ROUND_SQL = `
            replay_position = $2, cause_id = $3, correlation_id = $4, updated_at = $6
       FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
      WHERE d.delivery_id = $1 AND e.endpoint_id = d.endpoint_id AND ${IS_REPLAYABLE_SQL}
-    RETURNING d.delivery_id, d.endpoint_id, d.branch_id, d.attempt_count, d.status
+    RETURNING d.delivery_id, d.endpoint_id, d.branch_id, d.attempt_count, d.status, d.event_revision,
+              CASE WHEN e.ordering = 'appointment' AND d.event_stream LIKE 'appointment-%'
+                   THEN substr(d.event_stream, 1 + length('appointment-'))::uuid END AS ordering_key
   ),
   queued AS (
     INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
-      round_attempt_count, attempt_count, traceparent)
-    SELECT delivery_id, endpoint_id, branch_id, $5, $6, 0, attempt_count, $7 FROM started WHERE status = 'pending'
+      round_attempt_count, attempt_count, traceparent, ordering_key, event_revision, is_held)
+    SELECT delivery_id, endpoint_id, branch_id, $5, $6, 0, attempt_count, $7, ordering_key,
+           CASE WHEN ordering_key IS NOT NULL THEN event_revision END, ordering_key IS NOT NULL
+      FROM started WHERE status = 'pending'
   )
-  SELECT status FROM started`;
+  SELECT status, endpoint_id AS "endpointId", ordering_key AS "orderingKey" FROM started`;
 
 async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedRow | undefined> {
   const { rows } = await pool.query<ReplayedRow>({

@@ -3,6 +3,7 @@ import { createBackoff, pause } from "../../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { HealthTracker } from "../outbox/retry-forever.ts";
+import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import type { FinishedAttempt } from "./finished-attempt.ts";
 import { writeOutcomes } from "./outcomes.ts";
 
@@ -12,6 +13,8 @@ export interface OutcomeWriterOptions {
   health: HealthTracker;
   /** Called after events were added to the outbox. */
   onFacts(): void;
+  /** Called with endpoints whose held deliveries were released. */
+  onDue(endpoints: readonly DueEndpoint[]): void;
   /**
    * Called for each recorded attempt, with the new status of its delivery (delivered, pending or failed) and the
    * duration of the attempt in seconds.
@@ -61,7 +64,9 @@ async function writeWithRetries(
   const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
   for (;;) {
     try {
-      if ((await writeOutcomes(pool, outcomes, clock())) > 0) options.onFacts();
+      const { factCount, releasedEndpoints } = await writeOutcomes(pool, outcomes, clock());
+      if (factCount > 0) options.onFacts();
+      if (releasedEndpoints.length > 0) options.onDue(releasedEndpoints);
       health.report("outcomes", null);
       for (const { verdict, result } of outcomes) options.onAttempt?.(verdict.status, result.durationMs / 1_000);
       return true;

@@ -1,5 +1,7 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { listGroups, type OrderedGroup, releaseNext } from "../ordering/arrange.ts";
+import { lockOrder } from "../ordering/lock.ts";
 import {
   addFacts,
   createDisabledFact,
@@ -8,36 +10,71 @@ import {
   type Fact,
 } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
+import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import type { ClaimedDelivery } from "../sending/claim.ts";
 import { deleteFailurePeriods, type FailingEndpoints, trackFailingEndpoints } from "./failing-endpoints.ts";
 import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
+/** What writing outcomes has caused, besides the changed deliveries. */
+export interface WrittenOutcomes {
+  /** Number of events that were added to the outbox. */
+  factCount: number;
+  /** Endpoints of deliveries that are due because the delivery before them has ended. */
+  releasedEndpoints: DueEndpoint[];
+}
+
 /**
  * Writes the outcomes of attempts in one transaction: the attempts, the status and next due time of the deliveries, and
  * events for the outbox. If the delivery has been leased again since the attempt, only a success changes the delivery.
- *
- * @returns number of events that were added to the outbox
+ * Releases the deliveries that were held because of a delivery that has ended.
  */
-export async function writeOutcomes(pool: pg.Pool, outcomes: readonly FinishedAttempt[], now: number): Promise<number> {
-  if (outcomes.every(({ verdict }) => verdict.status === "delivered")) {
+export async function writeOutcomes(
+  pool: pg.Pool,
+  outcomes: readonly FinishedAttempt[],
+  now: number,
+): Promise<WrittenOutcomes> {
+  const endedGroups = listEndedGroups(outcomes);
+  const isSuccess = outcomes.every(({ verdict }) => verdict.status === "delivered");
+  if (isSuccess && endedGroups.length === 0) {
     await writeSuccesses(pool, outcomes, now);
-    return 0;
+    return { factCount: 0, releasedEndpoints: [] };
   }
   return inTransaction(pool, async (client) => {
-    await writeAttempts(client, outcomes);
-    const movedIds = await updateDeliveries(client, outcomes, now);
-    const facts: Fact[] = [];
-    for (const { delivery, verdict } of outcomes) {
-      if (verdict.status !== "failed") continue;
-      if (movedIds.has(delivery.deliveryId)) facts.push(createFailedFact(delivery, delivery.attemptNumber, now));
-      if (verdict.isGone) facts.push(createDisabledFact(delivery, "gone", now));
-    }
-    facts.push(...createEndpointFacts(outcomes, await trackFailingEndpoints(client, outcomes, now), now));
-    await deleteFailurePeriods(client, listDisabledEndpointIds(facts));
-    await addFacts(client, facts);
-    return facts.length;
+    await lockOrder(
+      client,
+      endedGroups.map(({ endpointId }) => endpointId),
+    );
+    let factCount = 0;
+    if (isSuccess) await writeSuccesses(client, outcomes, now);
+    else factCount = await writeWithFailures(client, outcomes, now);
+    return { factCount, releasedEndpoints: await releaseNext(client, endedGroups, now) };
   });
+}
+
+/** Returns the groups in which a delivery may end. */
+function listEndedGroups(outcomes: readonly FinishedAttempt[]): OrderedGroup[] {
+  return listGroups(outcomes.flatMap(({ delivery, verdict }) => (verdict.status === "pending" ? [] : [delivery])));
+}
+
+/** @returns number of events that were added to the outbox */
+async function writeWithFailures(
+  client: pg.ClientBase,
+  outcomes: readonly FinishedAttempt[],
+  now: number,
+): Promise<number> {
+  await writeAttempts(client, outcomes);
+  const movedIds = await updateDeliveries(client, outcomes, now);
+  const facts: Fact[] = [];
+  for (const { delivery, verdict } of outcomes) {
+    if (verdict.status !== "failed") continue;
+    if (movedIds.has(delivery.deliveryId)) facts.push(createFailedFact(delivery, delivery.attemptNumber, now));
+    if (verdict.isGone) facts.push(createDisabledFact(delivery, "gone", now));
+  }
+  facts.push(...createEndpointFacts(outcomes, await trackFailingEndpoints(client, outcomes, now), now));
+  await deleteFailurePeriods(client, listDisabledEndpointIds(facts));
+  await addFacts(client, facts);
+  return facts.length;
 }
 
 /** Creates the events about failing endpoints, one for each endpoint. */

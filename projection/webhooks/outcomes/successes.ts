@@ -6,12 +6,17 @@ import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
  * Writes the outcomes of successful attempts in one statement, so that the usual case takes one round trip. The statement
  * updates attempts and deliveries, and ends the failure periods of the endpoints.
  *
+ * @param db pool, or the connection of a transaction
  * @param now milliseconds since 1970
  */
-export async function writeSuccesses(pool: pg.Pool, outcomes: readonly FinishedAttempt[], now: number): Promise<void> {
+export async function writeSuccesses(
+  db: pg.Pool | pg.ClientBase,
+  outcomes: readonly FinishedAttempt[],
+  now: number,
+): Promise<void> {
   const { deliveryIds, attemptNumbers, durationsMs, statusCodes, bodies } = toAttemptColumns(outcomes);
   const endpointIds = new Set(outcomes.map(({ delivery }) => delivery.endpointId));
-  await pool.query({
+  await db.query({
     name: "write successes",
     text: `WITH o AS MATERIALIZED (
              SELECT * FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::text[])

@@ -5,8 +5,8 @@ import type { DueEndpoint, Lane } from "./due-endpoints.ts";
 
 /** SQL condition for the pending deliveries in each lane. The partial index of each lane uses the same condition. */
 export const LANE_CONDITIONS: Record<Lane, string> = {
-  first: "round_attempt_count = 0",
-  retry: "round_attempt_count > 0",
+  first: "round_attempt_count = 0 AND NOT is_held",
+  retry: "round_attempt_count > 0 AND NOT is_held",
 };
 
 /** SQL condition for due deliveries. $1 is the current time. A leased delivery is due only after its lease expires. */

@@ -73,7 +73,7 @@ const buildClaimSql = (hasPace: boolean) => `
        SET attempt_count = p.attempt_count + 1, lease_expires_at = $2
      WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen))
     RETURNING p.delivery_id, p.endpoint_id, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt,
-              p.traceparent,
+              p.traceparent, p.ordering_key,
               CASE p.round_attempt_count WHEN 0 THEN 'first' ELSE 'retry' END AS lane
   ),
   recorded AS (
@@ -83,6 +83,7 @@ const buildClaimSql = (hasPace: boolean) => `
   SELECT x.ordinal, x.failing, x.capacity, x.is_limited AS "isLimited", ${hasPace ? PAUSE_MS_SQL : "0"} AS "pauseMs",
          ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, x.url,
          d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.traceparent,
+         d.ordering_key AS "orderingKey",
          d.encrypted_secret AS "encryptedSecret", d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders"
     FROM allotted x
     ${hasPace ? "LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id" : ""}

@@ -23,6 +23,8 @@ export interface ClaimedDelivery extends DeliveryRound {
   startedAt: number;
   /** Number of this attempt, counted from 1 in the current round. */
   attempts: number;
+  /** Id of the appointment whose events the endpoint gets in order; null if the order does not matter. */
+  orderingKey: string | null;
 }
 
 /** State of an endpoint after a claim. */

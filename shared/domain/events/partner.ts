@@ -113,6 +113,10 @@ const encryptedSecret = notPersonal(z.string(), "encrypted secret of an applicat
 export const disabledReason = z.enum(["operator", "partner", "gone", "no_success"]);
 export type DisabledReason = z.infer<typeof disabledReason>;
 
+/** Order in which an endpoint gets events: in any order, or the events of each appointment in order. */
+export const deliveryOrdering = z.enum(["none", "appointment"]);
+export type DeliveryOrdering = z.infer<typeof deliveryOrdering>;
+
 /** Custom header of deliveries to an endpoint. The value is encrypted like a signing secret. */
 const encryptedHeader = z.object({
   name: notPersonal(z.string().min(1), "name of a header"),
@@ -157,6 +161,7 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     headers: z.array(encryptedHeader).exactOptional(),
     /** Maximum number of attempts per second; null for no limit. */
     rateLimitPerSecond: z.int().min(1).nullable().exactOptional(),
+    ordering: deliveryOrdering.exactOptional(),
   }),
   WebhookEndpointDisabled: z.object({ endpointId, reason: disabledReason }),
   WebhookEndpointEnabled: z.object({ endpointId }),

@@ -3,6 +3,7 @@ import { DomainError, type ErrorDetail } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import {
+  type DeliveryOrdering,
   type EncryptedHeader,
   type OperationalEventType,
   operationalEventType,
@@ -30,6 +31,7 @@ export interface EndpointChanges {
   headers?: Readonly<Record<string, string | null>> | null | undefined;
   /** Maximum number of attempts per second; null for no limit. */
   rateLimitPerSecond?: number | null | undefined;
+  ordering?: DeliveryOrdering | undefined;
 }
 
 type EndpointSettings = Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointChanged">, "endpointId">;
@@ -49,7 +51,7 @@ export function decideChangeEndpoint(
 ): Decision<Endpoint, WebhookEndpointEvent> {
   return (state) => {
     const endpoint = requireNotRevoked(state);
-    const { url = endpoint.url, events, operationalEvents, branchIds, rateLimitPerSecond } = changes;
+    const { url = endpoint.url, events, operationalEvents, branchIds, rateLimitPerSecond, ordering } = changes;
     requireEventType(events ?? endpoint.events, operationalEvents ?? endpoint.operationalEvents);
     const requestedSettings = {
       url,
@@ -57,7 +59,7 @@ export function decideChangeEndpoint(
       operationalEvents: operationalEvents && sortTypes(operationalEvents, operationalEventType.options),
       branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
       headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),
-      rateLimitPerSecond,
+      ...{ rateLimitPerSecond, ordering },
     };
     const changedSettings: EndpointSettings = Object.fromEntries(
       Object.entries(requestedSettings).filter(

@@ -3,6 +3,7 @@ import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import type { Environment } from "../events/fields.ts";
 import {
+  type DeliveryOrdering,
   type DisabledReason,
   type EncryptedHeader,
   type OperationalEventType,
@@ -28,6 +29,7 @@ export interface Endpoint {
   headers: EncryptedHeader[];
   /** Maximum number of attempts per second; null for no limit. */
   rateLimitPerSecond: number | null;
+  ordering: DeliveryOrdering;
   status: "active" | "disabled" | "revoked";
   disabledReason: DisabledReason | null;
   createdAt: Instant;
@@ -43,7 +45,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
       return {
         id,
         ...registration,
-        ...{ operationalEvents: [], branchIds: null, headers: [], rateLimitPerSecond: null },
+        ...{ operationalEvents: [], branchIds: null, headers: [], rateLimitPerSecond: null, ordering: "none" },
         status: "active",
         disabledReason: null,
         createdAt: occurredAt,

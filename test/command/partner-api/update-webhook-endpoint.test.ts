@@ -57,6 +57,7 @@ describe("changes of a webhook endpoint by its partner", () => {
       branchIds: [world.branchId.toUpperCase()],
       headers: { Authorization: "Bearer one", "X-Key": "two" },
       rateLimitPerSecond: 10,
+      ordering: "appointment",
     };
     const { status, body } = await call("PATCH", `/${id}`, changes);
     expect(status).to.equal(200);
@@ -69,6 +70,7 @@ describe("changes of a webhook endpoint by its partner", () => {
         operationalEvents: ["secret.expiring"],
         branchIds: [world.branchId],
         rateLimitPerSecond: 10,
+        ordering: "appointment",
       },
       headerNames: ["Authorization", "X-Key"],
     });
@@ -160,6 +162,8 @@ describe("changes of a webhook endpoint by its partner", () => {
     ["a rate limit of zero", { rateLimitPerSecond: 0 }, "validation_failed"],
     ["a fractional rate limit", { rateLimitPerSecond: 1.5 }, "validation_failed"],
     ["a rate limit above 1,000", { rateLimitPerSecond: 1_001 }, "validation_failed"],
+    ["an unknown order", { ordering: "clinic" }, "validation_failed"],
+    ["an order that is null", { ordering: null }, "validation_failed"],
     ["a status", { status: "active" }, "validation_failed"],
     ["an array as body", [], "validation_failed"],
   ];

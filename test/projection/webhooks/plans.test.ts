@@ -42,21 +42,28 @@ describe("the plans of the statements about pending deliveries", function () {
     await world.close();
   });
 
-  /** Inserts pending deliveries of the endpoint and of 19 other endpoints, in equal numbers. */
-  const insertDeliveries = (count: number) =>
+  /**
+   * Inserts pending deliveries of the endpoint and of 19 other endpoints, in equal numbers.
+   *
+   * @param areOrdered if true, each appointment has ten deliveries, of which nine are held. The first waits for a retry
+   */
+  const insertDeliveries = (count: number, areOrdered = false) =>
     world.pool.query(
       `WITH added AS (
          INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
            event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at,
            updated_at)
          SELECT gen_random_uuid(), CASE n % 20 WHEN 0 THEN $1::uuid ELSE md5((n % 20)::text)::uuid END, $2, $3,
-                'production', $2, 'appointment.created', 'appointment-1', 0, 'pending', $2, $2, now(), now(), now()
+                'production', $2, 'appointment.created', 'appointment-1', n, 'pending', $2, $2, now(), now(), now()
            FROM generate_series(1, $4::integer) n
          RETURNING *)
        INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
-         attempt_count)
-       SELECT delivery_id, endpoint_id, '{}', next_attempt_at, 0, 0 FROM added`,
-      [endpoint.endpointId, endpoint.clinicId, endpoint.applicationId, count],
+         attempt_count, ordering_key, event_revision, is_held)
+       SELECT delivery_id, endpoint_id, '{}', CASE WHEN is_first THEN now() + interval '1 hour' ELSE next_attempt_at END,
+              CASE WHEN is_first THEN 1 ELSE 0 END, 0, CASE WHEN $5 THEN md5((event_revision / 200)::text)::uuid END,
+              CASE WHEN $5 THEN event_revision END, $5 AND NOT is_first
+         FROM (SELECT *, $5 AND event_revision / 20 % 10 = 0 AS is_first FROM added) deliveries`,
+      [endpoint.endpointId, endpoint.clinicId, endpoint.applicationId, count, areOrdered],
     );
 
   /** Searches, claims up to four deliveries and records their outcomes. @returns the number of claimed deliveries */
@@ -96,6 +103,15 @@ describe("the plans of the statements about pending deliveries", function () {
     const entryCountBefore = await countReadIndexEntries();
     // After a failure, the endpoint gets only one slot.
     expect(await deliverEach()).to.deep.equal({ delivered: 1, retried: 4 });
+    expect((await countReadIndexEntries()) - entryCountBefore).to.be.below(500);
+  });
+
+  it("a claim reads few of many held deliveries", async () => {
+    await world.pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery");
+    await world.pool.query("VACUUM (TRUNCATE off) webhooks.pending_delivery");
+    await insertDeliveries(20_000, true);
+    const entryCountBefore = await countReadIndexEntries();
+    expect(await deliverEach()).to.deep.equal({ delivered: 0, retried: 0 });
     expect((await countReadIndexEntries()) - entryCountBefore).to.be.below(500);
   });
 });

@@ -174,6 +174,48 @@ describe("webhooks in several processes", () => {
     expect(listSuccessfulRequests().length - webhookIds.size).to.be.at.most(rows[0]!.unfinished);
   });
 
+  it("two dispatchers keep the order of each appointment's events, although attempts fail and one process is killed", async function () {
+    this.timeout(150_000);
+    world.start.relay();
+    const endpoint = await world.registerEndpoint(receiver.url, { ordering: "appointment" });
+    // Each delivery fails up to twice before it succeeds.
+    const attemptCounts = new Map<unknown, number>();
+    receiver.chooseReactions(({ headers: { "webhook-id": deliveryId } }) => {
+      const attemptCount = (attemptCounts.get(deliveryId) ?? 0) + 1;
+      attemptCounts.set(deliveryId, attemptCount);
+      const failureCount = Number.parseInt(String(deliveryId).slice(-2), 16) % 3;
+      return { status: attemptCount <= failureCount ? 500 : 200 };
+    });
+    const options = { timeoutMs: 1_000, retryScheduleSeconds: Array(20).fill(0.05) };
+    const child = await startChild(loadChild(options));
+    world.start.webhooks(options);
+    const appointments = await Promise.all(
+      Array.from({ length: 8 }, () => world.requestAppointment(endpoint.clinicId)),
+    );
+    for (const durationMinutes of [10, 20, 30]) {
+      const schedule = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes };
+      await Promise.all(
+        appointments.map(({ appointmentId }) =>
+          world.changeAppointment(appointmentId, {
+            type: "AppointmentRescheduled",
+            data: { appointmentId, ...schedule },
+          }),
+        ),
+      );
+    }
+    await eventually("some deliveries", () => listSuccessfulRequests().length >= 5, 30_000);
+    child.kill("SIGKILL");
+    world.start.webhooks({ ...options, clock: clockAfterLeases });
+    const listAccepted = () =>
+      new Map(listSuccessfulRequests().map(({ headers, body }) => [headers["webhook-id"], JSON.parse(body)]));
+    await eventually("32 deliveries", () => listAccepted().size === 32, 60_000);
+    for (const { appointmentId } of appointments) {
+      const acceptedAppointments = [...listAccepted().values()].map(({ data: { appointment } }) => appointment);
+      const revisions = acceptedAppointments.filter(({ id }) => id === appointmentId).map(({ revision }) => revision);
+      expect(revisions).to.deep.equal([0, 1, 2, 3]);
+    }
+  });
+
   it("a webhooks process that is killed between two steps neither loses nor duplicates a delivery", async function () {
     this.timeout(300_000);
     world.start.relay();

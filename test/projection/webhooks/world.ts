@@ -18,7 +18,7 @@ import type { AppointmentEvent } from "../../../shared/domain/events/appointment
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import type { WebhookEventType } from "../../../shared/domain/events/partner.ts";
+import type { DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
@@ -109,6 +109,7 @@ export interface EndpointOptions {
   environment: Environment;
   events: WebhookEventType[];
   branchIds: string[] | null;
+  ordering: DeliveryOrdering;
   /** Existing endpoint. The new endpoint gets the same application and installation. */
   siblingEndpoint: Endpoint;
 }
@@ -248,6 +249,11 @@ async function registerEndpoint(
     type: "WebhookEndpointRegistered",
     data: { ...owner, url, events, secretId: randomUUID(), encryptedSecret },
   });
+  const { ordering } = options;
+  if (ordering) {
+    const data = { endpointId, ordering };
+    await append(`webhookEndpoint-${endpointId}`, { type: "WebhookEndpointChanged", data });
+  }
   return { endpointId, applicationId, clinicId, installationId, secret };
 }
 

@@ -95,7 +95,12 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
   updateWebhookEndpoint: async (partner, world) => ({
     ...{ method: "PATCH", headers: createClinicHeaders(partner) },
     path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
-    body: { branchIds: [partner.branchId], headers: { "X-Api-Key": "secret" }, rateLimitPerSecond: 5 },
+    body: {
+      branchIds: [partner.branchId],
+      headers: { "X-Api-Key": "secret" },
+      rateLimitPerSecond: 5,
+      ordering: "appointment",
+    },
   }),
   disableWebhookEndpoint: async (partner, world) => ({
     ...{ method: "POST", headers: createClinicHeaders(partner) },

@@ -1,0 +1,58 @@
+import type pg from "pg";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import type { EventMessage } from "../../relay/message.ts";
+
+/** What is known about events that were matched before. */
+export interface MatchedEvents {
+  /** Position of the relay's checkpoint. All events up to this position are matched. */
+  checkpoint: bigint;
+  /** Ids of existing deliveries, among the deliveries of earlier events. */
+  deliveryIds: ReadonlySet<string>;
+}
+
+/** An event and an endpoint that gets the events of each appointment in order. */
+interface OrderedMatch {
+  event: EventMessage;
+  endpointId: string;
+}
+
+/**
+ * Creates a function that returns true if all earlier events of the same appointment are matched with the endpoint, or
+ * are part of the same batch. Otherwise a later event could be sent first, because messages can arrive in any order.
+ *
+ * A delivery of the event before proves that all earlier events are matched too: the delivery was added after the same
+ * check.
+ *
+ * @param batch all events of the batch
+ */
+export function createOrderCheck(
+  batch: readonly EventMessage[],
+  { checkpoint, deliveryIds }: MatchedEvents,
+): (match: OrderedMatch) => boolean {
+  const eventsById = new Map(batch.map((event) => [event.body.id, event]));
+  return ({ event, endpointId }) => {
+    for (let current: EventMessage | undefined = event; current; ) {
+      const { previousEvent }: EventMessage = current;
+      if (previousEvent === null || previousEvent.position <= checkpoint) return true;
+      if (deliveryIds.has(deriveWebhookDeliveryId(previousEvent.id, endpointId))) return true;
+      current = eventsById.get(previousEvent.id);
+    }
+    return false;
+  };
+}
+
+/** Reads what {@link createOrderCheck} needs to know about the events before the matches. */
+export async function readMatchedEvents(pool: pg.Pool, matches: readonly OrderedMatch[]): Promise<MatchedEvents> {
+  const previousDeliveryIds = matches.flatMap(({ event: { previousEvent }, endpointId }) =>
+    previousEvent === null ? [] : [deriveWebhookDeliveryId(previousEvent.id, endpointId)],
+  );
+  const { rows } = await pool.query<{ checkpoint: bigint; deliveryIds: string[] }>({
+    name: "earlier events",
+    text: `SELECT COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1) AS checkpoint,
+                  ARRAY(SELECT delivery_id::text FROM webhooks.delivery WHERE delivery_id = ANY ($1::uuid[])) AS "deliveryIds"`,
+    values: [previousDeliveryIds],
+  });
+  const [row] = rows;
+  if (!row) throw new Error("The query for earlier events returned no row.");
+  return { checkpoint: row.checkpoint, deliveryIds: new Set(row.deliveryIds) };
+}

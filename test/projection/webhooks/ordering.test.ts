@@ -1,0 +1,125 @@
+import { expect } from "chai";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+describe("an endpoint with the order `appointment`", () => {
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+
+  before(async () => {
+    world = await createWorld();
+    // Attempts are not repeated. Two dispatchers run, as in two processes.
+    const options = { retryScheduleSeconds: [], timeoutMs: 60_000, connectTimeoutMs: 60_000 };
+    world.startAll(options);
+    world.start.webhooks(options);
+    receiver = await startReceiver();
+    endpoint = await world.registerEndpoint(receiver.url, { ordering: "appointment" });
+  });
+  after(async () => {
+    await world.close();
+    await receiver.close();
+  });
+  beforeEach(() => {
+    receiver.requests.length = 0;
+  });
+
+  /** Appends events of an appointment. @returns the ids of their events */
+  async function reschedule(appointmentId: string, count: number): Promise<string[]> {
+    const eventIds: string[] = [];
+    for (let n = 1; n <= count; n += 1) {
+      const data = { appointmentId, scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: n };
+      eventIds.push(await world.changeAppointment(appointmentId, { type: "AppointmentRescheduled", data }));
+    }
+    return eventIds;
+  }
+  const awaitStatus = (eventId: string, status: string) =>
+    world.waitForDelivery(eventId, endpoint, (delivery) => delivery.status === status, 15_000);
+  /** Returns the revisions in the requests about an appointment, in order. */
+  const listRequests = (appointmentId: string, path = "/") =>
+    receiver.requests
+      .filter((request) => request.path === path)
+      .map(({ body }) => JSON.parse(body))
+      .filter(({ data }) => data.appointment?.id === appointmentId)
+      .map(({ data }) => data.appointment.revision);
+  /** Sets the reactions to the events of one appointment, by revision. All other requests get the response 200. */
+  const setReactions = (appointmentId: string, reactions: Parameters<Receiver["queueReactions"]>) =>
+    receiver.chooseReactions(({ body }) => {
+      const { appointment } = JSON.parse(body).data;
+      return (appointment?.id === appointmentId && reactions[appointment.revision]) || {};
+    });
+  const requestReplay = (eventId: string) => {
+    const { endpointId } = endpoint;
+    const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
+    const data = { deliveryId, endpointId };
+    return world.append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryReplayRequested", data });
+  };
+
+  it("a slow delivery delays only later events of its own appointment", async () => {
+    const [appointment, otherAppointment] = [
+      await world.requestAppointment(endpoint.clinicId),
+      await world.requestAppointment(endpoint.clinicId),
+    ];
+    setReactions(appointment.appointmentId, [{}, { mode: "hold" }]);
+    await awaitStatus(appointment.eventId, "delivered");
+    const eventIds = await reschedule(appointment.appointmentId, 3);
+    const otherEventIds = await reschedule(otherAppointment.appointmentId, 3);
+    await awaitStatus(otherEventIds.at(-1)!, "delivered");
+    expect(listRequests(otherAppointment.appointmentId)).to.deep.equal([0, 1, 2, 3]);
+    await eventually("the matched events", () => world.readDelivery(eventIds.at(-1)!, endpoint));
+    expect(listRequests(appointment.appointmentId)).to.deep.equal([0, 1]);
+    receiver.release();
+    await awaitStatus(eventIds.at(-1)!, "delivered");
+    expect(listRequests(appointment.appointmentId)).to.deep.equal([0, 1, 2, 3]);
+  });
+
+  it("after a delivery has failed, the next event is sent, and replays hold later events and arrive in order", async () => {
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+    setReactions(appointmentId, [{ status: 500 }, { status: 500 }, { mode: "hold" }]);
+    const eventIds = await reschedule(appointmentId, 3);
+    await awaitStatus(eventIds[0]!, "failed");
+    await eventually("the third event", () => receiver.countHeldRequests() === 1);
+    expect(listRequests(appointmentId)).to.deep.equal([0, 1, 2]);
+    setReactions(appointmentId, [{ mode: "hold" }]);
+    // The first replay is not held, although a later event is being sent.
+    await requestReplay(eventId);
+    await eventually("the first replay", () => receiver.countHeldRequests() === 2);
+    await requestReplay(eventIds[0]!);
+    await eventually("the second replay", async () => {
+      return (await world.readDelivery(eventIds[0]!, endpoint))?.status === "pending";
+    });
+    expect(listRequests(appointmentId)).to.deep.equal([0, 1, 2, 0]);
+    receiver.release();
+    await awaitStatus(eventIds.at(-1)!, "delivered");
+    expect(listRequests(appointmentId)).to.deep.equal([0, 1, 2, 0, 1, 3]);
+  });
+
+  it("if the endpoint is disabled, held deliveries are skipped", async () => {
+    const disabledEndpoint = await world.registerEndpoint(receiver.url, { ordering: "appointment" });
+    const { endpointId } = disabledEndpoint;
+    const { appointmentId } = await world.requestAppointment(disabledEndpoint.clinicId);
+    setReactions(appointmentId, [{ mode: "hold" }]);
+    const [eventId] = await reschedule(appointmentId, 1);
+    await eventually("the held delivery", () => world.readDelivery(eventId!, disabledEndpoint));
+    const data = { endpointId, reason: "operator" as const };
+    await world.append(`webhookEndpoint-${endpointId}`, { type: "WebhookEndpointDisabled", data });
+    await world.waitForDelivery(eventId!, disabledEndpoint, ({ status }) => status === "skipped");
+    receiver.release();
+  });
+
+  it("an endpoint that receives only changes of appointments gets them in order, too", async () => {
+    const { clinicId } = endpoint;
+    const updatesEndpoint = await world.registerEndpoint(`${receiver.url}/updates`, {
+      ...{ clinicId, siblingEndpoint: endpoint, ordering: "appointment" },
+      events: ["appointment.updated"],
+    });
+    const { appointmentId } = await world.requestAppointment(clinicId);
+    const eventIds = await reschedule(appointmentId, 2);
+    for (const eventId of eventIds) {
+      await world.waitForDelivery(eventId, updatesEndpoint, ({ status }) => status === "delivered");
+    }
+    expect(listRequests(appointmentId, "/updates")).to.deep.equal([1, 2]);
+  });
+});

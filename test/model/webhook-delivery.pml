@@ -10,7 +10,9 @@
  *
  * With -DORDERED=1, the deliveries are those of one appointment to an endpoint that gets its events in order:
  *
- *   ORDERED_COMMANDS
+ *   spin -DORDERED=1 -DDELIVERIES=3 -DMAX_CRASHES=1 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
+ *   spin -DORDERED=1 -DDELIVERIES=2 -DMAX_CRASHES=1 -DMAX_EARLY_EXPIRIES=1 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
+ *   spin -DORDERED=1 -DDELIVERIES=2 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=1 -search -O2 -m100000 <path>/webhook-delivery.pml
  *
  * All results must be "errors: 0". The checked properties are the assertions:
  *

@@ -21,12 +21,16 @@ interface InsertedDelivery {
   isHeld: boolean;
 }
 
+/** Returns SQL that is true if a match belongs to a group with a pending delivery. Each condition has an index. */
+const buildExistsSql = (condition: string) => `
+  EXISTS (SELECT FROM webhooks.pending_delivery p
+           WHERE p.endpoint_id = matched.endpoint_id AND p.ordering_key = matched.ordering_key AND ${condition})`;
+
 /** Values of the ordering columns of an inserted delivery. A delivery is held if its group has a pending delivery. */
 const ORDERING_VALUES_SQL = `
   , ordering_key, CASE WHEN ordering_key IS NOT NULL THEN event_revision END,
-  ordering_key IS NOT NULL AND (is_follower OR EXISTS (
-    SELECT FROM webhooks.pending_delivery p
-     WHERE p.endpoint_id = matched.endpoint_id AND p.ordering_key = matched.ordering_key AND NOT p.is_held))`;
+  ordering_key IS NOT NULL
+    AND (is_follower OR ${buildExistsSql("NOT p.is_held")} OR ${buildExistsSql("p.is_held")})`;
 
 /** Returns SQL that inserts deliveries, and a row in `pending_delivery` for each that is pending. */
 const buildInsertSql = (hasOrder: boolean) => `

@@ -28,6 +28,7 @@ export async function startDocumentedService(): Promise<DocumentedService> {
     sandboxUrl,
     async createSandboxPartner() {
       const partner = await api.createPartner();
+      await partner.request("GET", "/sandbox"); // waits until the read models contain the sandbox
       const { applicationId, clientSecret } = partner;
       return { partner, env: { API: sandboxUrl, CLIENT_ID: applicationId, CLIENT_SECRET: clientSecret } };
     },

@@ -20,6 +20,7 @@ import { recordPortalApi } from "./portal-recording.ts";
 import { createCollection } from "./postman-collection.ts";
 import { runCollection } from "./run-collection.ts";
 import { isInstalled, languages, type ReceiverProgram, run, startReceiverProgram } from "./sample-programs.ts";
+import { runGeneratedClient } from "./typescript-client.ts";
 
 /** Time limit of a test in milliseconds. A test compiles up to two programs. */
 const TEST_TIMEOUT_MS = 300_000;
@@ -109,6 +110,12 @@ describe("the examples of the partner guide", function () {
     const recording = await recordPortalApi();
     expect(Object.keys(recording.operations)).to.have.members(Object.keys(requirements));
     await checkGeneratedFile(toExamplesFile("portal"), toJson(recording));
+  });
+
+  it("a generated TypeScript client compiles strictly, creates an appointment and receives its webhook", async () => {
+    const { env: otherEnv } = await service.createSandboxPartner();
+    const output = await runGeneratedClient(partnerDocument, otherEnv);
+    expect(output).to.equal("Sandbox Clinic\nappointment.created true\ntrue\n");
   });
 
   it("the Postman collection is current, and its requests succeed in order", async () => {

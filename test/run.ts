@@ -13,14 +13,16 @@ import { PROJECT_FOLDER } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
 import { bundlePrograms } from "./support/bundle.ts";
 import { findChromium } from "./support/chromium.ts";
+import { createFileQueue, type FileQueue } from "./support/file-queue.ts";
 import type { FileResult } from "./support/mocha-process.ts";
 
 const toBinPath = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", name);
 
 /**
- * Number of mocha processes. Exceeds the number of cores by one, because many tests wait for servers, but is at most 3.
+ * Number of mocha processes. Exceeds the number of cores by two, because many tests wait for servers and time limits, but
+ * is at most 4.
  */
-const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 1;
+const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 2;
 
 /** Number of tests by result. */
 type Counts = Record<"passed" | "failed" | "skipped", number>;
@@ -72,30 +74,29 @@ function startMocha(args: readonly string[], summaryFile: string): ChildProcess 
   return startProcess(toBinPath("mocha"), [...strictOptions, ...args, ...filePatterns], { TEST_SUMMARY: summaryFile });
 }
 
-/** Starts several processes that together run all test files, the largest files first. Adds the results to the counts. */
+/** Starts several processes that together run all test files. Adds the results to the counts. */
 function startPool(counts: Counts): ChildProcess[] {
-  const testFolder = path.join(PROJECT_FOLDER, "test");
-  const fileQueue = fs
-    .readdirSync(testFolder, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".test.ts"))
-    .map((name) => ({ file: path.join(testFolder, name), size: fs.statSync(path.join(testFolder, name)).size }))
-    .sort((a, b) => b.size - a.size)
-    .map(({ file }) => file);
-  return Array.from({ length: MOCHA_PROCESSES }, () => startPoolProcess(fileQueue, counts));
+  const queue = createFileQueue();
+  process.once("exit", queue.save);
+  return Array.from({ length: MOCHA_PROCESSES }, () => startPoolProcess(queue, counts));
 }
 
-function startPoolProcess(fileQueue: string[], counts: Counts): ChildProcess {
+function startPoolProcess(queue: FileQueue, counts: Counts): ChildProcess {
   const entryFile = path.join(PROJECT_FOLDER, "test", "support", "mocha-process.ts");
   const child = startProcess(process.execPath, ["--import=tsx", entryFile], {}, "ipc");
   let file: string | undefined;
+  let startedAtMs = 0;
   const sendNext = () => {
-    file = fileQueue.shift();
+    file = queue.take();
+    startedAtMs = performance.now();
     if (file === undefined) child.disconnect();
-    else child.send(file);
+    else child.send(path.join(PROJECT_FOLDER, file));
   };
   child.on("message", ({ output, failureOutput, ...fileCounts }: FileResult) => {
     fs.writeSync(process.stdout.fd, output);
-    if (failureOutput !== "") failureOutputs.push(`${path.relative(PROJECT_FOLDER, file ?? "")}\n${failureOutput}`);
+    if (file === undefined) return;
+    queue.record(file, performance.now() - startedAtMs);
+    if (failureOutput !== "") failureOutputs.push(`${file}\n${failureOutput}`);
     for (const [name, count] of Object.entries(fileCounts)) counts[name as keyof Counts] += count;
     sendNext();
   });

@@ -168,7 +168,7 @@ export async function startRestoreWorld() {
      *
      * @param neededServices services that are started afterwards
      */
-    async withStoppedServices(run: () => Promise<void>, neededServices = SERVICES_WITH_POSTGRES) {
+    async withStoppedServices(run: () => Promise<void>, neededServices: readonly ServiceName[]) {
       await Promise.all(SERVICES_WITH_POSTGRES.map((name) => stack.components[name].stop()));
       await pool.end();
       await run();

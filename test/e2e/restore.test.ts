@@ -157,7 +157,7 @@ const STOPPED_PROCESS_PATTERN = /^ {2}process {6}\S+ stopped: the event log is n
       const adoptResult = await world.runProjection("rebuild", "--adopt-log", "--tell-since", latestCreatedAt);
       expect(adoptResult.code, adoptResult.stderr).to.equal(0);
       expect(await world.applyRetention()).to.match(ERASED_AGAIN_PATTERN);
-    });
+    }, ["projection", "command", "queryApi"]);
     const ids = [deliveredId, pendingId, laterId, latestId];
     await world.awaitDeliveryStatus(latestId, "delivered");
     expect(await listShownIds()).to.have.members(ids);

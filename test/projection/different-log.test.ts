@@ -15,14 +15,18 @@ import { verifyReadModels } from "../../projection/cli/verify.ts";
 import { buildTablesDdl } from "../../projection/engine/ddl.ts";
 import { NEXT_SCHEMA } from "../../projection/engine/swap.ts";
 import { readModels } from "../../projection/read-models/all.ts";
+import { startProjection } from "../../projection/start.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { createTemporaryDir, findFreePort } from "../deploy/eventstore/log-process.ts";
+import { type CapturedLogs, captureLogs } from "../support/captured-logs.ts";
 import { eventually } from "../support/eventually.ts";
+import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
-import { createTestDatabase, getTestServers, type TestDatabase } from "../support/stack.ts";
+import { getTestServers, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runInProcess } from "./in-process-cli.ts";
-import { type ServiceProcess, startService } from "./service-process.ts";
+import { buildServiceSettings, createProbe, type LogLine, type ServiceProbe } from "./service-process.ts";
 import { createWorld, type Endpoint, SECRET_KEYS, type World } from "./webhooks/world.ts";
 
 const ROLES = "projectors,relay,webhooks";
@@ -35,7 +39,8 @@ describe("a projection whose database was built from another log", function () {
   let log: LogServer;
   let database: TestDatabase;
   let world: World;
-  let service: ServiceProcess;
+  let logs: CapturedLogs;
+  let service: ServiceProbe & Pick<RunningService, "stop">;
   let receiver: Receiver;
   let endpoint: Endpoint;
 
@@ -43,17 +48,19 @@ describe("a projection whose database was built from another log", function () {
     ({ dir, remove } = await createTemporaryDir());
     port = await findFreePort();
     log = await startLog();
-    database = await createTestDatabase();
+    database = await createDatabaseWithReadModels();
     const { natsUrl } = await getTestServers();
     const eventstoreUrl = `esdb://127.0.0.1:${port}?tls=false`;
     world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(receiver.url);
+    logs = captureLogs();
     service = await startRoles();
   });
 
   afterEach(async () => {
-    await service.kill();
+    await service.stop();
+    logs.stop();
     await world.close();
     await receiver.close();
     await log.stop();
@@ -62,7 +69,15 @@ describe("a projection whose database was built from another log", function () {
   });
 
   const startLog = () => startLogServer({ dir: join(dir, "log"), host: "127.0.0.1", port, shouldSync: false });
-  const startRoles = () => startService({ ...world, roles: ROLES, secretKeys: SECRET_KEYS });
+  const startRoles = async () => {
+    const running = await startProjection(buildServiceSettings({ ...world, roles: ROLES, secretKeys: SECRET_KEYS }));
+    let stopPromise: Promise<void> | undefined;
+    const stop = () => {
+      stopPromise ??= running.stop();
+      return stopPromise;
+    };
+    return { stop, ...createProbe(running.url) };
+  };
   const adoptLog = () => runInProcess(world, (context) => adoptCurrentLog(context, { url: world.natsUrl }, undefined));
   const migrate = () => runInProcess(world, (context) => migrateDatabase(context, context.terminal));
   const rebuild = () => runInProcess(world, (context) => rebuildReadModels(context));
@@ -114,7 +129,7 @@ describe("a projection whose database was built from another log", function () {
 
   it("roles stop even if a restored log extends past the checkpoint, and continue after an operator runs `adopt`", async () => {
     await awaitDelivery((await requestAppointment()).eventId);
-    await service.kill();
+    await service.stop();
     await replaceLog((logDir) => copy(logDir, join(logDir, backupPath)));
     service = await startRoles();
     const lostAppointment = await requestAppointment();
@@ -125,7 +140,7 @@ describe("a projection whose database was built from another log", function () {
       "the relay's checkpoint",
       async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lostAppointment.eventId,
     );
-    await service.kill();
+    await service.stop();
     await replaceLog(restoreBackup);
     const storedAppointment = await requestAppointment();
     for (let count = 0; count < 10; count += 1) await requestAppointment();
@@ -135,7 +150,8 @@ describe("a projection whose database was built from another log", function () {
     await awaitStop();
     // The log line of a role may arrive after the role's status.
     const fatalLines = await eventually("all roles log it", () => {
-      const lines = service.lines.filter(({ level }) => level === "fatal");
+      const texts = logs.text().split("\n");
+      const lines = texts.filter((text) => text.includes('"fatal"')).map((text): LogLine => JSON.parse(text));
       return new Set(lines.map(({ role }) => role)).size === ROLES.split(",").length && lines;
     });
     for (const { error } of fatalLines)
@@ -219,7 +235,7 @@ describe("a projection whose database was built from another log", function () {
     await awaitStop();
     expect(await readEndpointStream()).to.deep.equal([]);
     expect((await world.pool.query("SELECT FROM webhooks.outbox")).rowCount).to.equal(1);
-    await service.kill();
+    await service.stop();
     expect((await adoptLog()).stdout).to.match(
       / and 1 outbox entries\. The deliveries were cancelled, and the entries were deleted\.$/m,
     );
@@ -228,7 +244,7 @@ describe("a projection whose database was built from another log", function () {
   it("roles accept checkpoints without an event id, and store the event id with the next event", async () => {
     await awaitDelivery((await requestAppointment()).eventId);
     await awaitReadiness();
-    await service.kill();
+    await service.stop();
     // Simulates a release without anchors. Such a release also moved its checkpoints for events of other programs.
     const appendResult = await world.client.appendToStream(
       "elsewhere-1",

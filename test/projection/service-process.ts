@@ -65,35 +65,60 @@ export interface LogLine {
   error?: { message: string };
 }
 
+/** Health and metrics of a running projection service. */
+export interface ServiceProbe {
+  readHealth(): Promise<{ status: number; parts: Record<string, string | null> }>;
+  /** Reads the value of a metric. @returns NaN if the metric does not exist */
+  readGauge(name: string): Promise<number>;
+}
+
 /** The projection service in a separate process. */
-export interface ServiceProcess {
+export interface ServiceProcess extends ServiceProbe {
   child: ChildProcess;
   url: string;
   /** Log lines that the process has written so far. */
   lines: LogLine[];
-  readHealth(): Promise<{ status: number; parts: Record<string, string | null> }>;
-  /** Reads the value of a metric. @returns NaN if the metric does not exist */
-  readGauge(name: string): Promise<number>;
   /** Kills the process if it still runs. */
   kill(): Promise<void>;
 }
 
-/** Starts the projection service and waits until it listens. */
-export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
-  const { eventstoreUrl, databaseUrl, natsUrl = "nats://127.0.0.1:1", roles, root = ROOT } = options;
+/** @param url URL of the service */
+export function createProbe(url: string): ServiceProbe {
+  return {
+    async readHealth() {
+      const response = await fetch(`${url}/health/ready`);
+      const { parts } = (await response.json()) as { parts: Record<string, string | null> };
+      return { status: response.status, parts };
+    },
+    async readGauge(name) {
+      const text = await (await fetch(`${url}/metrics`)).text();
+      const line = text.split("\n").find((candidate) => candidate.startsWith(name));
+      return Number(line?.split(" ")[1] ?? Number.NaN);
+    },
+  };
+}
+
+/** Returns the settings of the projection service, with a random key for webhook secrets by default. */
+export function buildServiceSettings(options: ServiceOptions): Record<string, string> {
+  const { eventstoreUrl, databaseUrl, natsUrl = "nats://127.0.0.1:1", roles } = options;
   const { personalDataKeys = PERSONAL_DATA_KEYS } = options;
   const randomKeys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
+  return {
+    ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", NATS_URL: natsUrl },
+    ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, WEBHOOK_ALLOW_LOOPBACK: "true" },
+    PERSONAL_DATA_KEYS: personalDataKeys,
+    WEBHOOK_SECRET_KEYS: JSON.stringify(options.secretKeys ?? randomKeys),
+    ...options.env,
+  };
+}
+
+/** Starts the projection service and waits until it listens. */
+export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
+  const { root = ROOT } = options;
   const nodeCommand = buildEntryCommand(root, "projection/main.ts");
   const child = spawn(nodeCommand.command, nodeCommand.args, {
     cwd: root,
-    env: {
-      ...process.env,
-      ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", NATS_URL: natsUrl },
-      ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, WEBHOOK_ALLOW_LOOPBACK: "true" },
-      PERSONAL_DATA_KEYS: personalDataKeys,
-      WEBHOOK_SECRET_KEYS: JSON.stringify(options.secretKeys ?? randomKeys),
-      ...options.env,
-    },
+    env: { ...process.env, ...buildServiceSettings(options) },
     stdio: ["ignore", "pipe", "inherit"],
   });
   // The process must end even if a test fails before it kills the process.
@@ -111,16 +136,7 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
   });
   return {
     ...{ child, url, lines },
-    async readHealth() {
-      const response = await fetch(`${url}/health/ready`);
-      const { parts } = (await response.json()) as { parts: Record<string, string | null> };
-      return { status: response.status, parts };
-    },
-    async readGauge(name) {
-      const text = await (await fetch(`${url}/metrics`)).text();
-      const line = text.split("\n").find((candidate) => candidate.startsWith(name));
-      return Number(line?.split(" ")[1] ?? Number.NaN);
-    },
+    ...createProbe(url),
     async kill() {
       child.kill("SIGKILL");
       await exitPromise;

@@ -54,8 +54,8 @@ export async function bundle(sourceDir: string, entries: readonly string[], outD
     target: `node${process.versions.node}`,
     external: ["classic-level"], // loads a native library from its own folder
     keepNames: true,
-    sourcemap: "linked",
-    sourcesContent: false,
+    // Node 20 parses a source map when it loads a file, which takes a fifth of a program's start. The code stays readable.
+    sourcemap: false,
     logLevel: "warning",
     banner: { js: REQUIRE_BANNER },
     plugins: [createLocationPlugin(sourceDir, outDir)],

@@ -10,6 +10,7 @@ import { LogProcess } from "../../../deploy/eventstore/log-process.ts";
 import { createRawClient } from "../../../deploy/eventstore/raw-client.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
+import { runClinic } from "../terminal.ts";
 import { listEvents } from "./copied-logs.ts";
 
 /** Number of streams with one event each. The copy appends each event separately, which takes long enough to stop it. */
@@ -20,6 +21,8 @@ interface CopyProcess {
   child: ChildProcess;
   out: string[];
   err: string[];
+  /** Resolves when the process reports progress for the first time. */
+  progressPromise: Promise<void>;
   /** Exit code. */
   exitPromise: Promise<number | null>;
 }
@@ -28,13 +31,11 @@ describe("an interrupted copy of an event log", function () {
   this.timeout(300_000);
   let source: LogProcess;
   let target: LogProcess;
-  const getTargetDir = () => path.join(root, "target");
-  let root: string;
+  let targetDir: string;
   const processes: CopyProcess[] = [];
 
   before(async () => {
-    root = makeTestRoot();
-    source = await LogProcess.start(path.join(root, "source"));
+    source = await LogProcess.start(path.join(makeTestRoot(), "source"));
     const client = source.createClient();
     const createEvent = () => ({ id: randomUUID(), type: "Noted", contentType: "application/json" });
     const eventBytes = { data: Buffer.from('{"a": 1.0}'), metadata: Buffer.from("{}") };
@@ -48,8 +49,8 @@ describe("an interrupted copy of an event log", function () {
   });
 
   beforeEach(async () => {
-    root = makeTestRoot();
-    target = await LogProcess.start(getTargetDir());
+    targetDir = path.join(makeTestRoot(), "target");
+    target = await LogProcess.start(targetDir);
   });
 
   afterEach(async () => {
@@ -59,22 +60,26 @@ describe("an interrupted copy of an event log", function () {
 
   after(() => source.kill("SIGKILL"));
 
+  const getUrls = () => {
+    const toUrl = (log: LogProcess) => `esdb://127.0.0.1:${log.port}?tls=false`;
+    return { EVENTSTORE_URL: toUrl(source), COPY_TARGET_URL: toUrl(target) };
+  };
+
   function startCopy(...options: string[]): CopyProcess {
     const { command, args } = buildNodeCommand("command/cli/main.ts", ["log", "copy", ...options]);
-    const toUrl = (log: LogProcess) => `esdb://127.0.0.1:${log.port}?tls=false`;
-    const urls = { EVENTSTORE_URL: toUrl(source), COPY_TARGET_URL: toUrl(target) };
-    const child = spawn(command, args, { env: { ...process.env, ...urls } });
+    const child = spawn(command, args, { env: { ...process.env, ...getUrls() } });
     const [out, err]: [string[], string[]] = [[], []];
     readline.createInterface({ input: child.stdout }).on("line", (line) => out.push(line));
-    readline.createInterface({ input: child.stderr }).on("line", (line) => err.push(line));
+    const errorLines = readline.createInterface({ input: child.stderr }).on("line", (line) => err.push(line));
+    const progressPromise = new Promise<void>((resolve) => {
+      errorLines.on("line", (line) => line.includes("events copied") && resolve());
+    });
     const exitPromise = once(child, "close").then(([code]) => code as number | null);
-    const copyProcess = { child, out, err, exitPromise };
+    const copyProcess = { child, out, err, progressPromise, exitPromise };
     processes.push(copyProcess);
     return copyProcess;
   }
 
-  const awaitProgress = ({ err }: CopyProcess) =>
-    eventually("the copy is in progress", () => err.some((line) => line.includes("events copied")));
   const awaitNote = ({ err }: CopyProcess) =>
     eventually("the copy waits", () => err.some((line) => line.includes("the target log does not respond")));
 
@@ -92,45 +97,45 @@ describe("an interrupted copy of an event log", function () {
     return events.length;
   }
 
-  async function expectCompletedBySecondCopy(): Promise<void> {
+  async function expectCompletedByNextCopy(): Promise<void> {
     const copiedCount = await expectTargetIsPrefix();
     expect(copiedCount).to.be.within(1, STREAM_COUNT - 1);
-    const { exitPromise, out, err } = startCopy("--json");
-    expect(await exitPromise, err.join("\n")).to.equal(0);
-    expect(JSON.parse(out.join())).to.include({
+    const { code, outputLines, errorLines } = await runClinic(["log", "copy", "--json"], { env: getUrls() });
+    expect(code, errorLines.join("\n")).to.equal(0);
+    expect(JSON.parse(outputLines.join())).to.include({
       ...{ end: "complete", copied: STREAM_COUNT - copiedCount, equal: true },
     });
     expect(await expectTargetIsPrefix()).to.equal(STREAM_COUNT);
   }
 
-  it("a killed copy leaves the first events of the source, and a second copy completes the target", async () => {
-    const copy = startCopy();
-    await awaitProgress(copy);
-    copy.child.kill("SIGKILL");
-    await copy.exitPromise;
-    await expectCompletedBySecondCopy();
-  });
-
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    it(`a copy stops on ${signal} and says how to continue, and a second copy completes the target`, async () => {
-      const copy = startCopy();
-      await awaitProgress(copy);
-      copy.child.kill(signal);
-      expect(await copy.exitPromise).to.equal(130);
-      expect(copy.out).to.deep.equal([]);
-      expect(copy.err.at(-1)).to.match(
+  it("a copy that is killed, or stops on a signal and says how to continue, leaves the first events, and another copy completes the target", async () => {
+    const killedCopy = startCopy();
+    await killedCopy.progressPromise;
+    killedCopy.child.kill("SIGKILL");
+    await killedCopy.exitPromise;
+    let copiedCount = await expectTargetIsPrefix();
+    for (const signal of ["SIGINT", "SIGTERM"] as const) {
+      const { child, out, err, progressPromise, exitPromise } = startCopy();
+      await progressPromise;
+      child.kill(signal);
+      expect(await exitPromise, signal).to.equal(130);
+      expect(out).to.deep.equal([]);
+      expect(err.at(-1)).to.match(
         /^log copy: interrupted after \d+ copied events; run the same command again to continue$/,
       );
-      await expectCompletedBySecondCopy();
-    });
-  }
+      const copiedCountBefore = copiedCount;
+      copiedCount = await expectTargetIsPrefix();
+      expect(copiedCount, signal).to.be.greaterThan(copiedCountBefore);
+    }
+    await expectCompletedByNextCopy();
+  });
 
   it("a copy continues when a killed target is restarted", async () => {
     const copy = startCopy();
-    await awaitProgress(copy);
+    await copy.progressPromise;
     await target.kill("SIGKILL");
     await awaitNote(copy);
-    target = await LogProcess.start(getTargetDir(), target.port);
+    target = await LogProcess.start(targetDir, target.port);
     expect(await copy.exitPromise, copy.err.join("\n")).to.equal(0);
     expect(copy.err).to.include("log copy: the target log is available again");
     expect(await expectTargetIsPrefix()).to.equal(STREAM_COUNT);
@@ -138,24 +143,24 @@ describe("an interrupted copy of an event log", function () {
 
   it("a copy exits with 4 if the target stays halted for too long, and a second copy completes it", async () => {
     const copy = startCopy("--log-wait", "1");
-    await awaitProgress(copy);
+    await copy.progressPromise;
     process.kill(target.pid, "SIGSTOP");
     expect(await copy.exitPromise).to.equal(4);
     process.kill(target.pid, "SIGCONT");
     expect(copy.err.at(-1)).to.equal(
       `clinic: the target log at esdb://127.0.0.1:${target.port} does not respond; check COPY_TARGET_URL and run the command again`,
     );
-    await expectCompletedBySecondCopy();
+    await expectCompletedByNextCopy();
   });
 
   it("a copy that waits for its target stops on SIGINT", async () => {
     const copy = startCopy();
-    await awaitProgress(copy);
+    await copy.progressPromise;
     await target.kill("SIGKILL");
     await awaitNote(copy);
     copy.child.kill("SIGINT");
     expect(await copy.exitPromise).to.equal(130);
-    target = await LogProcess.start(getTargetDir(), target.port);
-    await expectCompletedBySecondCopy();
+    target = await LogProcess.start(targetDir, target.port);
+    await expectCompletedByNextCopy();
   });
 });

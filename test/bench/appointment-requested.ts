@@ -1,5 +1,19 @@
 import { randomUUID } from "node:crypto";
 
+/** Creates the first events of a new appointment: a request and changes of its duration. */
+export function createAppointmentEvents(clinicId: string, count: number) {
+  const requestedEvent = createAppointmentRequestedEvent(clinicId);
+  const { appointmentId, scheduledAt } = requestedEvent.event.data;
+  const changes = Array.from({ length: count - 1 }, (_, n) => ({
+    ...{ id: randomUUID(), metadata: requestedEvent.metadata },
+    event: {
+      type: "AppointmentRescheduled" as const,
+      data: { appointmentId, scheduledAt, durationMinutes: n + 1 },
+    },
+  }));
+  return { stream: requestedEvent.stream, events: [requestedEvent, ...changes] };
+}
+
 /** Creates the first event of a new appointment. */
 export function createAppointmentRequestedEvent(clinicId: string) {
   const appointmentId = randomUUID();

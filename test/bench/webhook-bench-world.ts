@@ -9,10 +9,10 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
-import { createWorld, type Endpoint, SECRET_KEYS } from "../projection/webhooks/world.ts";
+import { createWorld, type Endpoint, type EndpointOptions, SECRET_KEYS } from "../projection/webhooks/world.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createTestDatabase, getTestServers } from "../support/stack.ts";
-import { createAppointmentRequestedEvent } from "./appointment-requested.ts";
+import { createAppointmentEvents, createAppointmentRequestedEvent } from "./appointment-requested.ts";
 import { measurePostgres, type PostgresUse, readCpuMs } from "./measure-postgres.ts";
 import type { Receipt, SampledRequest } from "./webhook-sink.ts";
 import { startWebhookSink } from "./webhook-sink-process.ts";
@@ -24,9 +24,11 @@ export interface BenchWorld {
   /** Registers an endpoint at a new clinic. @returns the clinic's id */
   registerEndpoint(url: string): Promise<string>;
   /** Registers endpoints of one application at a new clinic. @returns the clinic's id */
-  registerEndpoints(url: string, count: number): Promise<string>;
+  registerEndpoints(url: string, count: number, options?: Partial<EndpointOptions>): Promise<string>;
   /** Appends an appointment of a clinic, and records the time for {@link listWaitTimes}. @returns the event's id */
   appendAppointment(clinicId: string): Promise<string>;
+  /** Appends the first events of a new appointment at once, and records the time. @returns the events' ids, in order */
+  appendAppointmentEvents(clinicId: string, count: number): Promise<string[]>;
   /** Waits until the webhooks of `count` events have arrived, counted from the last call of {@link clearReceipts}. */
   awaitReceipts(count: number, timeoutMs: number): Promise<void>;
   /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
@@ -99,9 +101,10 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       await sleep(10);
     }
   };
-  const registerEndpoints = async (url: string, count: number) => {
-    const firstEndpoint = await world.registerEndpoint(url, { events: ["appointment.created"] });
-    const siblingOptions = { events: ["appointment.created" as const], siblingEndpoint: firstEndpoint };
+  const registerEndpoints = async (url: string, count: number, options: Partial<EndpointOptions> = {}) => {
+    const allOptions = { events: ["appointment.created" as const], ...options };
+    const firstEndpoint = await world.registerEndpoint(url, allOptions);
+    const siblingOptions = { ...allOptions, siblingEndpoint: firstEndpoint };
     const otherEndpointPromises = Array.from({ length: count - 1 }, () => world.registerEndpoint(url, siblingOptions));
     const endpoints = [firstEndpoint, ...(await Promise.all(otherEndpointPromises))];
     secretsByClinic.set(
@@ -130,6 +133,12 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       appendTimes.set(event.id, now());
       await world.log.append(event.stream, -1n, [event]);
       return event.id;
+    },
+    async appendAppointmentEvents(clinicId, count) {
+      const { stream, events } = createAppointmentEvents(clinicId, count);
+      for (const { id } of events) appendTimes.set(id, now());
+      await world.log.append(stream, -1n, events);
+      return events.map(({ id }) => id);
     },
     awaitReceipts: (count, timeoutMs) => awaitCount("events", receiptTimes, count, timeoutMs),
     awaitDeliveries: (count, timeoutMs) => awaitCount("deliveries", requestCounts, count, timeoutMs),

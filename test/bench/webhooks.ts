@@ -7,10 +7,14 @@
  *   of bodies to the same receiver over reused connections, with the service's HTTP client. The service runs as two
  *   processes, so that it uses two cores. In one of the runs, each event has five endpoints. The number of repeated
  *   requests and of invalid signatures must be zero.
+ * - order: The same for appointments with several events that are appended at once, to endpoints without order and to
+ *   endpoints that get the events of each appointment in order. The number of events that arrive too early must be zero
+ *   for the latter.
  * - cost: CPU time and WAL per delivery while events are appended.
  * - memory: Peak memory of the service while 100,000 deliveries are due, and the number of deliveries per second.
  * - latency: Time from append to receipt at a steady rate.
- * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways.
+ * - isolation: Latency of 100 healthy endpoints, first alone, then together with endpoints that fail in four ways, and
+ *   together with a failing endpoint with many held deliveries.
  * - fairness: Latency of 100 healthy endpoints together with 20 applications with 50 endpoints each. In the first run,
  *   these applications' endpoints never respond. In the second run, they respond after 9 seconds.
  */
@@ -22,6 +26,8 @@ import { measureSignedPosts, runConcurrently, THROUGHPUT } from "./signed-posts.
 import { type BenchWorld, createBenchWorld, now, SERVICE_PROCESSES } from "./webhook-bench-world.ts";
 
 const FAN_OUT = { clinics: 40, endpoints: 5, events: 4_000 };
+const ORDER = { clinics: 40, eventsPerAppointment: 4, appointments: 2_000 };
+const HELD = { eventsPerAppointment: 5, appointments: 1_000 };
 const LATENCY = { endpoints: 20, perSecond: 200, seconds: 10 };
 const ISOLATION = { endpoints: 100, perSecond: 100, badPerSecond: 20, seconds: 15 };
 const FAIRNESS = {
@@ -80,6 +86,47 @@ async function measureFanOut(world: BenchWorld): Promise<void> {
   const measureFanOutThroughput = (_: BenchWorld, __: readonly string[], count: number) =>
     measureThroughput(world, clinicIds, count, endpointCount);
   await compareWithLimit(world, label, measureFanOutThroughput, clinicIds, eventCount);
+}
+
+/** Measures appointments whose events wait for each other, and compares endpoints with and without order. */
+async function measureOrder(world: BenchWorld): Promise<void> {
+  const { clinics: count, eventsPerAppointment, appointments: appointmentCount } = ORDER;
+  const eventCount = eventsPerAppointment * appointmentCount;
+  for (const ordering of ["none", "appointment"] as const) {
+    const options = { ordering, events: ["appointment.created" as const, "appointment.updated" as const] };
+    const clinicIds = await Promise.all(
+      Array.from({ length: count }, () => world.registerEndpoints(world.sinkUrl, 1, options)),
+    );
+    world.clearReceipts();
+    const startedAt = now();
+    const appointments = await appendAppointments(world, clinicIds, appointmentCount, eventsPerAppointment);
+    await world.awaitReceipts(eventCount, 120_000);
+    const earlyCount = appointments.flatMap((eventIds) => {
+      const receiptTimes = eventIds.map((id) => world.receiptTimes.get(id) ?? 0);
+      return receiptTimes.filter((time, n) => n > 0 && time < (receiptTimes[n - 1] ?? 0));
+    }).length;
+    const orderText = ordering === "none" ? "without order" : "in order";
+    printRow({
+      name: `${eventsPerAppointment} events of each appointment, ${orderText}`,
+      rate: eventCount / ((now() - startedAt) / 1_000),
+      note: `${earlyCount} of ${eventCount} events arrived before an earlier event`,
+    });
+  }
+}
+
+/** Appends several events of each appointment at once. @returns the ids of each appointment's events, in order */
+async function appendAppointments(
+  world: BenchWorld,
+  clinicIds: readonly string[],
+  appointmentCount: number,
+  eventsPerAppointment: number,
+): Promise<string[][]> {
+  const appointments: string[][] = [];
+  await runConcurrently(THROUGHPUT.appenders, appointmentCount, async (n) => {
+    const clinicId = clinicIds[n % clinicIds.length] ?? "";
+    appointments.push(await world.appendAppointmentEvents(clinicId, eventsPerAppointment));
+  });
+  return appointments;
 }
 
 /** Appends events, and then starts the service. */
@@ -204,6 +251,21 @@ async function measureIsolation(world: BenchWorld): Promise<void> {
     ...{ name: `with 4 failing endpoints, ${failingEventsPerSecond} events/s`, ...latencyUnderLoad },
     note: formatLatencyRatio(latencyUnderLoad.p99, latencyAlone.p99),
   });
+  const orderedClinicId = await world.registerEndpoints(`${world.otherSinkUrl}/error`, 1, {
+    ordering: "appointment",
+    events: ["appointment.created", "appointment.updated"],
+  });
+  await appendAppointments(world, [orderedClinicId], HELD.appointments, HELD.eventsPerAppointment);
+  // Events are matched in order, so the next receipt shows that all held deliveries exist.
+  world.clearReceipts();
+  await world.appendAppointment(healthyClinicIds[0] ?? "");
+  await world.awaitReceipts(1, 120_000);
+  const latencyWithHeld = await measureLatency(world, healthyClinicIds, eventsPerSecond, seconds);
+  printRow({
+    name: `with ${HELD.appointments * (HELD.eventsPerAppointment - 1)} held deliveries of a failing endpoint`,
+    ...latencyWithHeld,
+    note: formatLatencyRatio(latencyWithHeld.p99, latencyAlone.p99),
+  });
 }
 
 async function measureFairness(world: BenchWorld): Promise<void> {
@@ -273,6 +335,7 @@ try {
   await compareWithLimit(world, "deliveries of earlier events", measureBacklog, clinicIds);
   await compareWithLimit(world, "deliveries during appends", measureThroughput, clinicIds);
   await measureFanOut(world);
+  await measureOrder(world);
   if (!isThroughputOnly) await measureMemory(world);
 } finally {
   await world.stop();

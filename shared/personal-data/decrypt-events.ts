@@ -28,13 +28,14 @@ export async function findKeysOf(events: readonly RecordedEvent[], dataKeys: Dat
  * @throws an error for which {@link isDecryptionError} returns true
  */
 export function decryptEvent(event: RecordedEvent, keys: Keys): RecordedEvent {
-  const { encrypted, ...openEvent } = event;
+  const { encrypted, type, stream, id, revision, position, metadata } = event;
   if (!encrypted) return event;
-  const { type, stream, id } = event;
   const personalData = decryptFields({ type, stream, id, encrypted }, keys);
   if (personalData === "erased") return { ...event, isErased: true };
   if (personalData === "missing") return { ...event, isKeyMissing: true };
-  return { ...openEvent, data: revealPersonalData(event, personalData), dataKeyId: encrypted.keyId } as RecordedEvent;
+  const data = revealPersonalData(event, personalData);
+  // Copying the event without `encrypted` would take a fifth of the time of decryption.
+  return { type, data, metadata, id, stream, revision, position, dataKeyId: encrypted.keyId } as RecordedEvent;
 }
 
 /**

@@ -12,8 +12,7 @@ import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { runClinic } from "../command/cli/terminal.ts";
-import { runInProcess } from "../projection/in-process-cli.ts";
-import { runCli } from "../projection/service-process.ts";
+import { runCommandLine, runInProcess } from "../projection/in-process-cli.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext } from "../support/partner.ts";
 import { startReceiver } from "../support/receiver.ts";
@@ -150,7 +149,8 @@ export async function startRestoreWorld() {
     readHealth,
     awaitReadiness: () => eventually("ready", async () => (await readHealth()).status === 200, TIMEOUT_MS),
 
-    runProjection: (...args: string[]) => runCli(getServers(), args),
+    /** Runs `clinic projection …` with the settings of the projection service. */
+    runProjection: (...args: string[]) => runCommandLine(stack.env.projection, args),
     verify: async () => (await runInProcess(getServers(), verifyReadModels)).stdout,
 
     /** Exports all events of the clinic until a time. @returns the last link of the export's hash chain */

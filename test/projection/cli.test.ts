@@ -14,6 +14,8 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { type OwnLog, startOwnLog } from "../support/own-log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
+import { runCommandLine } from "./in-process-cli.ts";
+import type { CliResult } from "./service-process.ts";
 
 const logger = createLogger("test", "fatal");
 
@@ -54,7 +56,10 @@ describe("the projection command line", function () {
   });
 
   const runProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>
-    new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
+    runCommandLine({ ...env, ...overrides }, command.split(" "));
+  /** Runs a command in a separate process, whose output includes log lines. */
+  const spawnProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>
+    new Promise<CliResult>((resolve) => {
       const nodeCommand = buildNodeCommand("projection/cli/main.ts", command.split(" "));
       const child = execFile(
         nodeCommand.command,
@@ -93,7 +98,7 @@ describe("the projection command line", function () {
   });
 
   it("the command line prints one line about missing settings and exits with 2", async () => {
-    const { code, stderr } = await runProjection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
+    const { code, stderr } = await spawnProjection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
     expect(code).to.equal(2);
     expect(stderr.trim()).to.match(/^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/);
   });
@@ -106,7 +111,7 @@ describe("the projection command line", function () {
     expect(refusal.stderr.trim()).to.equal(
       "projection: The database is not prepared for this release. Run `clinic projection migrate` of this release.",
     );
-    const firstResult = await runProjection("migrate", { ...overrides, EVENTSTORE_URL: undefined });
+    const firstResult = await spawnProjection("migrate", { ...overrides, EVENTSTORE_URL: undefined });
     expect([firstResult.code, firstResult.stderr]).to.deep.equal([0, ""]);
     expect(firstResult.stdout).to.match(/^Applied 000001-[\s\S]*\nThe database is prepared for this release\.\n/);
     const secondResult = await runProjection("migrate", overrides);
@@ -119,7 +124,7 @@ describe("the projection command line", function () {
   });
 
   it("`migrate` prints one line if the database is unavailable", async () => {
-    const migrateResult = await runProjection("migrate", {
+    const migrateResult = await spawnProjection("migrate", {
       DATABASE_URL: "postgres://user:hunter2@127.0.0.1:1/clinic",
     });
     expect([migrateResult.code, migrateResult.stdout]).to.deep.equal([2, ""]);
@@ -131,7 +136,7 @@ describe("the projection command line", function () {
 
   it("`status` prints one line with the reason for each server if no server accepts connections", async () => {
     const DATABASE_URL = "postgres://user:hunter2@127.0.0.1:1,127.0.0.1:2/clinic?target_session_attrs=read-write";
-    const { code, stderr } = await runProjection("status", { DATABASE_URL });
+    const { code, stderr } = await spawnProjection("status", { DATABASE_URL });
     expect(code).to.equal(2);
     expect(stderr.trim()).to.match(
       /^projection: The database is unavailable\. Check DATABASE_URL\. \(.*127\.0\.0\.1:1: .*ECONNREFUSED.*127\.0\.0\.1:2: .*\)$/,
@@ -140,7 +145,7 @@ describe("the projection command line", function () {
   });
 
   it("`rebuild` fails without DATABASE_URL, even if EVENTSTORE_URL is set", async () => {
-    const { code, stdout, stderr } = await runProjection("rebuild", { DATABASE_URL: undefined });
+    const { code, stdout, stderr } = await spawnProjection("rebuild", { DATABASE_URL: undefined });
     expect([code, stdout]).to.deep.equal([2, ""]);
     expect(stderr.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);
   });

@@ -12,10 +12,11 @@ import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
-import { createTestDataKeys } from "../support/data-keys.ts";
+import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
-import { type CliResult, runCli } from "./service-process.ts";
+import { runCommandLine } from "./in-process-cli.ts";
+import type { CliResult } from "./service-process.ts";
 
 /** A separate log and database with empty read models, so that invalid events do not affect other tests. */
 export interface EngineWorld {
@@ -29,7 +30,7 @@ export interface EngineWorld {
   append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint>;
   /** Reads a customer's name from the read models. @returns undefined if there is no row */
   readName(customerId: string): Promise<string | undefined>;
-  /** Runs `clinic projection …` in a separate process. */
+  /** Runs `clinic projection …` in this process. */
   runCommand(...args: string[]): Promise<CliResult>;
   close(): Promise<void>;
 }
@@ -46,6 +47,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000 };
   const pool = createPool({ ...options, logger });
   const dataKeys = createTestDataKeys(pool);
+  const env = { EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, PERSONAL_DATA_KEYS };
   return {
     ...{ client, log: createEventLog(client, { dataKeys }), dataKeys, pool, eventstoreUrl, databaseUrl },
     async append(stream, ...events) {
@@ -66,7 +68,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
       );
       return rows[0]?.full_name;
     },
-    runCommand: (...args) => runCli({ eventstoreUrl, databaseUrl }, args),
+    runCommand: (...args) => runCommandLine(env, args),
     async close() {
       await pool.end();
       await client.dispose();

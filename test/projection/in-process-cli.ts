@@ -1,11 +1,14 @@
 import type { CommandContext } from "../../projection/cli/command.ts";
+import { runCli } from "../../projection/cli/run-cli.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
-import { logger } from "./engine-world.ts";
-import type { ServiceServers } from "./service-process.ts";
+import type { CliResult, ServiceServers } from "./service-process.ts";
+
+const logger = createLogger("test", "silent");
 
 /**
  * Runs a command of the projection's command line in this process, which is faster than a separate process.
@@ -38,4 +41,27 @@ export async function runInProcess(
   } finally {
     await Promise.all([pool.end(), client.dispose()]);
   }
+}
+
+/**
+ * Runs `clinic projection …` in this process, which is faster than a separate process.
+ *
+ * @param env settings
+ */
+export async function runCommandLine(env: NodeJS.ProcessEnv, args: readonly string[]): Promise<CliResult> {
+  const output = { stdout: "", stderr: "" };
+  const code = await runCli(args, {
+    env,
+    out: (line) => {
+      output.stdout += `${line}\n`;
+    },
+    showProgress: (text) => {
+      output.stderr += `${text}\n`;
+    },
+    writeError: (text) => {
+      output.stderr += text;
+    },
+    catchInterruption: () => new AbortController().signal,
+  });
+  return { code, ...output };
 }

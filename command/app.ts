@@ -26,6 +26,7 @@ import { mapDomainErrors } from "./partner-api/errors.ts";
 import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
 import { createAccessFinder } from "./partner-api/find-access.ts";
+import { replayWebhookDeliveries } from "./partner-api/replay-webhook-deliveries.ts";
 import { replayWebhookDelivery } from "./partner-api/replay-webhook-delivery.ts";
 import { loadClinic } from "./partner-api/request-context.ts";
 import { resetOwnSandbox } from "./partner-api/reset-own-sandbox.ts";
@@ -183,6 +184,11 @@ function createWriteRouter(options: CommandAppOptions) {
       "replayWebhookDelivery",
       { requiresActiveClinic: true },
       replayWebhookDelivery(options),
+    ),
+    replayWebhookDeliveries: defineOperation(
+      "replayWebhookDeliveries",
+      { requiresActiveClinic: true, checks: [parseJsonBody()] },
+      replayWebhookDeliveries(options),
     ),
   });
 }

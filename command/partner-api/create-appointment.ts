@@ -6,7 +6,6 @@ import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
 import { deriveInstallationId, derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { installationAggregate } from "../../shared/domain/partner/installation.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
@@ -14,11 +13,12 @@ import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
-import { appointmentRequest, idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
+import { appointmentRequest } from "../../shared/partner-api/request-bodies.ts";
 import { LruMap } from "../../shared/runtime/lru.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
+import { readIdempotencyKey } from "./idempotency-key.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
 /** Revision of an appointment's first event, which creates the appointment as requested. */
@@ -132,13 +132,4 @@ export function readCreateRequest(ctx: Koa.Context): CreateRequest {
   const { branchId, animalId, scheduledAt, notes } = body.data;
   const requestHash = hash("sha256", JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]));
   return { ...body.data, idempotencyKey: key, requestHash };
-}
-
-/** Returns the value of the Idempotency-Key header, or the problem with the header. */
-function readIdempotencyKey(ctx: Koa.Context): string | ErrorDetail {
-  const [key, ...otherKeys] = ctx.req.headersDistinct["idempotency-key"] ?? [];
-  const parseResult = idempotencyKey.safeParse(key);
-  if (parseResult.success && otherKeys.length === 0) return parseResult.data;
-  const message = "must be given once, with 8 to 128 printable ASCII characters";
-  return { path: "header Idempotency-Key", message };
 }

@@ -19,6 +19,7 @@ import { selections } from "./selections.ts";
 import { services } from "./services.ts";
 import { staff } from "./staff.ts";
 import { webhookEndpoints } from "./webhook-endpoints.ts";
+import { webhookReplays } from "./webhook-replays.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 
 /** All read models. */
@@ -42,6 +43,7 @@ export const readModels = [
   installations,
   webhookEndpoints,
   webhookSecrets,
+  webhookReplays,
   sandboxes,
   erasures,
 ] as unknown as readonly AnyReadModel[];

@@ -55,7 +55,10 @@ export class RelayError extends Error {
  * @throws {LogUnavailableError}
  */
 export async function toMessage(log: EventLog, event: RecordedEvent): Promise<OutgoingMessage | undefined> {
-  if (event.type === "WebhookDeliveryReplayRequested") return toReplayMessage(event);
+  if (event.type === "WebhookDeliveryReplayRequested") {
+    // If the request is a part of a replay of several deliveries, its round has already started.
+    return event.data.replayId === undefined ? toReplayMessage(event) : undefined;
+  }
   const { position, stream, revision, metadata } = event;
   const sourceEvent = { position, stream, revision, correlationId: metadata.$correlationId };
   if (event.type === "WebhookEndpointTested") {

@@ -12,7 +12,7 @@ import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
 import { reportExpiringSecrets } from "./maintenance/expiring-secrets.ts";
-import { deleteOldDeliveries, deleteOldPaces } from "./maintenance/retention.ts";
+import { deleteOldDeliveries, deleteOldPaces, deleteOldReplays } from "./maintenance/retention.ts";
 import {
   type ClosedStatus,
   closedStatuses,
@@ -25,6 +25,7 @@ import { releaseForgotten } from "./ordering/arrange.ts";
 import { drainOutbox } from "./outbox/drain.ts";
 import type { Fact } from "./outbox/facts.ts";
 import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
+import { continueReplays } from "./replaying/continue-replays.ts";
 import { type DueEndpoint, DueEndpoints } from "./scheduling/due-endpoints.ts";
 import { Sender } from "./sender.ts";
 import { type Connections, createConnections } from "./sending/connections.ts";
@@ -61,6 +62,10 @@ const OUTBOX_INTERVAL_MS = 1_000;
 const SWEEP_INTERVAL_MS = 1_000;
 const RETENTION_INTERVAL_MS = 10 * 60_000;
 const SECRETS_INTERVAL_MS = 10 * 60_000;
+const REPLAYS_INTERVAL_MS = 1_000;
+
+/** Minimum pause between two batches of a replay. Milliseconds. */
+const REPLAY_BATCH_INTERVAL_MS = 200;
 
 /** Pause between two checks that the event log matches the database. Milliseconds. */
 const LOG_CHECK_INTERVAL_MS = 1_000;
@@ -204,6 +209,7 @@ function startParts(
     const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
     await deleteOldPaces(pool);
     await releaseForgotten(pool, clock());
+    await deleteOldReplays(pool, clock());
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
     return hasOldDeliveries || hasMoreToSkip;
   };
@@ -211,12 +217,21 @@ function startParts(
     if ((await reportExpiringSecrets(pool, clock())) > 0) outboxNotifier.wake();
     return false;
   };
+  const continueAllReplays = async () => {
+    const hasReplayed = await continueReplays(deps, clock);
+    if (!hasReplayed) return false;
+    searchNotifier.wake();
+    outboxNotifier.wake();
+    await pause(REPLAY_BATCH_INTERVAL_MS, signal);
+    return true;
+  };
   const context = { logger, health, signal };
   const completion = Promise.all([
     retryForever("messages", context, dispatch),
     sender.run(signal),
     repeatForever("outbox", context, drain, () => outboxNotifier.sleep(OUTBOX_INTERVAL_MS, signal)),
     repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
+    repeatForever("replays", context, continueAllReplays, () => pause(REPLAYS_INTERVAL_MS, signal)),
     repeatForever("secrets", context, reportSecrets, () => pause(SECRETS_INTERVAL_MS, signal)),
     repeatForever("retention", context, enforceRetention, () => pause(RETENTION_INTERVAL_MS, signal)),
   ]);

@@ -119,6 +119,7 @@ function describePositionHeader(brand: string): Record<string, Header> {
 const pathIdDescriptions: Readonly<Record<string, string>> = {
   endpointId: "Id of the webhook endpoint.",
   deliveryId: "Id of the delivery.",
+  replayId: "Id of the replay.",
 };
 
 /** Describes the ids in the operation's path, and the clinic and branch headers. */

@@ -68,8 +68,15 @@ async function deriveDeliveryIds(log: ReadContext["log"], appointmentId: string,
  */
 const MAX_PENDING_LOOKUPS = 5_000;
 
-const buildPendingSql = (laneCondition: string) => `(SELECT delivery_id FROM webhooks.pending_delivery
-    WHERE endpoint_id = $4::uuid AND ${laneCondition} AND $9::text = 'pending' AND $13::uuid[] IS NULL
+/** Conditions of the partial indexes that together contain all pending deliveries. */
+const PENDING_INDEX_CONDITIONS = [
+  "round_attempt_count = 0 AND NOT is_held",
+  "round_attempt_count > 0 AND NOT is_held",
+  "is_held",
+];
+
+const buildPendingSql = (indexCondition: string) => `(SELECT delivery_id FROM webhooks.pending_delivery
+    WHERE endpoint_id = $4::uuid AND ${indexCondition} AND $9::text = 'pending' AND $13::uuid[] IS NULL
     LIMIT ${MAX_PENDING_LOOKUPS + 1})`;
 
 const COLUMNS_SQL = "d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at";
@@ -104,7 +111,7 @@ const NEWEST_FIRST_SQL = `ORDER BY ${CREATED_AT_SQL} DESC, d.delivery_id LIMIT $
  * LIMIT 1 in the lookup of an id keeps the other conditions outside, so that Postgres uses the primary key.
  */
 export const DELIVERY_PAGE_SQL = `pending AS MATERIALIZED (
-    ${buildPendingSql("round_attempt_count = 0")} UNION ALL ${buildPendingSql("round_attempt_count > 0")}
+    ${PENDING_INDEX_CONDITIONS.map(buildPendingSql).join(" UNION ALL ")}
   ),
   lookup AS MATERIALIZED (
     SELECT CASE WHEN $13::uuid[] IS NOT NULL THEN $13::uuid[]

@@ -3,6 +3,7 @@ import { getClinicContext } from "./get-clinic-context.ts";
 import { getSandboxState } from "./get-sandbox-state.ts";
 import { getWebhookDelivery } from "./get-webhook-delivery.ts";
 import { getWebhookEndpoint } from "./get-webhook-endpoint.ts";
+import { getWebhookReplay } from "./get-webhook-replay.ts";
 import { listPartnerAppointments } from "./list-appointments.ts";
 import { listWebhookDeliveries } from "./list-webhook-deliveries.ts";
 import { listWebhookEndpoints } from "./list-webhook-endpoints.ts";
@@ -16,6 +17,7 @@ const reads: Record<PartnerReadId, PartnerRead> = {
   getWebhookEndpoint,
   listWebhookDeliveries,
   getWebhookDelivery,
+  getWebhookReplay,
 };
 
 /** All read operations of the partner API. The file compiles only if every GET operation is listed. */

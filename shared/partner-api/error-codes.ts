@@ -29,6 +29,7 @@ export const partnerErrors = {
   webhook_endpoint_not_found: "The application has no webhook endpoint with this id at this clinic.",
   webhook_delivery_not_found:
     "The endpoint has no delivery with this id, the installation does not cover its branch, or it was deleted.",
+  webhook_replay_not_found: "The endpoint has no replay with this id.",
   webhook_endpoint_revoked: "The webhook endpoint is revoked.",
   webhook_endpoint_disabled: "The webhook endpoint is disabled. Enable it first.",
   webhook_endpoint_disabled_by_operator:

@@ -38,6 +38,7 @@ function defineAtSandbox<const M extends Method, const P extends string>(
 
 const endpointPath = "/webhook-endpoints/:endpointId";
 const deliveriesPath = `${endpointPath}/deliveries` as const;
+const replaysPath = `${endpointPath}/replays` as const;
 const deliveryPath = `${deliveriesPath}/:deliveryId` as const;
 
 /**
@@ -73,6 +74,8 @@ export const partnerOperations = {
   listWebhookDeliveries: defineAtClinic("GET", deliveriesPath, "webhooks:read", "List recent deliveries"),
   getWebhookDelivery: defineAtClinic("GET", deliveryPath, "webhooks:read", "Get a delivery"),
   replayWebhookDelivery: defineAtClinic("POST", `${deliveryPath}/replay`, "webhooks:write", "Replay a failed delivery"),
+  replayWebhookDeliveries: defineAtClinic("POST", replaysPath, "webhooks:write", "Replay several deliveries"),
+  getWebhookReplay: defineAtClinic("GET", `${replaysPath}/:replayId`, "webhooks:read", "Get the progress of a replay"),
 } as const satisfies Record<string, PartnerOperation>;
 
 export type PartnerOperationId = keyof typeof partnerOperations;

@@ -1,6 +1,11 @@
 import { z } from "zod";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
-import { deliveryOrdering, operationalEventType, webhookEventType } from "../domain/events/partner.ts";
+import {
+  deliveryOrdering,
+  operationalEventType,
+  replayableStatus,
+  webhookEventType,
+} from "../domain/events/partner.ts";
 import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
 import { customHeaderName, customHeaderValue } from "./custom-headers.ts";
 import { orderingText } from "./webhook-endpoint-record.ts";
@@ -106,3 +111,41 @@ export const webhookEndpointChanges = z.strictObject({
   ordering: deliveryOrdering.optional().meta({ description: orderingText }),
 });
 export type WebhookEndpointChanges = z.infer<typeof webhookEndpointChanges>;
+
+const MAX_DELIVERY_IDS = 100;
+
+/** Schema of a request to replay several deliveries of an endpoint. */
+export const webhookReplayRequest = z
+  .strictObject({
+    since: instant.optional().meta({
+      format: "date-time",
+      description: "Replays deliveries that were created at this time or later.",
+    }),
+    until: instant.optional().meta({
+      format: "date-time",
+      description: "Replays deliveries that were created before this time. Default: the time of the request.",
+    }),
+    statuses: z.array(replayableStatus).min(1, "must contain at least one status").optional().meta({
+      description:
+        "Statuses of the deliveries to replay. Default: `failed` and `skipped`. `delivered` sends events again that your receiver has accepted.",
+    }),
+    deliveryIds: z
+      .array(uuid)
+      .min(1, "must contain at least one id")
+      .max(MAX_DELIVERY_IDS)
+      .optional()
+      .meta({
+        description: `Replays these deliveries, at most ${MAX_DELIVERY_IDS}, if they are failed, skipped or delivered. Cannot be combined with other fields.`,
+      }),
+  })
+  .superRefine(({ since, until, statuses, deliveryIds }, context) => {
+    const addIssue = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
+    if (deliveryIds === undefined) {
+      if (since === undefined) addIssue("since", "is missing; give either since or deliveryIds");
+      else if (until !== undefined && until <= since) addIssue("until", "must be later than since");
+      return;
+    }
+    for (const [path, value] of Object.entries({ since, until, statuses }))
+      if (value !== undefined) addIssue(path, "cannot be combined with deliveryIds");
+  });
+export type WebhookReplayRequest = z.infer<typeof webhookReplayRequest>;

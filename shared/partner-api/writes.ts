@@ -11,9 +11,11 @@ import {
   tokenRequest,
   webhookEndpointChanges,
   webhookEndpointRequest,
+  webhookReplayRequest,
 } from "./request-bodies.ts";
 import { sandboxRecord } from "./sandbox-record.ts";
 import { webhookEndpointDetail, webhookEndpointRecord } from "./webhook-endpoint-record.ts";
+import { webhookReplayRecord } from "./webhook-replay-record.ts";
 
 /** Declaration of a request or response header. */
 export interface PartnerHeader {
@@ -55,6 +57,22 @@ const queuedDeliveryBody = z.strictObject({
   ok,
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
+const idempotencyKeyHeader: Headers = {
+  "Idempotency-Key": {
+    description:
+      "Key of your choice that identifies this request: 8 to 128 printable ASCII characters. Keys never expire.",
+    required: true,
+    schema: idempotencyKey,
+  },
+};
+const replayedHeader: Headers = {
+  "Idempotent-Replayed": {
+    description:
+      "`true` if this response repeats the response to an earlier request with the same key. Otherwise absent.",
+    required: false,
+    schema: z.literal("true"),
+  },
+};
 /** Error of operations that need an active clinic. */
 const clinicStatusErrors = { clinic_not_operational: 403 } as const;
 const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
@@ -94,26 +112,12 @@ export const partnerWrites = {
     description:
       "Creates an appointment with status `requested`. A repeated request with the same idempotency key returns the first response.",
     request: appointmentRequest,
-    requestHeaders: {
-      "Idempotency-Key": {
-        description:
-          "Key of your choice that identifies this request: 8 to 128 printable ASCII characters. Keys never expire.",
-        required: true,
-        schema: idempotencyKey,
-      },
-    },
+    requestHeaders: idempotencyKeyHeader,
     successResponse: {
       status: 201,
       description: "The appointment as it was created.",
       body: z.strictObject({ ok, appointment: partnerAppointment }),
-      headers: {
-        "Idempotent-Replayed": {
-          description:
-            "`true` if this response repeats the response to an earlier request with the same key. Otherwise absent.",
-          required: false,
-          schema: z.literal("true"),
-        },
-      },
+      headers: replayedHeader,
     },
     refusals: {
       ...clinicStatusErrors,
@@ -213,5 +217,26 @@ export const partnerWrites = {
     description: "Queues a failed or skipped delivery again, with the same delivery id.",
     successResponse: { status: 202, description: "The replay is queued.", body: queuedDeliveryBody },
     refusals: { ...clinicStatusErrors, ...endpointErrors, delivery_not_replayable: 409 },
+  },
+  replayWebhookDeliveries: {
+    description:
+      "Replays several deliveries of an endpoint: all failed and skipped ones that were created since a time, or up to 100 by their ids. Only ids and `statuses` select deliveries that succeeded. The replay runs in the background. A repeated request with the same idempotency key returns the first response.",
+    request: webhookReplayRequest,
+    requestHeaders: idempotencyKeyHeader,
+    successResponse: {
+      status: 202,
+      description: "The replay is queued.",
+      body: z.strictObject({ ok, replay: webhookReplayRecord }),
+      headers: replayedHeader,
+    },
+    refusals: {
+      ...clinicStatusErrors,
+      ...endpointErrors,
+      validation_failed: 400,
+      idempotency_conflict: 409,
+      webhook_endpoint_disabled: 409,
+      webhook_endpoint_revoked: 409,
+      too_many_changes: 503,
+    },
   },
 } as const satisfies Record<PartnerWriteId, PartnerWrite>;

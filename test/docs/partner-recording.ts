@@ -157,22 +157,32 @@ async function recordAppointment(recorder: PartnerRecorder, endpointPath: string
   await recorder.record("getWebhookDelivery", "GET", `${endpointPath}/deliveries/${deliveries[0].id}`);
 }
 
-/** Disables the endpoint, so that a delivery is skipped. Enables the endpoint and replays the delivery. */
+/** Disables the endpoint, so that deliveries are skipped. Enables the endpoint and replays the deliveries. */
 async function recordReplay(recorder: PartnerRecorder, endpointPath: string): Promise<void> {
+  const listDeliveries = async (status: string): Promise<{ id: string }[]> =>
+    (await recorder.request("GET", `${endpointPath}/deliveries?status=${status}`)).body.deliveries;
   await recorder.record("disableWebhookEndpoint", "POST", `${endpointPath}/disable`);
-  await recorder.request("POST", "/appointments", createAppointmentRequest(recorder));
-  const delivery = await eventually("a skipped delivery", async () => {
-    const { body } = await recorder.request("GET", `${endpointPath}/deliveries`);
-    const deliveries: { id: string; status: string }[] = body.deliveries;
-    return deliveries.find(({ status }) => status === "skipped");
+  for (let n = 0; n < 2; n += 1) await recorder.request("POST", "/appointments", createAppointmentRequest(recorder));
+  const [delivery] = await eventually("two skipped deliveries", async () => {
+    const deliveries = await listDeliveries("skipped");
+    return deliveries.length === 2 && deliveries;
   });
   await recorder.record("enableWebhookEndpoint", "POST", `${endpointPath}/enable`);
   // The delivery can be replayed as soon as the event log contains its state.
   const response = await eventually("a replay", async () => {
-    const replayResponse = await recorder.request("POST", `${endpointPath}/deliveries/${delivery.id}/replay`);
+    const replayResponse = await recorder.request("POST", `${endpointPath}/deliveries/${delivery?.id}/replay`);
     return replayResponse.status !== 409 && replayResponse;
   });
   recorder.add("replayWebhookDelivery", response);
+  await eventually("one skipped delivery", async () => (await listDeliveries("skipped")).length === 1);
+  const replaysPath = `${endpointPath}/replays`;
+  const request = { since: recorder.toTime(-1, 9) };
+  const { replay } = await recorder.record("replayWebhookDeliveries", "POST", replaysPath, request);
+  const progress = await eventually("the end of the replay", async () => {
+    const replayResponse = await recorder.request("GET", `${replaysPath}/${replay.id}`);
+    return replayResponse.body.replay.status === "completed" && replayResponse;
+  });
+  recorder.add("getWebhookReplay", progress);
 }
 
 /** Receives operational events about the endpoint with a second endpoint. */

@@ -43,7 +43,7 @@ const INTRODUCTION = `Requests to all operations of the partner API, with record
 
 Set the variables \`baseUrl\`, \`clientId\` and \`clientSecret\`. Then send "Exchange client credentials" and "Get sandbox
 state". They set the variables that the other requests need. "Create webhook endpoint" sets \`endpointId\`, and "Send a
-test event" sets \`deliveryId\`.`;
+test event" sets \`deliveryId\`, and "Replay several deliveries" sets \`replayId\`.`;
 
 /** Variables of the collection. Scripts set those without a value. */
 const VARIABLES: Readonly<Record<string, string>> = {
@@ -58,6 +58,7 @@ const VARIABLES: Readonly<Record<string, string>> = {
   scheduledAt: "",
   endpointId: "",
   deliveryId: "",
+  replayId: "",
 };
 
 /** Variables that replace the values of fields in recorded request bodies. */
@@ -84,6 +85,7 @@ const RESPONSE_SCRIPTS: Readonly<Record<string, string[]>> = {
   ],
   createWebhookEndpoint: ['pm.collectionVariables.set("endpointId", pm.response.json().endpoint.id);'],
   testWebhookEndpoint: ['pm.collectionVariables.set("deliveryId", pm.response.json().delivery.id);'],
+  replayWebhookDeliveries: ['pm.collectionVariables.set("replayId", pm.response.json().replay.id);'],
 };
 
 /** Scripts that run before a request, by operation id. */

@@ -13,7 +13,12 @@ import {
   openClinic,
   resourceAdded,
 } from "../support/clinics.ts";
-import { endpointRegistered, installationApproved, registerApplication } from "../support/partner-events.ts";
+import {
+  endpointRegistered,
+  installationApproved,
+  registerApplication,
+  replayRequested,
+} from "../support/partner-events.ts";
 import { type PortalResponse, request } from "../support/query-api.ts";
 import { setUpQueryApi } from "./set-up-query-api.ts";
 
@@ -39,7 +44,7 @@ describe("tenant isolation", () => {
     const { clinicId, branchId, userId } = ids;
     const recordIds = Object.fromEntries(
       ["staff", "colleague", "customer", "animal", "service", "resource", "rule", "hold", "ticket"]
-        .concat(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery"])
+        .concat(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery", "replay"])
         .map((name) => [name, randomUUID() as string]),
     ) as Record<string, string>;
     const getId = (name: string) => recordIds[name] as string;
@@ -140,6 +145,7 @@ describe("tenant isolation", () => {
       },
       installationApproved(application, clinicId),
       endpointRegistered(application, clinicId, getId("endpoint")),
+      replayRequested(application, clinicId, getId("endpoint"), getId("replay")),
     );
     await api.database.admin.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, event_id, event_type,
@@ -204,6 +210,8 @@ describe("tenant isolation", () => {
       listWebhookDeliveries: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}/deliveries`,
       getWebhookDelivery: (clinic) =>
         `/webhook-endpoints/${getId(clinic, "endpoint")}/deliveries/${getId(clinic, "delivery")}`,
+      getWebhookReplay: (clinic) =>
+        `/webhook-endpoints/${getId(clinic, "endpoint")}/replays/${getId(clinic, "replay")}`,
     };
     const getId = (clinic: typeof ownClinic, name: string) => (clinic as never as Record<string, string>)[name];
 
@@ -215,7 +223,12 @@ describe("tenant isolation", () => {
       });
     }
 
-    for (const operationId of ["getWebhookEndpoint", "listWebhookDeliveries", "getWebhookDelivery"] as const) {
+    for (const operationId of [
+      "getWebhookEndpoint",
+      "listWebhookDeliveries",
+      "getWebhookDelivery",
+      "getWebhookReplay",
+    ] as const) {
       it(`${operationId} returns 404 for an endpoint of another application at another clinic`, async () => {
         const path = pathBuilders[operationId](otherClinic);
         expect((await readAsPartner(path, ownClinic.clinicId)).status).to.equal(404);
@@ -254,6 +267,7 @@ describe("tenant isolation", () => {
         "webhooks.delivery",
         "webhooks.attempt",
         "webhooks.pending_delivery",
+        "webhooks.replay",
       ]);
       const hiddenNames = readModels
         .filter((model) => model.isHidden)

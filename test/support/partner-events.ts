@@ -67,3 +67,20 @@ export function endpointRegistered(
     },
   };
 }
+
+/** Creates the event that requests the replay of all failed and skipped deliveries of an endpoint since 2026. */
+export function replayRequested(
+  { applicationId, environment }: TestApplication,
+  clinicId: string,
+  endpointId: string,
+  replayId: string,
+): GivenEvent {
+  return {
+    type: "WebhookReplayRequested",
+    data: {
+      ...{ replayId, endpointId, applicationId, clinicId, environment, deliveryIds: null },
+      ...{ since: "2026-01-01T00:00:00.000Z", until: "2026-03-01T00:00:00.000Z", statuses: ["failed", "skipped"] },
+      requestHash: "0".repeat(64),
+    },
+  };
+}

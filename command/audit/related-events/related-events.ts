@@ -148,7 +148,7 @@ const STREAM_PREFIXES = {
   clinic: undefined,
   application: [
     ...["partnerApplication-", "installation-", "webhookEndpoint-", "webhookEndpointPlaces-"],
-    ...["webhookDelivery-", "appointment-", "sandbox-", "clinic-"],
+    ...["webhookDelivery-", "webhookReplay-", "appointment-", "sandbox-", "clinic-"],
   ],
   correlation: undefined,
   auditor: ["auditor-", "auditAccess-"],

@@ -6,8 +6,15 @@ export async function deleteOldPaces(pool: pg.Pool): Promise<void> {
   await pool.query("DELETE FROM webhooks.endpoint_pace WHERE next_start_at < now() - interval '1 hour'");
 }
 
-/** Time for which deliveries and their attempts are kept. Milliseconds. */
+/** Time for which deliveries, their attempts and the progress of replays are kept. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
+
+/** Deletes the progress of replays that ended 30 days ago. The log contains their outcomes. */
+export async function deleteOldReplays(pool: pg.Pool, now: number): Promise<void> {
+  await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [
+    toInstant(now - RETENTION_MS),
+  ]);
+}
 
 const MAX_BATCH_SIZE = 1_000;
 

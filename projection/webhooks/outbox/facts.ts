@@ -5,8 +5,10 @@ import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deriveConsequenceId, deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import {
   type DeliverySource,
+  type ReplayOutcome,
   webhookDeliveryCategory,
   webhookEndpointCategory,
+  webhookReplayCategory,
 } from "../../../shared/domain/events/partner.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { NewEvent } from "../../../shared/eventstore/log.ts";
@@ -60,11 +62,17 @@ export function createSkippedFact(round: DeliveryRound, now: number): Fact {
   return createRoundFact(round, { type: "WebhookDeliverySkipped", data }, now);
 }
 
+/** Request to replay a delivery that cannot be replayed. */
+type ExpiredRequest = Pick<
+  ReplayMessage,
+  "deliveryId" | "endpointId" | "requestId" | "correlationId" | "clinicId" | "environment" | "traceparent"
+>;
+
 /**
  * Creates a `WebhookDeliveryExpired` event for a delivery that cannot be replayed, because its event or endpoint no
  * longer exists.
  */
-export function createExpiredFact(request: ReplayMessage, now: number): Fact {
+export function createExpiredFact(request: ExpiredRequest, now: number): Fact {
   const { deliveryId, endpointId, requestId } = request;
   const stream = toStreamName(webhookDeliveryCategory, deliveryId);
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
@@ -88,6 +96,45 @@ export function createFailureReportedFact(round: DeliveryRound, failurePeriod: F
   const event = { type: "WebhookEndpointFailureReported", data } as const;
   const sourceId = `${endpointId} ${toInstant(now).slice(0, 10)}`;
   return createFact(sourceId, toStreamName(webhookEndpointCategory, endpointId), event, round, now);
+}
+
+/** A round that a replay of several deliveries starts. */
+export interface ReplayedRound extends DeliveryRound {
+  replayId: string;
+  /** Id of the event that requested the replay of several deliveries. */
+  requestId: string;
+}
+
+/** Creates a `WebhookDeliveryReplayRequested` event. Its id is the round's cause. */
+export function createReplayRequestedFact(round: ReplayedRound, now: number): Fact {
+  const { deliveryId, endpointId, replayId, causeId, requestId } = round;
+  const data = { deliveryId, endpointId, replayId, source: toDeliverySource(round) };
+  const event = { type: "WebhookDeliveryReplayRequested", data } as const;
+  const stream = toStreamName(webhookDeliveryCategory, deliveryId);
+  return { ...createFact(causeId, stream, event, { ...round, causeId: requestId }, now), id: causeId };
+}
+
+/** A replay of several deliveries that has ended. */
+export interface EndedReplay {
+  replayId: string;
+  endpointId: string;
+  clinicId: string;
+  environment: Environment;
+  requestId: string;
+  correlationId: string;
+}
+
+/** Creates a `WebhookReplayCompleted` event. */
+export function createReplayCompletedFact(
+  replay: EndedReplay,
+  progress: { outcome: ReplayOutcome | null; replayedCount: number; notReplayedCount: number },
+  now: number,
+): Fact {
+  const { replayId, endpointId, requestId: causeId } = replay;
+  const { outcome, replayedCount, notReplayedCount } = progress;
+  const data = { replayId, endpointId, outcome: outcome ?? "completed", replayedCount, notReplayedCount };
+  const event = { type: "WebhookReplayCompleted", data } as const;
+  return createFact(replayId, toStreamName(webhookReplayCategory, replayId), event, { ...replay, causeId }, now);
 }
 
 /** A former secret that will expire soon, and the rotation that replaced it. */

@@ -9,6 +9,7 @@ import {
   webhookDeliveryCategory,
   webhookEndpointCategory,
   webhookEndpointPlacesCategory,
+  webhookReplayCategory,
 } from "./partner.ts";
 import { animalCategory, customerCategory, membershipCategory, portalUserCategory, staffCategory } from "./people.ts";
 import { sandboxCategory } from "./sandbox.ts";
@@ -31,6 +32,7 @@ export const categories = [
   webhookEndpointCategory,
   webhookEndpointPlacesCategory,
   webhookDeliveryCategory,
+  webhookReplayCategory,
   sandboxCategory,
   auditorCategory,
   auditAccessCategory,

@@ -57,6 +57,23 @@ export function deriveWebhookDeliveryId(eventId: string, endpointId: string): st
   return deriveId("delivery", eventId, endpointId);
 }
 
+/** Derives the id of the replay that a partner requested with an idempotency key. Keys never expire. */
+export function deriveWebhookReplayId(key: {
+  environment: Environment;
+  applicationId: string;
+  clinicId: string;
+  endpointId: string;
+  idempotencyKey: string;
+}): string {
+  const { environment, applicationId, clinicId, endpointId, idempotencyKey } = key;
+  return deriveId("replay", environment, applicationId, clinicId, endpointId, idempotencyKey);
+}
+
+/** Derives the id of the event that requests the replay of one delivery, as a part of a replay of several. */
+export function deriveReplayRequestId(replayId: string, deliveryId: string): string {
+  return deriveId("replay request", replayId, deliveryId);
+}
+
 /**
  * Derives the id of an event that another event causes. The id is the same each time, so appending the event again has
  * no effect.

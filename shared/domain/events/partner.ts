@@ -209,8 +209,50 @@ export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
     source: source.optional(),
   }),
   WebhookDeliverySkipped: z.object({ deliveryId, endpointId, source: source.optional() }),
-  WebhookDeliveryReplayRequested: z.object({ deliveryId, endpointId }),
+  /** A replay was requested. `replayId` and `source` are present if the delivery belongs to a replay of several. */
+  WebhookDeliveryReplayRequested: z.object({
+    ...{ deliveryId, endpointId, replayId: uuid.optional() },
+    source: source.optional(),
+  }),
   /** A replay was requested, but the delivery was deleted and cannot be recreated. */
   WebhookDeliveryExpired: z.object({ deliveryId, endpointId }),
 });
 export type WebhookDeliveryEvent = EventOf<typeof webhookDeliveryCategory>;
+
+/** Statuses of deliveries that a replay of several deliveries can select. */
+export const replayableStatus = z.enum(["failed", "skipped", "delivered"]);
+export type ReplayableStatus = z.infer<typeof replayableStatus>;
+
+/** Outcome of a replay: completed, or stopped because the endpoint was no longer active. */
+export const replayOutcome = z.enum(["completed", "stopped"]);
+export type ReplayOutcome = z.infer<typeof replayOutcome>;
+
+const replayCount = z.int().min(0);
+
+/** Events of a replay of several deliveries of an endpoint. Stream id: derived by `deriveWebhookReplayId`. */
+export const webhookReplayCategory = defineCategory("webhookReplay", {
+  WebhookReplayRequested: z.object({
+    replayId: uuid,
+    endpointId,
+    applicationId: uuid,
+    clinicId: uuid,
+    environment,
+    /** Earliest time of creation of the deliveries; null if `deliveryIds` selects them. */
+    since: instant.nullable(),
+    /** End of the range of creation times, exclusive. */
+    until: instant,
+    statuses: z.array(replayableStatus).min(1),
+    /** Selected deliveries; null if `since` selects them. */
+    deliveryIds: z.array(deliveryId).min(1).nullable(),
+    /** SHA-256 (hex) of the requested values. A repeated request has the same hash. */
+    requestHash: notPersonal(z.string().length(64), "hash of a request"),
+  }),
+  WebhookReplayCompleted: z.object({
+    replayId: uuid,
+    endpointId,
+    outcome: replayOutcome,
+    replayedCount: replayCount,
+    notReplayedCount: replayCount,
+  }),
+});
+export type WebhookReplayEvent = EventOf<typeof webhookReplayCategory>;

@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_2",
-  fingerprint: "f46fe31a64fdf79cafcb1850b6579d52881a6c3383161d7b7564a28428c1ccfd",
+  fingerprint: "e1234e47bc5e4ad53814bd9e7fd70a7cbe0f0570bc1bcddb6c169878f822cb34",
 };
 
 describe("the schema of the read models", () => {

@@ -222,4 +222,17 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
     404: createUnknownEndpointTrigger("replayWebhookDelivery"),
     409: createRevocationTrigger("replayWebhookDelivery"),
   },
+  replayWebhookDeliveries: {
+    ...createWriteTriggers("replayWebhookDeliveries"),
+    ...createInvalidBodyTriggers("replayWebhookDeliveries"),
+    202: createValidTrigger("replayWebhookDeliveries"),
+    400: createChangeTrigger("replayWebhookDeliveries", () => ({ body: { since: "yesterday" } })),
+    404: createUnknownEndpointTrigger("replayWebhookDeliveries"),
+    409: createRevocationTrigger("replayWebhookDeliveries"),
+  },
+  getWebhookReplay: {
+    ...createReadTriggers("getWebhookReplay"),
+    200: createReadAfterWriteTrigger("getWebhookReplay"),
+    404: createUnknownEndpointTrigger("getWebhookReplay"),
+  },
 };

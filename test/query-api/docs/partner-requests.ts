@@ -138,7 +138,22 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     ...{ method: "POST", headers: createClinicHeaders(partner) },
     path: `${await createDeliveryPath(partner, world)}/replay`,
   }),
+  replayWebhookDeliveries: async (partner, world) => createReplayRequest(partner, await createEndpoint(partner, world)),
+  getWebhookReplay: async (partner, world) => {
+    const endpointId = await createEndpoint(partner, world);
+    const request = createReplayRequest(partner, endpointId);
+    const isUnrestricted = partner === world.unrestrictedPartner;
+    const replayId = isUnrestricted ? (await send(world.origins, request)).body.replay.id : randomUUID();
+    return { method: "GET", headers: createClinicHeaders(partner), path: `${request.path}/${replayId}` };
+  },
 };
+
+function createReplayRequest(partner: SandboxPartner, endpointId: string): PartnerRequest {
+  return {
+    ...{ method: "POST", path: `/webhook-endpoints/${endpointId}/replays`, body: { since: "2026-01-01T00:00:00Z" } },
+    headers: { ...createClinicHeaders(partner), "Idempotency-Key": randomUUID() },
+  };
+}
 
 /** Returns the path of a new failed delivery, or of an unknown delivery if the partner may not create endpoints. */
 async function createDeliveryPath(partner: SandboxPartner, world: PartnerContractWorld): Promise<string> {
@@ -154,4 +169,5 @@ export const operationsWithBody: readonly PartnerWriteId[] = [
   "createPartnerAppointment",
   "createWebhookEndpoint",
   "updateWebhookEndpoint",
+  "replayWebhookDeliveries",
 ];

@@ -105,6 +105,8 @@ describe("the documents and the routes", () => {
       "listWebhookDeliveries GET /webhook-endpoints/{endpointId}/deliveries",
       "getWebhookDelivery GET /webhook-endpoints/{endpointId}/deliveries/{deliveryId}",
       "replayWebhookDelivery POST /webhook-endpoints/{endpointId}/deliveries/{deliveryId}/replay",
+      "replayWebhookDeliveries POST /webhook-endpoints/{endpointId}/replays",
+      "getWebhookReplay GET /webhook-endpoints/{endpointId}/replays/{replayId}",
     ]);
   });
 });

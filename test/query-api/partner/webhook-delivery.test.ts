@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
+import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import { eventually } from "../../support/eventually.ts";
-import { sendRequest, TOKEN_ISSUER } from "../../support/partner.ts";
+import { createTestOperatorContext, sendRequest, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -14,7 +15,7 @@ const UNLISTED_HEADERS = [
   ...["x-service-signature", "authorization"],
 ];
 
-describe("one delivery with its requests", function () {
+describe("the deliveries of an endpoint", function () {
   this.timeout(60_000);
   let api: PartnerApi;
   let receiver: Receiver;
@@ -34,6 +35,9 @@ describe("one delivery with its requests", function () {
     partner = await api.createPartner();
     const { sandbox } = (await partner.request("GET", "/sandbox")).body;
     clinicHeaders = { "X-SERVICE-Clinic-ID": sandbox.clinicId };
+    const { applicationId } = partner;
+    const limit = { applicationId, clinicId: sandbox.clinicId, rateLimitPerMinute: 10_000 };
+    await agreeRateLimit(api.command.log, limit, createTestOperatorContext());
     [branchId, animalId] = [sandbox.branches[0].id, sandbox.animals[0].id];
     endpointId = await createEndpoint("/main");
     await partner.request("PATCH", `/webhook-endpoints/${endpointId}`, {
@@ -67,7 +71,7 @@ describe("one delivery with its requests", function () {
     eventually(`a ${status} ${type}`, async () => {
       const path = `/webhook-endpoints/${endpointId}/deliveries?type=${type}&status=${status}`;
       const { body } = await partner.request("GET", path, { headers: clinicHeaders });
-      return body.deliveries[0] as { id: string } | undefined;
+      return body.deliveries[0] as { id: string; createdAt: string } | undefined;
     });
 
   /** Compares a delivery with the requests that the receiver got. */
@@ -163,6 +167,108 @@ describe("one delivery with its requests", function () {
       const unknownPath = `/webhook-endpoints/${unknownEndpointId}/deliveries/${deliveryId}`;
       expect(await readError(partner, unknownPath, ownClinicId)).to.equal(`404 ${error}`);
     }
+  });
+
+  describe("replays", () => {
+    const requestReplay = (body: object, key: string = randomUUID(), sender = partner, headers = clinicHeaders) =>
+      sender.request("POST", `/webhook-endpoints/${endpointId}/replays`, {
+        headers: { ...headers, "Idempotency-Key": key },
+        body,
+      });
+    const getReplay = (replayId: string, sender = partner, headers = clinicHeaders) =>
+      sender.request("GET", `/webhook-endpoints/${endpointId}/replays/${replayId}`, { headers });
+    const awaitCompleted = (replayId: string) =>
+      eventually("the replay", async () => {
+        const { replay } = (await getReplay(replayId)).body;
+        return replay.status === "completed" && replay;
+      });
+
+    it("a replay since a time sends failed deliveries again, and reports its progress", async () => {
+      receiver.setDefaultReaction({ status: 500 }, "/main");
+      await createAppointment();
+      const { id, createdAt } = await awaitFinished("appointment.created", "failed");
+      receiver.setDefaultReaction({}, "/main");
+      const { status, body } = await requestReplay({ since: createdAt });
+      expect(status).to.equal(202);
+      const { until, requestedAt, ...replay } = body.replay;
+      expect(until).to.equal(requestedAt);
+      expect(replay).to.deep.equal({
+        ...{ id: replay.id, endpointId, since: createdAt, statuses: ["failed", "skipped"], deliveryIds: null },
+        ...{ status: "pending", replayedCount: 0, notReplayedCount: 0, finishedAt: null },
+      });
+      const completedReplay = await awaitCompleted(replay.id);
+      expect(completedReplay).to.include({ replayedCount: 1, notReplayedCount: 0, since: createdAt, until });
+      expect(completedReplay.finishedAt).to.be.a("string");
+      await eventually("the delivery", async () => (await getDelivery(id)).body.delivery.status === "delivered");
+      await expectSameRequests(id);
+    });
+
+    it("a delivered delivery is sent again with the same body if the request contains its id", async () => {
+      const { id } = await awaitFinished("appointment.created");
+      const requestCount = receiver.listDeliveryRequests(id).length;
+      const unknownId = randomUUID();
+      const { status, body } = await requestReplay({ deliveryIds: [id, unknownId, id] });
+      expect(status).to.equal(202);
+      expect(body.replay.deliveryIds).to.deep.equal([id, unknownId]);
+      expect(await awaitCompleted(body.replay.id)).to.include({ replayedCount: 1, notReplayedCount: 1 });
+      await eventually("the request", async () => receiver.listDeliveryRequests(id).length === requestCount + 1);
+      await eventually("the delivery", async () => (await getDelivery(id)).body.delivery.status === "delivered");
+      await expectSameRequests(id);
+      // The contract permits the replay of one delivery only if it failed or was skipped.
+      const path = `/webhook-endpoints/${endpointId}/deliveries/${id}/replay`;
+      expect((await partner.request("POST", path, { headers: clinicHeaders })).status).to.equal(409);
+    });
+
+    it("a repeated request returns the first response, and another request with the same key returns 409", async () => {
+      const key = randomUUID();
+      const body = { since: "2020-01-01T00:00:00Z", statuses: ["skipped"] };
+      const first = await requestReplay(body, key);
+      const second = await requestReplay({ ...body, since: "2020-01-01T02:00:00+02:00" }, key);
+      expect([second.status, second.text]).to.deep.equal([202, first.text]);
+      expect(first.headers.get("Idempotent-Replayed")).to.equal(null);
+      expect(second.headers.get("Idempotent-Replayed")).to.equal("true");
+      const conflict = await requestReplay({ ...body, until: "2021-01-01T00:00:00Z" }, key);
+      expect([conflict.status, conflict.body.error]).to.deep.equal([409, "idempotency_conflict"]);
+    });
+
+    it("an invalid request returns 400 and names every invalid field", async () => {
+      const since = "2026-01-01T00:00:00Z";
+      for (const [body, details] of [
+        [{}, { since: "is missing; give either since or deliveryIds" }],
+        [{ since, until: since }, { until: "must be later than since" }],
+        [{ since, deliveryIds: [randomUUID()] }, { since: "cannot be combined with deliveryIds" }],
+        [{ deliveryIds: [] }, { deliveryIds: "must contain at least one id" }],
+        [{ since, statuses: ["pending"] }, { "statuses.0": "must be one of failed, skipped, delivered" }],
+      ] as const) {
+        const response = await requestReplay(body);
+        expect([response.status, response.body.error], JSON.stringify(body)).to.deep.equal([400, "validation_failed"]);
+        const expectedDetails = Object.entries(details).map(([path, message]) => ({ path, message }));
+        expect(response.body.details).to.deep.equal(expectedDetails);
+      }
+      const { status, body } = await requestReplay({ since }, "short");
+      expect([status, body.details[0].path]).to.deep.equal([400, "header Idempotency-Key"]);
+    });
+
+    it("strangers can neither request nor read a replay", async () => {
+      const { body } = await requestReplay({ since: "2020-01-01T00:00:00Z" });
+      const stranger = await api.createPartner();
+      const { sandbox } = (await stranger.request("GET", "/sandbox")).body;
+      const livePartner = await api.createPartner("production");
+      for (const [sender, clinicId, error] of [
+        [stranger, sandbox.clinicId, "404 webhook_endpoint_not_found"],
+        [stranger, clinicHeaders["X-SERVICE-Clinic-ID"], "403 installation_denied"],
+        [livePartner, clinicHeaders["X-SERVICE-Clinic-ID"], "403 installation_denied"],
+      ] as const) {
+        const headers = { "X-SERVICE-Clinic-ID": clinicId as string };
+        const write = await requestReplay({ since: "2020-01-01T00:00:00Z" }, randomUUID(), sender, headers);
+        const read = await getReplay(body.replay.id, sender, headers);
+        for (const response of [write, read]) expect(`${response.status} ${response.body.error}`).to.equal(error);
+      }
+      for (const id of [randomUUID(), "x"]) {
+        const response = await getReplay(id);
+        expect([response.status, response.body.error]).to.deep.equal([404, "webhook_replay_not_found"]);
+      }
+    });
   });
 
   it("without the event log, only reads that need the log return 503", async () => {

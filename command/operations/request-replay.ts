@@ -1,0 +1,39 @@
+import { hash } from "node:crypto";
+import { deriveWebhookReplayId } from "../../shared/domain/events/ids.ts";
+import { type ReplayableStatus, replayableStatus } from "../../shared/domain/events/partner.ts";
+import { endpointAggregate, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { decideRequestReplay, type Replay, replayAggregate } from "../../shared/domain/partner/webhook-replay.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { WebhookReplayRequest } from "../../shared/partner-api/request-bodies.ts";
+import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
+import type { EndpointReference } from "./webhook-endpoint-operations.ts";
+
+/** Statuses that a replay since a time selects by default. */
+const DEFAULT_STATUSES: ReplayableStatus[] = ["failed", "skipped"];
+
+/**
+ * Requests the replay of several deliveries of an endpoint. The webhooks role then replays them in batches. A repeated
+ * request with the same idempotency key gets the first result.
+ *
+ * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`,
+ *   `idempotency_conflict`
+ */
+export async function requestReplay(
+  log: EventLog,
+  input: EndpointReference & { request: WebhookReplayRequest; idempotencyKey: string },
+  context: CommandContext,
+): Promise<CommandResult<Replay>> {
+  const { endpointId, owner, idempotencyKey } = input;
+  const { since = null, until, statuses } = input.request;
+  const deliveryIds = input.request.deliveryIds ? [...new Set(input.request.deliveryIds)] : null;
+  const endpoint = requireOwnEndpoint((await loadAggregate(log, endpointAggregate, endpointId)).state, owner);
+  const replayId = deriveWebhookReplayId({ ...owner, endpointId, idempotencyKey });
+  const request = {
+    ...{ replayId, endpointId, ...owner, since, deliveryIds },
+    until: until ?? toInstant(context.now),
+    statuses: statuses ?? (deliveryIds ? replayableStatus.options : DEFAULT_STATUSES),
+    requestHash: hash("sha256", JSON.stringify([since, until ?? null, statuses ?? null, deliveryIds])),
+  };
+  return handle(log, replayAggregate, replayId, decideRequestReplay(request, endpoint), context);
+}

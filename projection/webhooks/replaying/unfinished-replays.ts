@@ -1,0 +1,49 @@
+import type pg from "pg";
+import type { Environment } from "../../../shared/domain/events/fields.ts";
+import type { ReplayableStatus } from "../../../shared/domain/events/partner.ts";
+import type { Instant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { READ_MODELS_CURRENT_SQL } from "../scheduling/due.ts";
+
+/** A replay of several deliveries that has not ended. */
+export interface UnfinishedReplay {
+  replayId: string;
+  endpointId: string;
+  clinicId: string;
+  environment: Environment;
+  /** Null if `deliveryIds` selects deliveries. */
+  since: Instant | null;
+  until: Instant;
+  statuses: ReplayableStatus[];
+  deliveryIds: string[] | null;
+  /** Id and log position of the event that requested the replay. */
+  requestId: string;
+  position: bigint;
+  correlationId: string;
+}
+
+/** Maximum number of replays that get a batch before the others are considered again. */
+const MAX_REPLAYS = 20;
+
+const UNFINISHED_REPLAYS_SQL = `
+  SELECT * FROM (
+    SELECT DISTINCT ON (r.application_id) r.replay_id AS "replayId", r.endpoint_id AS "endpointId",
+           r.clinic_id AS "clinicId", r.environment, rfc3339(r.since) AS since, rfc3339(r.until) AS until, r.statuses,
+           r.delivery_ids AS "deliveryIds", r.request_id AS "requestId", r.position,
+           r.correlation_id AS "correlationId", w.updated_at
+      FROM ${READ_MODEL_SCHEMA}.webhook_replay r
+      LEFT JOIN webhooks.replay w ON w.replay_id = r.replay_id
+     WHERE r.outcome IS NULL AND w.outcome IS NULL AND ${READ_MODELS_CURRENT_SQL}
+     ORDER BY r.application_id, w.updated_at NULLS FIRST, r.requested_at
+  ) unfinished
+  ORDER BY updated_at NULLS FIRST
+  LIMIT ${MAX_REPLAYS}`;
+
+/**
+ * Finds replays that have not ended, at most one for each application. So an application with many replays gets no more
+ * batches than others. The replay that has waited longest comes first.
+ */
+export async function findUnfinishedReplays(pool: pg.Pool): Promise<UnfinishedReplay[]> {
+  const { rows } = await pool.query<UnfinishedReplay>({ name: "unfinished replays", text: UNFINISHED_REPLAYS_SQL });
+  return rows;
+}

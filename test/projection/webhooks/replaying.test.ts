@@ -1,0 +1,270 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { expect } from "chai";
+import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
+import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
+import { continueReplay } from "../../../projection/webhooks/replaying/continue-replay.ts";
+import { MAX_BATCH_SIZE } from "../../../projection/webhooks/replaying/select-deliveries.ts";
+import { findUnfinishedReplays } from "../../../projection/webhooks/replaying/unfinished-replays.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import type { WebhookReplayEvent } from "../../../shared/domain/events/partner.ts";
+import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { type KillingStep, replayKillingSteps } from "./killed-at.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+type Requested = Extract<WebhookReplayEvent, { type: "WebhookReplayRequested" }>["data"];
+
+const toHoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
+
+const TWO_BATCHES = MAX_BATCH_SIZE + 1;
+
+describe("replays of several deliveries", function () {
+  this.timeout(60_000);
+  let world: World;
+  let receiver: Receiver;
+  let endpoint: Endpoint;
+  const children: ChildProcess[] = [];
+
+  before(async () => {
+    world = await createWorld();
+    world.start.projectors();
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    for (const child of children) child.kill("SIGKILL");
+    await world.close();
+    await receiver.close();
+  });
+  beforeEach(async () => {
+    receiver.requests.splice(0);
+    endpoint = await world.registerEndpoint(receiver.url);
+  });
+
+  const deps = () => ({
+    ...{ pool: world.pool, log: world.log, requireLog: async () => undefined },
+    logger: createLogger("test", "silent"),
+  });
+
+  /** Requests appointments, and inserts their deliveries with a status. @returns the ids of the deliveries */
+  async function insertDeliveries(count: number, status: string, createdAt = toHoursAgo(1)) {
+    const insertDelivery = async (n: number) => {
+      const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+      const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
+      await world.pool.query(
+        `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
+           event_type, event_stream, event_revision, status, attempt_count, cause_id, correlation_id, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, 'production', $5, 'appointment.created', $6, 0, $7, 3, $5, $5,
+           $8::timestamptz + $9 * interval '1 microsecond', $8)`,
+        [
+          ...[deliveryId, endpoint.endpointId, endpoint.clinicId, endpoint.applicationId, eventId],
+          ...[`appointment-${appointmentId}`, status, createdAt, n],
+        ],
+      );
+      return deliveryId;
+    };
+    return Promise.all(Array.from({ length: count }, (_, n) => insertDelivery(n)));
+  }
+
+  /** Appends a request, and waits until the read models contain it. */
+  async function requestReplay(changes: Partial<Requested> = {}) {
+    const replayId = randomUUID();
+    const { endpointId, applicationId, clinicId } = endpoint;
+    await world.append(`webhookReplay-${replayId}`, {
+      type: "WebhookReplayRequested",
+      data: {
+        ...{ replayId, endpointId, applicationId, clinicId, environment: "production", deliveryIds: null },
+        ...{ since: toHoursAgo(2), until: new Date().toISOString(), statuses: ["failed", "skipped"] },
+        ...{ requestHash: "0".repeat(64), ...changes },
+      },
+    });
+    return eventually("the replay", async () =>
+      (await findUnfinishedReplays(world.pool)).find((replay) => replay.replayId === replayId),
+    );
+  }
+  const readStatuses = async (ids: readonly string[]) => {
+    const { rows } = await world.pool.query<{ status: string; count: bigint }>(
+      "SELECT status, count(*) FROM webhooks.delivery WHERE delivery_id = ANY ($1::uuid[]) GROUP BY status",
+      [ids],
+    );
+    return Object.fromEntries(rows.map(({ status, count }) => [status, Number(count)]));
+  };
+  const listTypes = async (stream: string) => (await world.log.read(stream)).map(({ type }) => type);
+  /** Waits until the log contains the end of a replay. */
+  const awaitEnd = (replayId: string) =>
+    eventually("the end of the replay", async () => {
+      const events = await world.log.read<WebhookReplayEvent>(`webhookReplay-${replayId}`);
+      const ended = events.flatMap((event) => (event.type === "WebhookReplayCompleted" ? [event.data] : []));
+      expect(ended.length).to.be.at.most(1);
+      return ended[0];
+    });
+
+  it("a replay since a time sends failed and skipped deliveries again, with their ids and bodies", async () => {
+    const olderIds = await insertDeliveries(1, "failed", toHoursAgo(3));
+    const replayedIds = [...(await insertDeliveries(2, "failed")), ...(await insertDeliveries(1, "skipped"))];
+    const otherIds = [...(await insertDeliveries(1, "delivered")), ...(await insertDeliveries(1, "cancelled"))];
+    const { replayId } = await requestReplay();
+    const webhooks = world.start.webhooks();
+    const end = await awaitEnd(replayId);
+    expect(end).to.deep.include({ outcome: "completed", replayedCount: 3, notReplayedCount: 0 });
+    await eventually("the deliveries", async () => (await readStatuses(replayedIds)).delivered === 3);
+    await world.stopRoles(webhooks);
+    expect(receiver.requests.map(({ headers }) => headers["webhook-id"])).to.have.members(replayedIds);
+    expect(await readStatuses(olderIds)).to.deep.equal({ failed: 1 });
+    expect(await readStatuses(otherIds)).to.deep.equal({ delivered: 1, cancelled: 1 });
+    expect(await listTypes(`webhookDelivery-${replayedIds[0]}`)).to.deep.equal(["WebhookDeliveryReplayRequested"]);
+    const { rows } = await world.pool.query("SELECT attempt_count FROM webhooks.delivery WHERE delivery_id = $1", [
+      replayedIds[0],
+    ]);
+    expect(rows).to.deep.equal([{ attempt_count: 4 }]);
+  });
+
+  it("a delivered delivery is sent again if the request contains its id", async () => {
+    const deliveryIds = [...(await insertDeliveries(1, "delivered")), ...(await insertDeliveries(1, "cancelled"))];
+    const { replayId } = await requestReplay({
+      ...{ since: null, statuses: ["failed", "skipped", "delivered"] },
+      deliveryIds: [...deliveryIds, randomUUID()],
+    });
+    const webhooks = world.start.webhooks();
+    expect(await awaitEnd(replayId)).to.deep.include({ replayedCount: 1, notReplayedCount: 2 });
+    await eventually("the request", async () => receiver.requests.length === 1);
+    await eventually("the delivery", async () => (await readStatuses(deliveryIds)).delivered === 1);
+    await world.stopRoles(webhooks);
+    expect(receiver.requests[0]?.headers["webhook-id"]).to.equal(deliveryIds[0]);
+  });
+
+  it("a delivery whose event is missing is counted, and cannot be replayed later", async () => {
+    const [missingId, presentId] = await insertDeliveries(2, "failed");
+    await world.pool.query("UPDATE webhooks.delivery SET event_stream = 'appointment-none' WHERE delivery_id = $1", [
+      missingId,
+    ]);
+    const replay = await requestReplay();
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
+    expect(await readStatuses([missingId!, presentId!])).to.deep.equal({ failed: 1, pending: 1 });
+    const webhooks = world.start.webhooks();
+    expect(await awaitEnd(replay.replayId)).to.deep.include({ replayedCount: 1, notReplayedCount: 1 });
+    expect(await listTypes(`webhookDelivery-${missingId}`)).to.deep.equal(["WebhookDeliveryExpired"]);
+    await world.stopRoles(webhooks);
+  });
+
+  it("a replay stops if the endpoint is disabled", async () => {
+    const ids = await insertDeliveries(1, "failed");
+    const replay = await requestReplay();
+    const { endpointId } = endpoint;
+    await world.append(`webhookEndpoint-${endpointId}`, {
+      type: "WebhookEndpointDisabled",
+      data: { endpointId, reason: "partner" },
+    });
+    await eventually("the disabled endpoint", async () => {
+      const { rows } = await world.pool.query<{ status: string }>(
+        `SELECT status FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`,
+        [endpointId],
+      );
+      return rows[0]?.status === "disabled";
+    });
+    const webhooks = world.start.webhooks();
+    expect(await awaitEnd(replay.replayId)).to.deep.include({ outcome: "stopped", replayedCount: 0 });
+    await world.stopRoles(webhooks);
+    expect(await readStatuses(ids)).to.deep.equal({ failed: 1 });
+  });
+
+  it("a batch that fails changes nothing, and is repeated", async () => {
+    const ids = await insertDeliveries(3, "failed");
+    const replay = await requestReplay();
+    let readCount = 0;
+    const log = {
+      ...world.log,
+      read: async (stream: string, maxRevision?: bigint) => {
+        readCount += 1;
+        if (readCount === 2) throw new LogUnavailableError("down");
+        return world.log.read(stream, maxRevision);
+      },
+    } as World["log"];
+    const error = await continueReplay({ ...deps(), log }, replay, Date.now()).catch((reason: unknown) => reason);
+    expect(error).to.be.instanceOf(LogUnavailableError);
+    expect(await readStatuses(ids)).to.deep.equal({ failed: 3 });
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
+    expect(await readStatuses(ids)).to.deep.equal({ pending: 3 });
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("taken");
+  });
+
+  it("only one process works on a replay, and an application gets one batch at a time", async () => {
+    await insertDeliveries(1, "failed");
+    const replay = await requestReplay();
+    await world.append(`webhookReplay-${randomUUID()}`, {
+      type: "WebhookReplayRequested",
+      data: { ...(await readRequest(replay.replayId)), replayId: randomUUID() },
+    });
+    const { applicationId } = endpoint;
+    const isOwn = (candidate: { endpointId: string }) => candidate.endpointId === endpoint.endpointId;
+    await eventually("the second replay", async () => {
+      const { rowCount } = await world.pool.query(
+        `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_replay WHERE application_id = $1`,
+        [applicationId],
+      );
+      return rowCount === 2;
+    });
+    expect((await findUnfinishedReplays(world.pool)).filter(isOwn)).to.have.length(1);
+    const steps = await Promise.all([1, 2].map(() => continueReplay(deps(), replay, Date.now())));
+    expect(steps).to.have.members(["ended", "taken"]);
+    expect((await findUnfinishedReplays(world.pool)).filter(isOwn)).to.have.length(1);
+  });
+  const readRequest = async (replayId: string) => {
+    const [requested] = await world.log.read<WebhookReplayEvent>(`webhookReplay-${replayId}`);
+    return requested!.data as Requested;
+  };
+
+  it("a replay waits while many deliveries of the endpoint wait for a first attempt", async () => {
+    const ids = await insertDeliveries(1, "failed");
+    const replay = await requestReplay();
+    await world.pool.query(
+      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
+         attempt_count) SELECT gen_random_uuid(), $1, '{}', now() + interval '1 day', 0, 0 FROM generate_series(1, 1000)`,
+      [endpoint.endpointId],
+    );
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("waiting");
+    expect(await readStatuses(ids)).to.deep.equal({ failed: 1 });
+    await world.pool.query("DELETE FROM webhooks.pending_delivery WHERE endpoint_id = $1", [endpoint.endpointId]);
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
+  });
+
+  /** Starts a process that kills itself at a step of a replay. It waits for input before it starts the role. */
+  async function loadChild(step: KillingStep): Promise<ChildProcess> {
+    const { eventstoreUrl, databaseUrl, natsUrl } = world;
+    const settings = { eventstoreUrl, databaseUrl, natsUrl, retryScheduleSeconds: [], timeoutMs: 1_000, step };
+    const nodeCommand = buildNodeCommand("test/projection/webhooks/webhooks-process.ts");
+    const [command, args] = withDeathSignal("SIGKILL", nodeCommand.command, nodeCommand.args);
+    const env = { ...process.env, WORLD: JSON.stringify(settings) };
+    const child = spawn(command, args, { env, stdio: ["pipe", "pipe", "inherit"] });
+    children.push(child);
+    await once(child.stdout, "data");
+    return child;
+  }
+
+  it("after processes were killed between any two steps, another one completes the replay without a second request", async () => {
+    const loadPromise = Promise.all(replayKillingSteps.map(loadChild));
+    const ids = await insertDeliveries(TWO_BATCHES, "failed");
+    const { replayId } = await requestReplay();
+    // The first process is killed before its commit, and the second one after its commit.
+    const failedCounts = [TWO_BATCHES, TWO_BATCHES - MAX_BATCH_SIZE];
+    for (const [index, child] of (await loadPromise).entries()) {
+      child.stdin?.write("go");
+      expect((await once(child, "exit"))[1]).to.equal("SIGKILL");
+      expect((await readStatuses(ids)).failed).to.equal(failedCounts[index]);
+    }
+    // On this clock, the leases of the killed processes have expired.
+    const webhooks = world.start.webhooks({ clock: () => Date.now() + 60_000 });
+    const end = await awaitEnd(replayId);
+    expect(end).to.deep.include({ outcome: "completed", replayedCount: TWO_BATCHES, notReplayedCount: 0 });
+    await eventually("the deliveries", async () => (await readStatuses(ids)).delivered === TWO_BATCHES);
+    await eventually("the events", async () => (await world.pool.query("SELECT FROM webhooks.outbox")).rowCount === 0);
+    await world.stopRoles(webhooks);
+    const types = await Promise.all(ids.map((id) => listTypes(`webhookDelivery-${id}`)));
+    expect(types).to.deep.equal(ids.map(() => ["WebhookDeliveryReplayRequested"]));
+    expect(ids.map((id) => receiver.listDeliveryRequests(id).length)).to.deep.equal(ids.map(() => 1));
+  });
+});

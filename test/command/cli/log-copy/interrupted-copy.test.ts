@@ -14,7 +14,7 @@ import { runClinic } from "../terminal.ts";
 import { listEvents } from "./copied-logs.ts";
 
 /** Number of streams with one event each. The copy appends each event separately, which takes long enough to stop it. */
-const STREAM_COUNT = 600;
+const STREAM_COUNT = 400;
 
 /** A run of `log copy` in a separate process. */
 interface CopyProcess {

@@ -27,6 +27,11 @@ describe("the services, compiled for production", function () {
     for (const name of [...sourceFolders, "package.json", "tsconfig.json", "tsconfig.build.json"]) {
       await cp(join(root, name), join(projectDir, name), { recursive: true });
     }
+    // `npm test` has already checked the types, which would take most of the time of the build.
+    const buildConfigFile = join(projectDir, "tsconfig.build.json");
+    const buildConfig = JSON.parse(await readFile(buildConfigFile, "utf8"));
+    buildConfig.compilerOptions.noCheck = true;
+    await writeFile(buildConfigFile, JSON.stringify(buildConfig));
     await symlink(join(root, "node_modules"), join(projectDir, "node_modules"));
     await execFileAsync("npm", ["run", "build"], { cwd: projectDir });
     await rm(join(projectDir, "node_modules"));

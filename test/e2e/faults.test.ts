@@ -16,7 +16,7 @@ import { type ApiResponse, createWorld, type World } from "./world.ts";
 const hasExternalServers = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"].some((name) => process.env[name]);
 
 /** Pause of each worker between two requests, so that the load leaves CPU time for the restarts. Milliseconds. */
-const LOAD_PAUSE_MS = 50;
+const LOAD_PAUSE_MS = 100;
 
 (hasExternalServers ? describe.skip : describe)("faults", function () {
   this.timeout(240_000);

@@ -10,7 +10,7 @@ const README_PATH = join(import.meta.dirname, "../../deploy/local/eventstore/REA
 const GUIDE_PATH = join(import.meta.dirname, "../../docs/operations/backup.md");
 
 /** Name of a dump of the data keys in the guide's commands. */
-export const DUMP_NAME = "data-keys.dump";
+export const DUMP_NAME = "data-keys.sql";
 
 /** Backs up a running embedded log with the commands from its README. */
 export async function backUpLog(logFolder: string, backupFolder: string): Promise<void> {

@@ -84,7 +84,10 @@ export function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
 
 /** Converts an endpoint to its form with all settings. */
 export function toEndpointDetail(endpoint: Endpoint): WebhookEndpointDetail {
-  const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering } = endpoint;
-  const headerNames = headers.map(({ name }) => name);
-  return { ...toEndpointRecord(endpoint), operationalEvents, branchIds, headerNames, rateLimitPerSecond, ordering };
+  const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering, bodyFormat } = endpoint;
+  return {
+    ...toEndpointRecord(endpoint),
+    ...{ operationalEvents, branchIds, headerNames: headers.map(({ name }) => name) },
+    ...{ rateLimitPerSecond, ordering, bodyFormat },
+  };
 }

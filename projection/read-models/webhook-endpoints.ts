@@ -21,6 +21,8 @@ export const webhookEndpoints = defineReadModel({
     rate_limit_per_second: "integer",
     /** Order of deliveries: `none` or `appointment`. */
     ordering: "text",
+    /** Format of the bodies: `standard` or `cloudevents`. */
+    body_format: "text",
     status: "text",
     disabled_reason: "text",
     /** Time at which the endpoint was last enabled or registered. */
@@ -50,6 +52,7 @@ export const webhookEndpoints = defineReadModel({
       header_names: [],
       rate_limit_per_second: null,
       ordering: "none",
+      body_format: "standard",
       status: "active",
       disabled_reason: null,
       enabled_at: metadata.occurredAt,

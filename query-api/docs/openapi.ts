@@ -57,6 +57,7 @@ export interface MediaType {
 export interface Content {
   "application/json": MediaType;
   "application/x-www-form-urlencoded"?: MediaType;
+  "application/cloudevents+json"?: MediaType;
 }
 
 export interface Header {

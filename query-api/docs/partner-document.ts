@@ -17,7 +17,7 @@ import type { OpenApiDocument, PathItem } from "./openapi.ts";
 import { describeRead, describeWrite } from "./partner-operation.ts";
 import { partnerTags } from "./partner-sections.ts";
 import { describeSecuritySchemes, describeServers } from "./partner-security.ts";
-import { describeWebhooks, webhookBodies } from "./webhooks.ts";
+import { cloudEvents, describeWebhooks, webhookBodies } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
   /** Name of the service's operator. */
@@ -100,6 +100,6 @@ function buildSchemas(reads: readonly PartnerRead[]) {
   };
   return {
     ...toComponents(Object.fromEntries([...requestSchemas, ...formSchemas]), "input"),
-    ...toComponents({ ...responseSchemas, ...sharedSchemas, ...webhookBodies }, "output"),
+    ...toComponents({ ...responseSchemas, ...sharedSchemas, ...webhookBodies, ...cloudEvents }, "output"),
   };
 }

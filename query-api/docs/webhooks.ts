@@ -1,3 +1,4 @@
+import { defineCloudEvent, formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
 import {
   endpointDisabledBody,
   endpointFailingBody,
@@ -5,7 +6,7 @@ import {
 } from "../../shared/partner-api/operational-body.ts";
 import { appointmentBody, endpointTestBody } from "../../shared/partner-api/webhook-body.ts";
 import { readExamples } from "./examples.ts";
-import { toContent } from "./json-schema.ts";
+import { toContent, toSchemaRef } from "./json-schema.ts";
 import type { Content, Operation, Parameter, PathItem } from "./openapi.ts";
 import { describeHeaderParameter } from "./parameters.ts";
 import { findSectionName } from "./partner-sections.ts";
@@ -20,6 +21,27 @@ export const webhookBodies = {
 };
 
 const { events } = readExamples("partner");
+
+/** Schemas of delivery bodies as CloudEvents, by the name of the schema in the OpenAPI document. */
+export const cloudEvents = Object.fromEntries(
+  Object.entries(webhookBodies).map(([name, body]) => [toCloudEventName(name), defineCloudEvent(body)]),
+);
+
+/** Returns the name of the schema of a body as a CloudEvent, such as `AppointmentCloudEvent`. */
+function toCloudEventName(bodyName: string): string {
+  return bodyName.replace(/Event$/, "CloudEvent");
+}
+
+/** Returns the content of a delivery in both formats, with examples. */
+function describeContent(bodyName: keyof typeof webhookBodies, type: string): Content {
+  const example = events[type];
+  const cloudEvent = example && JSON.parse(formatWebhookBody(JSON.stringify(example), "cloudevents").body);
+  const schema = { $ref: toSchemaRef(toCloudEventName(bodyName)) };
+  return {
+    ...toContent(bodyName, example),
+    [WEBHOOK_CONTENT_TYPES.cloudevents]: { schema, ...(cloudEvent !== undefined && { example: cloudEvent }) },
+  };
+}
 
 const verificationText = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
 HMAC-SHA256 of \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which
@@ -86,7 +108,7 @@ export function describeWebhooks(brand: string): Record<string, PathItem> {
     bodyName: keyof typeof webhookBodies,
     eventText: string,
   ) => ({
-    [type]: describeDelivery({ operationId, summary, parameters }, toContent(bodyName, events[type]), eventText),
+    [type]: describeDelivery({ operationId, summary, parameters }, describeContent(bodyName, type), eventText),
   });
   return {
     ...describeEvent(

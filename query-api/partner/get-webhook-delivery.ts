@@ -2,10 +2,12 @@ import { z } from "zod";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
+import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
 import { createWebhookBody } from "../../shared/partner-api/create-webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { COMMON_DELIVERY_HEADERS, createDeliveryIdHeaders } from "../../shared/webhooks/delivery-headers.ts";
+import { createCommonHeaders, createDeliveryIdHeaders } from "../../shared/webhooks/delivery-headers.ts";
 import { uuid } from "../http/fields.ts";
 import {
   ATTEMPT_FIELDS_SQL,
@@ -24,7 +26,7 @@ const deliveryRequest = z.strictObject({
     .string()
     .nullable()
     .describe(
-      "Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. A body that another release of the service has sent can differ. Null if the event is no longer available.",
+      "Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available.",
     ),
   headers: z
     .record(z.string(), z.string())
@@ -60,6 +62,7 @@ const sqlBody = z.looseObject({
   delivery: z.looseObject({ id: uuid, eventId: uuid, attempts: z.array(z.unknown()) }),
   source: z.object({ stream: z.string(), revision: z.string().transform(BigInt) }),
   customHeaderNames: z.array(z.string()),
+  bodyFormat: webhookBodyFormat,
 });
 
 const ATTEMPTS_SQL = buildAttemptsSql(
@@ -77,7 +80,7 @@ export const getWebhookDelivery = definePartnerRead({
                     WHEN d.delivery_id IS NULL THEN 'webhook_delivery_not_found' END AS refusal,
     json_build_object('delivery', json_build_object(${DELIVERY_FIELDS_SQL}, 'attempts', ${ATTEMPTS_SQL}),
       'source', json_build_object('stream', d.event_stream, 'revision', d.event_revision::text),
-      'customHeaderNames', e.header_names)::text AS body
+      'customHeaderNames', e.header_names, 'bodyFormat', e.body_format)::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
       AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
@@ -92,9 +95,11 @@ export const getWebhookDelivery = definePartnerRead({
     return [clinicId, applicationId, environment, endpointId, deliveryId, installation.branchIds];
   },
   async completeBody(bodyText, { log, brand }) {
-    const { delivery, source, customHeaderNames } = sqlBody.parse(JSON.parse(bodyText));
-    const headers = { ...COMMON_DELIVERY_HEADERS, ...createDeliveryIdHeaders(delivery.id, brand) };
-    const body = await recreateBody(log, source, delivery.eventId);
+    const { delivery, source, customHeaderNames, bodyFormat } = sqlBody.parse(JSON.parse(bodyText));
+    const commonHeaders = createCommonHeaders(WEBHOOK_CONTENT_TYPES[bodyFormat]);
+    const headers = { ...commonHeaders, ...createDeliveryIdHeaders(delivery.id, brand) };
+    const standardBody = await recreateBody(log, source, delivery.eventId);
+    const body = standardBody === null ? null : formatWebhookBody(standardBody, bodyFormat).body;
     const appointmentId = findAppointmentId(source.stream);
     const { attempts, ...fields } = delivery;
     const request = { body, headers, customHeaderNames };

@@ -14,7 +14,7 @@ export const getWebhookEndpoint = definePartnerRead({
       'id', e.endpoint_id, 'clinicId', e.clinic_id, 'url', e.url, 'events', e.events, 'status', e.status,
       'disabledReason', e.disabled_reason, 'createdAt', rfc3339(e.created_at), 'updatedAt', rfc3339(e.updated_at),
       'operationalEvents', e.operational_events, 'branchIds', e.branch_ids, 'headerNames', e.header_names,
-      'rateLimitPerSecond', e.rate_limit_per_second, 'ordering', e.ordering))::text AS body
+      'rateLimitPerSecond', e.rate_limit_per_second, 'ordering', e.ordering, 'bodyFormat', e.body_format))::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
       AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3`,

@@ -4,11 +4,12 @@ import {
   deliveryOrdering,
   operationalEventType,
   replayableStatus,
+  webhookBodyFormat,
   webhookEventType,
 } from "../domain/events/partner.ts";
 import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
 import { customHeaderName, customHeaderValue } from "./custom-headers.ts";
-import { orderingText } from "./webhook-endpoint-record.ts";
+import { bodyFormatText, orderingText } from "./webhook-endpoint-record.ts";
 
 /**
  * Body of a token request. The schema accepts any text, because the operation reports each invalid member with its
@@ -109,6 +110,7 @@ export const webhookEndpointChanges = z.strictObject({
     .optional()
     .meta({ description: "Maximum number of attempts per second. Null removes the limit." }),
   ordering: deliveryOrdering.optional().meta({ description: orderingText }),
+  bodyFormat: webhookBodyFormat.optional().meta({ description: bodyFormatText }),
 });
 export type WebhookEndpointChanges = z.infer<typeof webhookEndpointChanges>;
 

@@ -1,5 +1,10 @@
 import { z } from "zod";
-import { deliveryOrdering, operationalEventType, webhookEventType } from "../domain/events/partner.ts";
+import {
+  deliveryOrdering,
+  operationalEventType,
+  webhookBodyFormat,
+  webhookEventType,
+} from "../domain/events/partner.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
@@ -25,6 +30,10 @@ export type WebhookEndpointRecord = z.infer<typeof webhookEndpointRecord>;
 export const orderingText =
   "Order of deliveries. `none`: events arrive in any order. `appointment`: an attempt starts only after all deliveries of earlier events of the same appointment have ended. A delivery that keeps failing delays only later events of its own appointment.";
 
+/** Description of the setting `bodyFormat`. */
+export const bodyFormatText =
+  "Format of the bodies. `standard`: JSON as described for each event. `cloudevents`: a CloudEvent 1.0 in the structured mode, with the content type `application/cloudevents+json`. Both formats have the same `data`.";
+
 /** Schema of a webhook endpoint with all its settings. The values of custom headers are never returned. */
 export const webhookEndpointDetail = z.strictObject({
   ...webhookEndpointRecord.shape,
@@ -38,5 +47,6 @@ export const webhookEndpointDetail = z.strictObject({
   headerNames: z.array(z.string()).describe("Names of the custom headers. Their values are never returned."),
   rateLimitPerSecond: z.int().min(1).nullable().describe("Maximum number of attempts per second; null for no limit."),
   ordering: deliveryOrdering.describe(orderingText),
+  bodyFormat: webhookBodyFormat.describe(bodyFormatText),
 });
 export type WebhookEndpointDetail = z.infer<typeof webhookEndpointDetail>;

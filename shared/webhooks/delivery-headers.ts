@@ -1,10 +1,16 @@
-/** Headers that are the same in all requests to receivers. */
-export const COMMON_DELIVERY_HEADERS = {
-  "Content-Type": "application/json",
-  "User-Agent": "ClinicService-Webhooks/1",
-  // The start of the response is stored unchanged, so the response must not be compressed.
-  "Accept-Encoding": "identity",
-} as const;
+/**
+ * Returns headers that do not depend on the delivery.
+ *
+ * @param contentType content type of the endpoint's format
+ */
+export function createCommonHeaders(contentType: string): Record<string, string> {
+  return {
+    "Content-Type": contentType,
+    "User-Agent": "ClinicService-Webhooks/1",
+    // The start of the response is stored unchanged, so the response must not be compressed.
+    "Accept-Encoding": "identity",
+  };
+}
 
 /**
  * Returns the headers that identify a delivery. They are the same in all attempts.

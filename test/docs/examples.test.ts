@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "chai";
+import { type CloudEvent, HTTP } from "cloudevents";
 import { Webhook } from "standardwebhooks";
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findOnPath } from "../../deploy/local/setup/system-package.ts";
@@ -13,6 +14,7 @@ import type { Partner } from "../support/partner-api.ts";
 import { partnerDocument } from "../support/partner-document.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { makeTestRoot } from "../support/stack.ts";
+import { listAcceptingLibraries, webhookLibraryNames } from "../support/webhook-libraries.ts";
 import { type DocumentedService, startDocumentedService } from "./documented-service.ts";
 import { checkGeneratedFile } from "./generated-file.ts";
 import { recordPartnerApi } from "./partner-recording.ts";
@@ -21,6 +23,11 @@ import { createCollection } from "./postman-collection.ts";
 import { runCollection } from "./run-collection.ts";
 import { isInstalled, languages, type ReceiverProgram, run, startReceiverProgram } from "./sample-programs.ts";
 import { runGeneratedClient } from "./typescript-client.ts";
+
+/** Data of an appointment event. */
+interface AppointmentData {
+  appointment?: { id: string; clinicId: string };
+}
 
 /** Time limit of a test in milliseconds. A test compiles up to two programs. */
 const TEST_TIMEOUT_MS = 300_000;
@@ -116,6 +123,42 @@ describe("the examples of the partner guide", function () {
     const { env: otherEnv } = await service.createSandboxPartner();
     const output = await runGeneratedClient(partnerDocument, otherEnv);
     expect(output).to.equal("Sandbox Clinic\nappointment.created true\ntrue\n");
+  });
+
+  it("an endpoint with the format `cloudevents` receives events that the SDK of CloudEvents accepts", async () => {
+    const receiver = await startReceiver();
+    try {
+      const registration = await partner.request("POST", "/webhook-endpoints", {
+        headers: clinicHeaders,
+        body: { url: receiver.url, events: ["appointment.created"] },
+      });
+      const { endpoint, secret } = registration.body;
+      const endpointPath = `/webhook-endpoints/${endpoint.id}`;
+      const request = (method: "PATCH" | "POST" | "GET" | "DELETE", path: string, body?: object) =>
+        partner.request(method, endpointPath + path, { headers: clinicHeaders, ...(body && { body }) });
+      await request("PATCH", "", { bodyFormat: "cloudevents" });
+      await request("POST", "/test");
+      await eventually("the test event", () => receiver.requests.length === 1);
+      await run(languages[0]!.createCommand, env, languages[0]!.folder);
+      await eventually("the appointment event", () => receiver.requests.length === 2);
+      const events = receiver.requests.map(({ headers, body }) => {
+        expect(listAcceptingLibraries(secret, { headers, body })).to.deep.equal(webhookLibraryNames);
+        expect(headers["content-type"]).to.equal("application/cloudevents+json");
+        return HTTP.toEvent({ headers: headers as Record<string, string>, body }) as CloudEvent<AppointmentData>;
+      });
+      const [testEvent, appointmentEvent] = events;
+      expect(testEvent).to.include({ type: "endpoint.test", specversion: "1.0" }).and.not.have.property("branchid");
+      expect(testEvent?.data).to.deep.equal({ test: true });
+      const { id, clinicId } = appointmentEvent?.data?.appointment ?? {};
+      expect(appointmentEvent).to.include({ type: "appointment.created", subject: id, source: `urn:uuid:${clinicId}` });
+      expect(events.map((event) => event.validate())).to.deep.equal([true, true]);
+      const { body } = await request("GET", `/deliveries/${receiver.requests[1]?.headers["webhook-id"]}`);
+      expect(body.delivery.request.body).to.equal(receiver.requests[1]?.body);
+      expect(body.delivery.request.headers["Content-Type"]).to.equal("application/cloudevents+json");
+      await request("DELETE", "");
+    } finally {
+      await receiver.close();
+    }
   });
 
   it("the Postman collection is current, and its requests succeed in order", async () => {

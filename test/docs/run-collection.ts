@@ -18,10 +18,12 @@ export async function runCollection(
   let position: string | null = null;
   for (const item of collection.item.flatMap((folder) => folder.item)) {
     runScripts(item, "prerequest", variables);
-    // Reads reflect the earlier writes, also on a busy machine.
+    // Reads reflect the earlier writes, also on a busy machine. Deliveries are created some time after their event.
     const response = await eventually("the read models catch up", async () => {
-      const currentResponse = await sendItem(item, variables, item.request.method === "GET" ? position : null);
-      return currentResponse.status !== 503 && currentResponse;
+      const isRead = item.request.method === "GET";
+      const currentResponse = await sendItem(item, variables, isRead ? position : null);
+      const canRetry = currentResponse.status === 503 || (isRead && currentResponse.status === 404);
+      return !canRetry && currentResponse;
     });
     position = response.headers.get("X-SERVICE-Log-Position") ?? position;
     const body: unknown = await response.json();

@@ -24,7 +24,7 @@ export const IS_DUE_SQL = "next_attempt_at <= $1 AND (lease_expires_at IS NULL O
  * @param endpointIdSql SQL expression for the endpoint's id
  */
 export const buildActiveEndpointSql = (endpointIdSql: string) => `
-  SELECT e.endpoint_id, e.application_id, e.environment, e.url, e.rate_limit_per_second, i.branch_ids
+  SELECT e.endpoint_id, e.application_id, e.environment, e.url, e.rate_limit_per_second, e.body_format, i.branch_ids
     FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
     JOIN ${READ_MODEL_SCHEMA}.installation i
       ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'

@@ -1,6 +1,7 @@
+import { formatWebhookBody } from "../../../shared/partner-api/cloud-event.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { startSpan } from "../../../shared/tracing/span.ts";
-import { COMMON_DELIVERY_HEADERS, toDeliveryTimestamp } from "../../../shared/webhooks/delivery-headers.ts";
+import { createCommonHeaders, toDeliveryTimestamp } from "../../../shared/webhooks/delivery-headers.ts";
 import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import type { Connections } from "./connections.ts";
@@ -53,14 +54,15 @@ async function signAndSend(
   traceHeaders: Record<string, string> | undefined,
 ): Promise<SendResult | undefined> {
   const { secretReader, brand, logger } = options;
-  const { applicationId, deliveryId, endpointId, attemptNumber: number, body, url } = delivery;
+  const { applicationId, deliveryId, endpointId, attemptNumber: number, url } = delivery;
   try {
     const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secretReader.open));
     if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
     const timestamp = toDeliveryTimestamp(delivery.startedAt);
+    const { body, contentType } = formatWebhookBody(delivery.body, delivery.bodyFormat);
     const headers = {
       ...(await openHeaders(delivery, secretReader)),
-      ...COMMON_DELIVERY_HEADERS,
+      ...createCommonHeaders(contentType),
       ...traceHeaders,
       ...createSignatureHeaders({ deliveryId, timestamp, body }, signingSecrets, brand),
     };

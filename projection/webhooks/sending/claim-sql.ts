@@ -17,7 +17,8 @@ const ENDPOINT_JOINS_SQL = `
 /** Allots slots to endpoints. An endpoint with a rate limit gets none, because its pace is unknown. */
 const ALLOTTED_SQL = `
   allotted AS MATERIALIZED (
-    SELECT x.ordinal::integer, x.lane, x.endpoint_id, a.url, a.branch_ids, f.endpoint_id IS NOT NULL AS failing,
+    SELECT x.ordinal::integer, x.lane, x.endpoint_id, a.url, a.body_format, a.branch_ids,
+           f.endpoint_id IS NOT NULL AS failing,
            a.rate_limit_per_second IS NOT NULL AS is_limited,
            CASE WHEN a.rate_limit_per_second IS NULL THEN ${CAPACITY_SQL} ELSE 0 END AS capacity
       FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]))
@@ -28,7 +29,7 @@ const ALLOTTED_SQL = `
 /** Allots slots to endpoints, and no more than the pace of each endpoint permits. */
 const ALLOTTED_WITH_PACE_SQL = `
   candidate AS MATERIALIZED (
-    SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.branch_ids,
+    SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.body_format, a.branch_ids,
            a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
       FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]),
                   (SELECT $8::boolean[]))
@@ -83,7 +84,7 @@ const buildClaimSql = (hasPace: boolean) => `
   SELECT x.ordinal, x.failing, x.capacity, x.is_limited AS "isLimited", ${hasPace ? PAUSE_MS_SQL : "0"} AS "pauseMs",
          ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, x.url,
          d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.traceparent,
-         d.ordering_key AS "orderingKey",
+         d.ordering_key AS "orderingKey", x.body_format AS "bodyFormat",
          d.encrypted_secret AS "encryptedSecret", d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders"
     FROM allotted x
     ${hasPace ? "LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id" : ""}

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import type { EncryptedHeader } from "../../../shared/domain/events/partner.ts";
+import type { EncryptedHeader, WebhookBodyFormat } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
 import type { DeliveryRound } from "../outbox/facts.ts";
@@ -11,7 +11,10 @@ import { CLAIM_SQL, CLAIM_WITH_PACE_SQL } from "./claim-sql.ts";
 export interface ClaimedDelivery extends DeliveryRound {
   lane: Lane;
   applicationId: string;
+  /** Body in the standard format. */
   body: string;
+  /** Format in which the body is sent. */
+  bodyFormat: WebhookBodyFormat;
   url: string;
   /** Encrypted signing secrets: the current secret first, then former secrets that are still valid. */
   encryptedSecrets: string[];

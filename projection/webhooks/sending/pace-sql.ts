@@ -26,7 +26,8 @@ const PERMITTED_STARTS_SQL = `
 /** Allots slots to the candidates. Endpoints without a rate limit have no pace. */
 export const ALLOTTED_BY_PACE_SQL = `
   allotted AS MATERIALIZED (
-    SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.branch_ids, c.rate_limit, c.failing, known.next_start_at,
+    SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.rate_limit, c.failing,
+           known.next_start_at,
            c.rate_limit IS NOT NULL AS is_limited,
            CASE WHEN c.rate_limit IS NULL THEN c.capacity ELSE LEAST(c.capacity, ${PERMITTED_STARTS_SQL}) END AS capacity
       FROM candidate c

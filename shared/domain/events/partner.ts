@@ -117,6 +117,10 @@ export type DisabledReason = z.infer<typeof disabledReason>;
 export const deliveryOrdering = z.enum(["none", "appointment"]);
 export type DeliveryOrdering = z.infer<typeof deliveryOrdering>;
 
+/** Format of webhook bodies: that of the partner API, or a CloudEvent in the structured mode. */
+export const webhookBodyFormat = z.enum(["standard", "cloudevents"]);
+export type WebhookBodyFormat = z.infer<typeof webhookBodyFormat>;
+
 /** Custom header of deliveries to an endpoint. The value is encrypted like a signing secret. */
 const encryptedHeader = z.object({
   name: notPersonal(z.string().min(1), "name of a header"),
@@ -162,6 +166,7 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     /** Maximum number of attempts per second; null for no limit. */
     rateLimitPerSecond: z.int().min(1).nullable().exactOptional(),
     ordering: deliveryOrdering.exactOptional(),
+    bodyFormat: webhookBodyFormat.exactOptional(),
   }),
   WebhookEndpointDisabled: z.object({ endpointId, reason: disabledReason }),
   WebhookEndpointEnabled: z.object({ endpointId }),

@@ -7,6 +7,7 @@ import {
   type EncryptedHeader,
   type OperationalEventType,
   operationalEventType,
+  type WebhookBodyFormat,
   type WebhookEndpointEvent,
   type WebhookEventType,
   webhookEventType,
@@ -32,6 +33,7 @@ export interface EndpointChanges {
   /** Maximum number of attempts per second; null for no limit. */
   rateLimitPerSecond?: number | null | undefined;
   ordering?: DeliveryOrdering | undefined;
+  bodyFormat?: WebhookBodyFormat | undefined;
 }
 
 type EndpointSettings = Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointChanged">, "endpointId">;
@@ -51,7 +53,8 @@ export function decideChangeEndpoint(
 ): Decision<Endpoint, WebhookEndpointEvent> {
   return (state) => {
     const endpoint = requireNotRevoked(state);
-    const { url = endpoint.url, events, operationalEvents, branchIds, rateLimitPerSecond, ordering } = changes;
+    const { url = endpoint.url, events, operationalEvents, branchIds } = changes;
+    const { rateLimitPerSecond, ordering, bodyFormat } = changes;
     requireEventType(events ?? endpoint.events, operationalEvents ?? endpoint.operationalEvents);
     const requestedSettings = {
       url,
@@ -59,7 +62,7 @@ export function decideChangeEndpoint(
       operationalEvents: operationalEvents && sortTypes(operationalEvents, operationalEventType.options),
       branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
       headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),
-      ...{ rateLimitPerSecond, ordering },
+      ...{ rateLimitPerSecond, ordering, bodyFormat },
     };
     const changedSettings: EndpointSettings = Object.fromEntries(
       Object.entries(requestedSettings).filter(

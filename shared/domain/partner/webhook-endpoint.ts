@@ -7,6 +7,7 @@ import {
   type DisabledReason,
   type EncryptedHeader,
   type OperationalEventType,
+  type WebhookBodyFormat,
   type WebhookEndpointEvent,
   type WebhookEventType,
   webhookEndpointCategory,
@@ -30,6 +31,7 @@ export interface Endpoint {
   /** Maximum number of attempts per second; null for no limit. */
   rateLimitPerSecond: number | null;
   ordering: DeliveryOrdering;
+  bodyFormat: WebhookBodyFormat;
   status: "active" | "disabled" | "revoked";
   disabledReason: DisabledReason | null;
   createdAt: Instant;
@@ -46,6 +48,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
         id,
         ...registration,
         ...{ operationalEvents: [], branchIds: null, headers: [], rateLimitPerSecond: null, ordering: "none" },
+        bodyFormat: "standard",
         status: "active",
         disabledReason: null,
         createdAt: occurredAt,

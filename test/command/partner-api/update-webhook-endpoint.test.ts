@@ -58,6 +58,7 @@ describe("changes of a webhook endpoint by its partner", () => {
       headers: { Authorization: "Bearer one", "X-Key": "two" },
       rateLimitPerSecond: 10,
       ordering: "appointment",
+      bodyFormat: "cloudevents",
     };
     const { status, body } = await call("PATCH", `/${id}`, changes);
     expect(status).to.equal(200);
@@ -71,6 +72,7 @@ describe("changes of a webhook endpoint by its partner", () => {
         branchIds: [world.branchId],
         rateLimitPerSecond: 10,
         ordering: "appointment",
+        bodyFormat: "cloudevents",
       },
       headerNames: ["Authorization", "X-Key"],
     });
@@ -164,6 +166,7 @@ describe("changes of a webhook endpoint by its partner", () => {
     ["a rate limit above 1,000", { rateLimitPerSecond: 1_001 }, "validation_failed"],
     ["an unknown order", { ordering: "clinic" }, "validation_failed"],
     ["an order that is null", { ordering: null }, "validation_failed"],
+    ["an unknown format", { bodyFormat: "xml" }, "validation_failed"],
     ["a status", { status: "active" }, "validation_failed"],
     ["an array as body", [], "validation_failed"],
   ];

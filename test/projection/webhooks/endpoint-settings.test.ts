@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
 type Settings = Omit<Extract<WebhookEndpointEvent, { type: "WebhookEndpointChanged" }>["data"], "endpointId">;
@@ -34,21 +35,24 @@ describe("changed settings of an endpoint", () => {
     return Promise.all(entries.map(async ([name, value]) => ({ name, encryptedValue: await world.seal(value) })));
   }
 
-  it("a retry of a pending delivery goes to the changed URL with the changed headers and a valid signature", async () => {
+  it("a retry of a pending delivery has the changed URL, headers and format, and a valid signature", async () => {
     const endpoint = await world.registerEndpoint(`${receiver.url}/old`);
     receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "2" } }, "/old");
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
     const headers = await sealHeaders({ Authorization: "Bearer one", "x-api-key": "two" });
-    await change(endpoint, { url: `${receiver.url}/new`, headers });
+    await change(endpoint, { url: `${receiver.url}/new`, headers, bodyFormat: "cloudevents" });
     await awaitDelivered(eventId, endpoint);
     const [firstRequest, secondRequest] = receiver.requests;
     expect(firstRequest!.headers).to.not.have.any.keys("authorization", "x-api-key");
     expect(secondRequest!.path).to.equal("/new");
     expect(secondRequest!.headers).to.include({
       ...{ authorization: "Bearer one", "x-api-key": "two" },
-      ...{ "content-type": "application/json", "webhook-id": firstRequest!.headers["webhook-id"] },
+      ...{ "content-type": "application/cloudevents+json", "webhook-id": firstRequest!.headers["webhook-id"] },
     });
+    expect(firstRequest!.headers["content-type"]).to.equal("application/json");
+    expect(JSON.parse(secondRequest!.body)).to.include({ specversion: "1.0", id: JSON.parse(firstRequest!.body).id });
+    expect(listAcceptingLibraries(endpoint.secret, secondRequest!)).to.deep.equal(webhookLibraryNames);
   });
 
   it("custom headers are sent until they are removed", async () => {

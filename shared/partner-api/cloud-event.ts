@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { environment } from "../domain/events/fields.ts";
+import type { WebhookBodyFormat } from "../domain/events/partner.ts";
+
+/** Fields of a webhook body that determine its CloudEvent. */
+interface EnvelopedBody {
+  id: string;
+  type: string;
+  apiVersion: string;
+  createdAt: string;
+  environment: string;
+  clinicId: string;
+  branchId: string | null;
+  data: { appointment?: { id: string }; endpoint?: { id: string } };
+}
+
+/** Body of a request to a receiver, and the value of its header `Content-Type`. */
+export interface FormattedBody {
+  body: string;
+  contentType: string;
+}
+
+/** Content type of each format. */
+export const WEBHOOK_CONTENT_TYPES: Readonly<Record<WebhookBodyFormat, string>> = {
+  standard: "application/json",
+  cloudevents: "application/cloudevents+json",
+};
+
+/**
+ * Converts a webhook body to the format that an endpoint has chosen.
+ *
+ * @param body webhook body in the standard format, as JSON text
+ */
+export function formatWebhookBody(body: string, format: WebhookBodyFormat): FormattedBody {
+  const contentType = WEBHOOK_CONTENT_TYPES[format];
+  return { contentType, body: format === "standard" ? body : JSON.stringify(toCloudEvent(JSON.parse(body))) };
+}
+
+/**
+ * Converts a webhook body to a CloudEvent 1.0 in the structured mode. Names of extension attributes consist of
+ * lower-case letters. An attribute cannot be null, so an event without branch has no `branchid`.
+ */
+function toCloudEvent({ id, type, data, ...envelope }: EnvelopedBody) {
+  const subject = data.appointment?.id ?? data.endpoint?.id;
+  return {
+    specversion: "1.0",
+    id,
+    source: `urn:uuid:${envelope.clinicId}`,
+    type,
+    ...(subject !== undefined && { subject }),
+    time: envelope.createdAt,
+    datacontenttype: "application/json",
+    apiversion: envelope.apiVersion,
+    environment: envelope.environment,
+    clinicid: envelope.clinicId,
+    ...(envelope.branchId !== null && { branchid: envelope.branchId }),
+    data,
+  };
+}
+
+/** Returns the schema of the CloudEvent for bodies with the given types and data. */
+export function defineCloudEvent(body: { shape: { type: z.ZodType; data: z.ZodType } }): z.ZodObject {
+  return z.strictObject({
+    specversion: z.literal("1.0"),
+    id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
+    source: z.string().meta({ description: "`urn:uuid:` and the id of the clinic." }),
+    type: body.shape.type,
+    subject: z.guid().optional().meta({ description: "Id of the appointment or endpoint that the event is about." }),
+    time: z.iso.datetime({ precision: 3 }),
+    datacontenttype: z.literal("application/json"),
+    apiversion: z.literal("v1"),
+    environment,
+    clinicid: z.guid(),
+    branchid: z.guid().optional().meta({ description: "Id of the appointment's branch." }),
+    data: body.shape.data,
+  });
+}

@@ -3,7 +3,9 @@ import { toStreamName } from "../../shared/domain/events/category.ts";
 import { instant, uuid } from "../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
 import { deliveredEventType } from "../../shared/domain/events/partner.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { readStreamIfPresent } from "../../shared/eventstore/read-stream.ts";
+import { createUnavailableError } from "../../shared/http/api-error.ts";
 import { createFilterParameter, type ParameterValues } from "../http/parameters.ts";
 import { type DeliveryStatus, deliveryStatus } from "./delivery-record.ts";
 import type { ReadContext } from "./read.ts";
@@ -56,10 +58,18 @@ export async function toFilterValues(
 /**
  * Derives the ids of all deliveries that the events of an appointment may have at an endpoint. So deliveries need no
  * index by appointment.
+ *
+ * @throws {LogUnavailableError}
+ * @throws {ApiError} 503 if this release cannot read an event, for example of a newer release
  */
 async function deriveDeliveryIds(log: ReadContext["log"], appointmentId: string, endpointId: string) {
-  const events = await readStreamIfPresent(log, toStreamName(appointmentCategory, appointmentId));
-  return events.map(({ id }) => deriveWebhookDeliveryId(id, endpointId));
+  try {
+    const events = await readStreamIfPresent(log, toStreamName(appointmentCategory, appointmentId));
+    return events.map(({ id }) => deriveWebhookDeliveryId(id, endpointId));
+  } catch (error) {
+    if (error instanceof EventSchemaError) throw createUnavailableError("event_log_unavailable", error);
+    throw error;
+  }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
 import { listWebhookDeliveries } from "../../../query-api/partner/list-webhook-deliveries.ts";
@@ -214,6 +215,15 @@ describe("filters of the list of deliveries", () => {
     await api.given(endpointRegistered(otherCaller.application, clinicId, otherEndpointId));
     const otherPath = `/webhook-endpoints/${otherEndpointId}/deliveries?appointmentId=${appointmentId}`;
     expect((await otherCaller.readBody("listWebhookDeliveries", otherPath)).deliveries).to.deep.equal([]);
+  });
+
+  it("a list with an appointment returns 503 if a newer release wrote an event of the appointment", async () => {
+    const appointmentId = randomUUID();
+    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    const event = jsonEvent({ type: "AppointmentPostponed", data: { appointmentId } });
+    await client.appendToStream(`appointment-${appointmentId}`, event).finally(() => client.dispose());
+    const path = `/webhook-endpoints/${endpointId}/deliveries?appointmentId=${appointmentId}`;
+    expect(await caller.readRefusal(path)).to.equal("503 event_log_unavailable");
   });
 
   it("invalid filters return 400 and name every invalid parameter", async () => {

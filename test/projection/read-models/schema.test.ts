@@ -5,8 +5,8 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
-  schema: "read_model_2",
-  fingerprint: "e1234e47bc5e4ad53814bd9e7fd70a7cbe0f0570bc1bcddb6c169878f822cb34",
+  schema: "read_model_3",
+  fingerprint: "7b1b11cf9fb1329d5e94210d37657bb7d05fce036277189e77ee2a26ff83dc62",
 };
 
 describe("the schema of the read models", () => {

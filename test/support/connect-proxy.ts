@@ -13,8 +13,10 @@ export interface ConnectProxy {
   port: number;
   /** Received CONNECT requests: target, and value of the header Proxy-Authorization. */
   requests: { target: string; credentials: string | undefined }[];
-  /** Sets the response to all later requests: a status, or `hang` for none. Initially, the proxy opens tunnels. */
-  setReaction(reaction: "open" | "hang" | number): void;
+  /** Sets the response to all later requests: a status, or `hold` for none. Initially, the proxy opens tunnels. */
+  setReaction(reaction: "open" | "hold" | number): void;
+  /** Opens the tunnels of all requests without a response. */
+  release(): void;
   /** Returns the number of connections to the proxy that are open. */
   countConnections(): number;
   close(): Promise<void>;
@@ -31,25 +33,23 @@ export async function startConnectProxy(
 ): Promise<ConnectProxy> {
   const requests: ConnectProxy["requests"] = [];
   const sockets = new Set<Duplex>();
+  const heldSockets: Duplex[] = [];
   let reaction: Parameters<ConnectProxy["setReaction"]>[0] = "open";
   const readPem = (kind: string) => readFileSync(new URL(`tls/localhost.${kind}.pem`, import.meta.url));
   const server = options.isSecure ? createSecureServer({ cert: readPem("cert"), key: readPem("key") }) : createServer();
   server.on("connect", ({ url = "", headers }: IncomingMessage, socket: Duplex) => {
     requests.push({ target: url, credentials: headers["proxy-authorization"] });
     socket.on("error", () => undefined);
-    if (reaction === "hang") {
-      socket.on("end", () => socket.destroy()).resume();
-      return;
-    }
-    if (reaction !== "open") {
-      socket.end(`HTTP/1.1 ${reaction} Test\r\nContent-Length: 0\r\n\r\n`);
-      return;
-    }
+    if (reaction === "open") open(socket);
+    else if (reaction !== "hold") socket.end(`HTTP/1.1 ${reaction} Test\r\nContent-Length: 0\r\n\r\n`);
+    else heldSockets.push(socket.on("end", () => socket.destroy()).resume());
+  });
+  const open = (socket: Duplex) => {
     const targetSocket = connect(targetPort, "127.0.0.1", () => socket.write("HTTP/1.1 200 Connected\r\n\r\n"));
     targetSocket.on("error", () => undefined).on("close", () => socket.destroy());
     socket.on("close", () => targetSocket.destroy());
     socket.pipe(targetSocket).pipe(socket);
-  });
+  };
   server.on(options.isSecure ? "secureConnection" : "connection", (socket: Duplex) => {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
@@ -61,6 +61,9 @@ export async function startConnectProxy(
     requests,
     setReaction(newReaction) {
       reaction = newReaction;
+    },
+    release() {
+      for (const socket of heldSockets.splice(0)) open(socket);
     },
     countConnections: () => sockets.size,
     async close() {

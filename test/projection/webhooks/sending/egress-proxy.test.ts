@@ -141,7 +141,7 @@ describe("the egress proxy", () => {
       proxy.setReaction(status);
       errors.push(await getError());
     }
-    proxy.setReaction("hang");
+    proxy.setReaction("hold");
     errors.push(await getError({ connectTimeoutMs: 200 }));
     expect(errors).to.deep.equal([
       ...["connection_failed", "connection_failed", "connection_timeout"],
@@ -169,14 +169,24 @@ describe("the egress proxy", () => {
 
   it("if the proxy does not respond, the attempt fails and its connection to the proxy is closed", async () => {
     connections = connectThrough(`http://127.0.0.1:${proxy.port}`, { connectTimeoutMs: 1_000 });
-    proxy.setReaction("hang");
+    proxy.setReaction("hold");
     expect(await getError({ connectTimeoutMs: 100 })).to.equal("egress_proxy_failed");
     await eventually("the end of the connection", () => proxy.countConnections() === 0);
     expect([failureCount, proxy.requests.length]).to.deep.equal([1, 1]);
   });
 
+  it("a tunnel that the proxy opens after the attempt has ended is closed", async () => {
+    proxy.setReaction("hold");
+    const attemptPromise = getError({ connectTimeoutMs: 1_000 });
+    await eventually("the request", () => proxy.requests.length === 1);
+    expect(await attemptPromise).to.equal("egress_proxy_failed");
+    proxy.release();
+    await eventually("the tunnel", () => partnerServer.getConnectionCount() === 1);
+    await eventually("the end of the tunnel", () => proxy.countConnections() === 0);
+  });
+
   it("attempts that wait for the proxy do not delay other attempts", async () => {
-    proxy.setReaction("hang");
+    proxy.setReaction("hold");
     const hangingAttempts = Array.from({ length: 100 }, () => getError({ connectTimeoutMs: 60_000 }));
     await eventually("100 requests", () => proxy.requests.length === 100);
     proxy.setReaction("open");

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { startGateway } from "../deploy/local/gateway/gateway-server.ts";
 import { type AuditWorld, requestAudit, startAuditWorld } from "./command/audit/world.ts";
+import { type ConnectProxy, startConnectProxy } from "./support/connect-proxy.ts";
 import { eventually } from "./support/eventually.ts";
 import { type MetricFamily, parseMetrics, readDocumentedMetrics, readSample } from "./support/metrics.ts";
 import { createPartnerWorld, type PartnerWorld, sendRequest } from "./support/partner.ts";
@@ -27,13 +28,20 @@ describe("the metrics of all services", () => {
   let api: PartnerApi;
   let auditWorld: AuditWorld;
   let receiver: Receiver;
+  let egressProxy: ConnectProxy;
   let partner: PartnerWorld;
   let appointmentId: string;
 
   before(async () => {
     receiver = await startReceiver();
+    egressProxy = await startConnectProxy(receiver.port);
+    egressProxy.setReaction(403);
+    const webhookSettings = {
+      WEBHOOK_ALLOW_LOOPBACK: "true",
+      WEBHOOK_EGRESS_PROXY_URL: `http://127.0.0.1:${egressProxy.port}`,
+    };
     [api, auditWorld] = await Promise.all([
-      startPartnerApi({ projectionEnv: { ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true" } }),
+      startPartnerApi({ projectionEnv: { ROLES: "projectors,relay,webhooks", ...webhookSettings } }),
       startAuditWorld(),
     ]);
     partner = await createPartnerWorld(api.command, "sandbox");
@@ -53,6 +61,7 @@ describe("the metrics of all services", () => {
   });
   after(async () => {
     await Promise.all([api.stop(), auditWorld.stop()]);
+    await egressProxy.close();
     await receiver.close();
   });
 
@@ -152,6 +161,18 @@ describe("the metrics of all services", () => {
     await waitForSample("projection", "webhook_attempt_duration_seconds_count", {});
     await waitForSample("projection", "jetstream_backlog_messages", { state: "unacknowledged" }, 0);
     await waitForSample("projection", "webhook_oldest_due_delivery_age_seconds", { endpoints: "healthy" }, 0);
+  });
+
+  it("attempts that fail because of the egress proxy are counted", async () => {
+    const endpoint = { url: "https://93.184.216.34/in", events: ["appointment.created"] };
+    const { status, body } = await send("POST", "/webhook-endpoints", {}, endpoint);
+    expect(status).to.equal(201);
+    await eventually("the read models", async () => {
+      const response = await send("POST", `/webhook-endpoints/${body.endpoint.id}/test`);
+      return response.status === 202;
+    });
+    await waitForSample("projection", "webhook_egress_proxy_failures_total", {});
+    expect(egressProxy.requests[0]?.target).to.equal("93.184.216.34:443");
   });
 
   it("each pool of connections to Postgres is reported by name", async () => {

@@ -1,10 +1,12 @@
 /**
- * Sets the access rights in EventStoreDB: only members of the group `clinic` read and write events, and only members of
- * `$admins` delete streams. Run it once, with a member of `$admins` in EVENTSTORE_URL.
+ * Sets the access rights in EventStoreDB: only members of the group `clinic` write events. They and members of
+ * `clinic-readers` read events. Only members of `$admins` delete streams. Run it once, with a member of `$admins` in
+ * EVENTSTORE_URL.
  */
 import { EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 
-const GROUP = "clinic";
+const WRITERS = "clinic";
+const READERS = "clinic-readers";
 const ADMINS = "$admins";
 
 const url = process.env.EVENTSTORE_URL;
@@ -13,16 +15,16 @@ if (!url) {
   process.exit(2);
 }
 const client = EventStoreDBClient.connectionString(url);
-await client.setStreamMetadata("$all", { acl: { readRoles: [GROUP] } });
+await client.setStreamMetadata("$all", { acl: { readRoles: [WRITERS] } });
 await client.appendToStream(
   "$settings",
   jsonEvent({
     type: "update-default-acl",
     data: {
-      $userStreamAcl: { $r: GROUP, $w: GROUP, $d: ADMINS, $mr: GROUP, $mw: GROUP },
+      $userStreamAcl: { $r: [WRITERS, READERS], $w: WRITERS, $d: ADMINS, $mr: WRITERS, $mw: WRITERS },
       $systemStreamAcl: { $r: ADMINS, $w: ADMINS, $d: ADMINS, $mr: ADMINS, $mw: ADMINS },
     },
   }),
 );
 await client.dispose();
-process.stdout.write(`Only members of the group ${GROUP} read and write events.\n`);
+process.stdout.write(`Only members of ${WRITERS} write events. Only they and members of ${READERS} read events.\n`);

@@ -15,7 +15,7 @@ import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../re
 import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
 import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
-import { addDeliveries } from "./match.ts";
+import { addInOrder } from "./add-in-order.ts";
 import { type ReplayResult, replayDelivery } from "./replay.ts";
 import type { ReplayDeps } from "./restore.ts";
 
@@ -60,6 +60,9 @@ const REDELIVERY_DELAY_MS = 1_000;
  * delivered. Usually the earlier event is processed, or the relay's checkpoint passes it, within 100 ms. Milliseconds.
  */
 const DEFERRAL_DELAY_MS = 100;
+
+/** Number of deferrals of a message after which its event no longer waits for the message of an earlier event. */
+const MAX_DEFERRALS = 4;
 
 /** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. Milliseconds. */
 const FINISH_TIMEOUT_MS = 800;
@@ -198,8 +201,10 @@ async function dispatchEvents(
   { acknowledge, defer }: { acknowledge: Acknowledge; defer(message: ReceivedMessage): void },
 ): Promise<void> {
   if (eventMessages.length === 0) return;
-  const messages = eventMessages.map(({ message }) => message);
-  const { dueEndpoints, factCount, deferredEvents } = await addDeliveries(options.pool, messages, options.clock());
+  const messages = new Map(eventMessages.map(({ message, jetStreamMessage }) => [message, jetStreamMessage]));
+  const isOverdue = (event: EventMessage) => Number(messages.get(event)?.info.redeliveryCount) > MAX_DEFERRALS;
+  const addedDeliveries = await addInOrder(options, [...messages.keys()], isOverdue, options.clock());
+  const { dueEndpoints, factCount, deferredEvents } = addedDeliveries;
   for (const event of eventMessages) {
     if (deferredEvents.has(event.message)) defer(event);
     else acknowledge(event);

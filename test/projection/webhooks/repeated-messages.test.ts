@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { connect, JSONCodec, type NatsConnection, nanos } from "nats";
+import { connect, JSONCodec, type JsMsg, type NatsConnection, nanos } from "nats";
 import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
@@ -148,6 +148,46 @@ describe("a repeated message to the webhooks role", () => {
     world.start.relay();
     world.start.webhooks();
     await world.waitForDelivery(lostEvent.eventId, endpoint, ({ status }) => status === "delivered", 20_000);
+  });
+
+  it("an event is delivered in order although the relay sent the acknowledged message of the event before it again", async () => {
+    const relay = world.start.relay();
+    const events = ["appointment.updated" as const];
+    const endpoint = await world.registerEndpoint(receiver.url, { events, ordering: "appointment" });
+    const firstEvent = await world.requestAppointment(endpoint.clinicId);
+    const { appointmentId } = firstEvent;
+    const data = { appointmentId, scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: 45 };
+    const eventId = await world.changeAppointment(appointmentId, { type: "AppointmentRescheduled", data });
+    const { name, consumerName } = deriveStreamNames(world.databaseUrl);
+    const consumer = await eventually("the consumer", () =>
+      natsConnection
+        .jetstream()
+        .consumers.get(name, consumerName)
+        .catch(() => undefined),
+    );
+    /** Acknowledges the next message about the first event, as a dispatcher does. Returns all other messages. */
+    const acknowledgeFirstEvent = async () => {
+      const otherMessages: JsMsg[] = [];
+      for (;;) {
+        const message = await consumer.next({ expires: 20_000 });
+        if (!message) throw new Error("The message is missing.");
+        if (message.json<{ body: { id: string } }>().body.id !== firstEvent.eventId) otherMessages.push(message);
+        else if (await message.ackAck()) break;
+      }
+      for (const message of otherMessages) message.nak();
+    };
+    await eventually("both messages", async () => (await consumer.info()).num_pending === 2);
+    // The relay stops before it can move its checkpoint.
+    await world.stopRoles(relay);
+    await acknowledgeFirstEvent();
+    world.start.relay();
+    await acknowledgeFirstEvent();
+    world.start.webhooks();
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 20_000);
+    await eventually("the checkpoint", async () => {
+      return (await readRelayCheckpoint(world.pool)).anchor?.eventId === eventId;
+    });
+    expect(receiver.requests).to.have.length(1);
   });
 
   it("an unreadable message is removed from the stream, and the next message is processed", async () => {

@@ -44,6 +44,10 @@ describe("the check that all earlier events of an appointment are matched", () =
     expect(check(2, { deliveriesOf: [0] })).to.equal(false);
   });
 
+  it("an event that already has a delivery to the endpoint is in order", () => {
+    expect(check(2, { deliveriesOf: [2] })).to.equal(true);
+  });
+
   it("an event is in order if its batch contains all earlier events that are not matched", () => {
     expect(check(3, { batch: [2, 1], checkpoint: 0n })).to.equal(true);
     expect(check(3, { batch: [2, 1, 0] })).to.equal(true);

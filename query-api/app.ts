@@ -7,6 +7,7 @@ import { createDocsRouter, type DocsOptions } from "./docs/router.ts";
 import { createReadinessCheck, type QueryState, READ_TIMEOUT_MS } from "./http/read.ts";
 import { partnerReads } from "./partner/reads.ts";
 import { createPartnerReadRouter, type PartnerDependencies } from "./partner/router.ts";
+import { createPartnerPageRouter } from "./partner-page/router.ts";
 import { createPortalOperations } from "./portal/operations.ts";
 import { createPortalRouter, type PortalDependencies } from "./portal/router.ts";
 
@@ -19,8 +20,8 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
 }
 
 /**
- * Creates the Koa application of the query API. The application serves the API reference, the portal operations and the
- * read operations of the partner API.
+ * Creates the Koa application of the query API. The application serves the API reference, the page for partners, the
+ * portal operations and the read operations of the partner API.
  */
 export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   const checkReadiness = createReadinessCheck(options.readRow, options.logger);
@@ -30,6 +31,7 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
     return next();
   });
   app.use(createDocsRouter(options).routes());
+  app.use(createPartnerPageRouter(options.brand).routes());
   app.use(createPortalRouter(createPortalOperations(options), options).routes());
   app.use(countRefusals(options.limiter));
   app.use(createPartnerReadRouter(partnerReads, options).routes());

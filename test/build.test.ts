@@ -83,9 +83,15 @@ describe("the services, compiled for production", function () {
     expect(failure.stderr).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing/);
   });
 
-  it("the compiled query-api serves the documentation page and all files that the page loads", async () => {
-    const files = await loadPageFiles("query-api", queryEnvironment, "/docs");
+  it("the compiled query-api serves the documentation page, the page for partners, and all files that they load", async () => {
+    const files = await loadPageFiles("query-api", queryEnvironment, ["/docs", "/partner"]);
     expect(files).to.include.members(["/docs/docs.js", "/docs/swagger-ui.css", "/api/v1/openapi.json"]);
+    expect(files).to.include.members([
+      "/partner/main.js",
+      "/partner/session.js",
+      "/partner/dom.js",
+      "/partner/base.css",
+    ]);
   });
 
   it("the compiled audit service serves the audit page and all files that the page loads", async () => {
@@ -95,12 +101,12 @@ describe("the services, compiled for production", function () {
     const dataKeys = JSON.stringify({ current: "a", keys: { a: Buffer.alloc(32, 1).toString("base64") } });
     const keys = { AUDIT_SIGNING_KEYS: signingKeys, PERSONAL_DATA_KEYS: dataKeys };
     const env = { PORT: "0", EVENTSTORE_URL: eventstoreUrl, DATABASE_URL, ...keys };
-    const files = await loadPageFiles("command/audit", env, "/audit");
+    const files = await loadPageFiles("command/audit", env, ["/audit"]);
     expect(files).to.include.members(["/audit/main.js", "/audit/api.js", "/audit/audit.css"]);
   });
 
-  /** Starts a service and returns the files that its page loads. Fails if a file is missing. */
-  async function loadPageFiles(service: string, env: NodeJS.ProcessEnv, path: string): Promise<string[]> {
+  /** Starts a service and returns the files that its pages load. Fails if a file is missing. */
+  async function loadPageFiles(service: string, env: NodeJS.ProcessEnv, paths: string[]): Promise<string[]> {
     const child = spawn(process.execPath, [toMainPath(service)], {
       env: { ...env, DRAIN_DELAY_MS: "0", LOG_LEVEL: "info" },
       stdio: ["ignore", "pipe", "inherit"],
@@ -117,8 +123,11 @@ describe("the services, compiled for production", function () {
         return response.text();
       };
       const files = new Set<string>();
-      for (const [, file = ""] of (await loadFile(path)).matchAll(/(?:src|href|data-document)="(\/[^"]+)"/g))
-        files.add(file);
+      for (const path of paths) {
+        const html = await loadFile(path);
+        for (const [, file = ""] of html.matchAll(/(?:src|href|data-document)="(\/[^"#]+)(?:#[^"]*)?"/g))
+          files.add(file);
+      }
       // Adds all modules that the module imports.
       for (const file of files) {
         const text = await loadFile(file);

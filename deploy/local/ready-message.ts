@@ -23,6 +23,7 @@ Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to s
   portal API    ${gatewayUrl}/api/v1
   partner API   ${gatewayUrl}/sandbox/v1  ${gatewayUrl}/production/v1
   API reference ${gatewayUrl}/docs
+  partner page  ${gatewayUrl}/partner
   audit page    ${gatewayUrl}/audit  (credential: ${auditorCredential})
   event log     ${removeCredentials(eventstoreUrl)}
   Postgres      ${hosts.join(",")}${databasePath}

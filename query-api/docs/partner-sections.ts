@@ -9,6 +9,7 @@ type Segment = {
 
 const sections: Readonly<Record<Segment, { name: string; description: string }>> = {
   oauth: { name: "Access tokens", description: "Exchange credentials for an access token." },
+  installations: { name: "Installations", description: "List the clinics that have approved your application." },
   clinic: { name: "Clinic", description: "Read the clinic, its branches and the installation's scopes." },
   appointments: { name: "Appointments", description: "List and create appointments." },
   "webhook-endpoints": {

@@ -2,22 +2,27 @@ import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { webhookEndpointDetail } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { ENDPOINT_HEALTH_JOIN_SQL, ENDPOINT_HEALTH_SQL, endpointHealthFields } from "./endpoint-health.ts";
 import { definePartnerRead } from "./read.ts";
+
+const endpointWithHealth = z.strictObject({ ...webhookEndpointDetail.shape, ...endpointHealthFields });
 
 export const getWebhookEndpoint = definePartnerRead({
   operationId: "getWebhookEndpoint",
   description: "Returns an endpoint with all its settings. The list of endpoints contains fewer fields.",
-  response: z.strictObject({ ok: z.literal(true), endpoint: webhookEndpointDetail }),
+  response: z.strictObject({ ok: z.literal(true), endpoint: endpointWithHealth }),
   refusals: { webhook_endpoint_not_found: 404 },
   sql: `SELECT CASE WHEN e.endpoint_id IS NULL THEN 'webhook_endpoint_not_found' END AS refusal,
     json_build_object('endpoint', json_build_object(
       'id', e.endpoint_id, 'clinicId', e.clinic_id, 'url', e.url, 'events', e.events, 'status', e.status,
       'disabledReason', e.disabled_reason, 'createdAt', rfc3339(e.created_at), 'updatedAt', rfc3339(e.updated_at),
       'operationalEvents', e.operational_events, 'branchIds', e.branch_ids, 'headerNames', e.header_names,
-      'rateLimitPerSecond', e.rate_limit_per_second, 'ordering', e.ordering, 'bodyFormat', e.body_format))::text AS body
+      'rateLimitPerSecond', e.rate_limit_per_second, 'ordering', e.ordering, 'bodyFormat', e.body_format,
+      ${ENDPOINT_HEALTH_SQL}))::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
-      AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3`,
+      AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
+    ${ENDPOINT_HEALTH_JOIN_SQL}`,
   getSqlParameters({ state: { clinicId, applicationId, environment }, pathParams }) {
     // An id that is not a UUID matches no endpoint.
     return [clinicId, applicationId, environment, uuid.safeParse(pathParams.endpointId).data ?? null];

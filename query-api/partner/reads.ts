@@ -5,11 +5,13 @@ import { getWebhookDelivery } from "./get-webhook-delivery.ts";
 import { getWebhookEndpoint } from "./get-webhook-endpoint.ts";
 import { getWebhookReplay } from "./get-webhook-replay.ts";
 import { listPartnerAppointments } from "./list-appointments.ts";
+import { listInstallations } from "./list-installations.ts";
 import { listWebhookDeliveries } from "./list-webhook-deliveries.ts";
 import { listWebhookEndpoints } from "./list-webhook-endpoints.ts";
 import type { PartnerRead } from "./read.ts";
 
 const reads: Record<PartnerReadId, PartnerRead> = {
+  listInstallations,
   getClinicContext,
   listPartnerAppointments,
   getSandboxState,

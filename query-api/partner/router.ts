@@ -5,8 +5,8 @@ import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { StreamReader } from "../../shared/eventstore/read-stream.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { type ClinicState, requirePartnerAccess } from "../../shared/partner-api/access.ts";
-import { partnerOperations } from "../../shared/partner-api/operations.ts";
-import { countRefusedRequest, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
+import { type PartnerOperation, partnerOperations } from "../../shared/partner-api/operations.ts";
+import { countRefusedRequest, limitApplication, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { readParameters } from "../http/parameters.ts";
@@ -36,11 +36,17 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
     partnerRead.operationId,
     (environment: Environment) => [
       authorize(partnerRead, environment, dependencies, positionWait),
-      limitInstallation(dependencies.limiter),
+      limitReads(partnerRead, dependencies.limiter),
       respond(partnerRead, dependencies, positionWait),
     ],
   ]);
   return createPartnerRouter(Object.fromEntries(routes));
+}
+
+/** Returns the rate limit of an operation: that of the installation, or that of the application. */
+function limitReads({ operationId }: PartnerRead, limiter: RateLimiter): Koa.Middleware {
+  const { requiresClinic, requiresSandbox }: PartnerOperation = partnerOperations[operationId];
+  return requiresClinic || requiresSandbox ? limitInstallation(limiter) : limitApplication(limiter);
 }
 
 /**

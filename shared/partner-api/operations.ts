@@ -47,6 +47,7 @@ const deliveryPath = `${deliveriesPath}/:deliveryId` as const;
  */
 export const partnerOperations = {
   exchangeToken: { method: "POST", path: "/oauth/token", summary: "Exchange client credentials", scope: null },
+  listInstallations: { method: "GET", path: "/installations", summary: "List installations", scope: "clinic:read" },
   getClinicContext: defineAtClinic("GET", "/clinic/context", "clinic:read", "Get authorized clinic context"),
   listPartnerAppointments: defineAtClinic("GET", "/appointments", "appointments:read", "List appointments"),
   createPartnerAppointment: defineAtClinic("POST", "/appointments", "appointments:write", "Create an appointment"),

@@ -19,6 +19,12 @@ export const MAX_ADDRESS_REQUESTS_PER_MINUTE = 1_200;
 export const MAX_REFUSED_REQUESTS_PER_MINUTE = 600;
 
 /**
+ * Maximum number of authorized requests that name no clinic, per minute and application. Such requests count against no
+ * installation's limit.
+ */
+export const MAX_APPLICATION_REQUESTS_PER_MINUTE = 120;
+
+/**
  * Maximum number of sandbox resets, per hour and application. Each reset permanently adds an event of about 11 KB to
  * the log. The limit is sufficient for a test run that resets the sandbox before each of 100 test cases.
  */
@@ -37,6 +43,17 @@ export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicSt
   return async (ctx, next) => {
     const { applicationId, clinicId, installation } = ctx.state;
     await enforceRateLimit(limiter, ctx, `installation ${applicationId} ${clinicId}`, installation.rateLimitPerMinute);
+    await next();
+  };
+}
+
+/**
+ * Enforces the rate limit of an application's requests that name no clinic. Must run directly after
+ * `requirePartnerAccess`.
+ */
+export function limitApplication(limiter: RateLimiter): Koa.Middleware<PartnerState> {
+  return async (ctx, next) => {
+    await enforceRateLimit(limiter, ctx, `application ${ctx.state.applicationId}`, MAX_APPLICATION_REQUESTS_PER_MINUTE);
     await next();
   };
 }

@@ -115,6 +115,7 @@ async function recordSandbox(recorder: PartnerRecorder): Promise<void> {
   await recorder.record("exchangeToken", "POST", "/oauth/token", tokenRequest);
   await recorder.record("resetSandbox", "POST", "/sandbox/reset");
   await recorder.record("getSandboxState", "GET", "/sandbox");
+  await recorder.record("listInstallations", "GET", "/installations");
   await recorder.record("getClinicContext", "GET", "/clinic/context");
   const query = `limit=2&from=${recorder.toTime(0, 0)}&to=${recorder.toTime(7, 0)}`;
   await recorder.record("listPartnerAppointments", "GET", `/appointments?${query}`);

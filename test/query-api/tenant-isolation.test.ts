@@ -24,6 +24,9 @@ import { setUpQueryApi } from "./set-up-query-api.ts";
 
 const windowQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
 
+/** Reads that do not use the clinic header. */
+type ReadWithoutClinic = "getSandboxState" | "listInstallations";
+
 describe("tenant isolation", () => {
   const api = setUpQueryApi();
   let ownClinic: Awaited<ReturnType<typeof createFullClinic>>;
@@ -202,7 +205,7 @@ describe("tenant isolation", () => {
     }
 
     /** Paths of all partner reads with a clinic header. */
-    const pathBuilders: Record<Exclude<PartnerReadId, "getSandboxState">, (clinic: typeof ownClinic) => string> = {
+    const pathBuilders: Record<Exclude<PartnerReadId, ReadWithoutClinic>, (clinic: typeof ownClinic) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
@@ -222,6 +225,10 @@ describe("tenant isolation", () => {
         expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
       });
     }
+
+    it("the partner operation listInstallations returns no data of another clinic", async () => {
+      expectOnlyOwnData(await readAsPartner("/installations", otherClinic.clinicId));
+    });
 
     for (const operationId of [
       "getWebhookEndpoint",
@@ -266,6 +273,7 @@ describe("tenant isolation", () => {
         "rate_limit.process",
         "webhooks.delivery",
         "webhooks.attempt",
+        "webhooks.failing_endpoint",
         "webhooks.pending_delivery",
         "webhooks.replay",
       ]);

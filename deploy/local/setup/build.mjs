@@ -17,6 +17,8 @@ const ASSET_FOLDERS = [
   "command/cli/import/examples",
   "projection/migrations",
   "query-api/docs/assets",
+  "query-api/partner-page/assets",
+  "shared/page/assets",
 ];
 
 /** Files other than the sources that determine the output. package-lock.json contains the version of the compiler. */

@@ -5,7 +5,6 @@ import {
   UnsafeDestinationError,
 } from "../../../shared/webhooks/destination.ts";
 import type { Connections } from "./connections.ts";
-import { EgressProxyError } from "./egress-proxy.ts";
 import { Exchange, InvalidResponseError, ResponseTooLongError } from "./exchange.ts";
 import type { AttemptResult } from "./retry-policy.ts";
 
@@ -59,8 +58,7 @@ export function send(
       resolve({ statusCode, error, retryAfter, responseBody, durationMs });
     };
     const onTimeout = () => {
-      const lacksConnection = timeoutError === "connection_timeout" && !exchange.hasSocket;
-      finish(lacksConnection ? connections.judgeTimeout() : timeoutError);
+      finish(timeoutError);
       exchange.abort();
     };
     let timer = setTimeout(onTimeout, connectTimeoutMs);
@@ -102,7 +100,6 @@ const ERRORS_BY_CODE: readonly [RegExp, AttemptError][] = [
 /** @param timeoutError code to return if the operating system reports a timeout */
 function toAttemptError(error: unknown, timeoutError: AttemptError): AttemptError {
   if (error instanceof UnsafeDestinationError) return error.code;
-  if (error instanceof EgressProxyError) return "egress_proxy_failed";
   if (error instanceof ResponseTooLongError) return "answer_too_long";
   if (error instanceof InvalidResponseError) return "invalid_response";
   const code = String((error as NodeJS.ErrnoException).code);

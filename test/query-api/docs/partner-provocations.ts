@@ -4,6 +4,7 @@ import {
   type PartnerOperationId,
   partnerOperations,
 } from "../../../shared/partner-api/operations.ts";
+import { MAX_APPLICATION_REQUESTS_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { PartnerResponse } from "../../support/partner.ts";
 import { newEndpointBody, operationsWithBody, type PartnerRequest, send, validRequests } from "./partner-requests.ts";
@@ -109,6 +110,17 @@ const createReadAfterWriteTrigger =
     });
   };
 
+/** Sends a request with a token that lacks the operation's scope. */
+const createNarrowTokenTrigger =
+  (id: PartnerOperationId): StatusTrigger =>
+  async (world) => {
+    const tokenRequest = await validRequests.exchangeToken(world.unrestrictedPartner, world);
+    const requestBody = { ...(tokenRequest.body as object), scope: "webhooks:read" };
+    const { body } = await send(world.origins, { ...tokenRequest, body: requestBody });
+    const request = await validRequests[id](world.unrestrictedPartner, world);
+    return send(world.origins, { ...request, headers: { Authorization: `Bearer ${body.access_token}` } });
+  };
+
 /** Functions by operation and documented status. Each function provokes a response with its status. */
 export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
   exchangeToken: {
@@ -118,6 +130,18 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
     401: createChangeTrigger("exchangeToken", ({ body }) => ({
       body: { ...(body as object), client_secret: "wrong" },
     })),
+  },
+  listInstallations: {
+    ...createReadTriggers("listInstallations"),
+    403: createNarrowTokenTrigger("listInstallations"),
+    429: async (world) => {
+      const request = await validRequests.listInstallations(world.rateLimitedPartner, world);
+      const requests = Array.from({ length: MAX_APPLICATION_REQUESTS_PER_MINUTE + 1 }, () =>
+        send(world.origins, request),
+      );
+      const responses = await Promise.all(requests);
+      return responses.find(({ status }) => status === 429) ?? responses[0]!;
+    },
   },
   getClinicContext: createReadTriggers("getClinicContext"),
   listPartnerAppointments: {

@@ -63,6 +63,7 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
       environment,
     },
   }),
+  listInstallations: ({ headers }) => ({ method: "GET", path: "/installations", headers }),
   getClinicContext: (partner) => ({
     method: "GET",
     path: "/clinic/context",

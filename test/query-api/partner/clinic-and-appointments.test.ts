@@ -1,15 +1,62 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { appointmentRequested } from "../../support/clinics.ts";
-import { installationApproved } from "../../support/partner-events.ts";
+import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
+import { appointmentRequested, openClinic } from "../../support/clinics.ts";
+import { installationApproved, registerApplication } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
 import { type RequestOptions, setUpCaller, withBranchHeader } from "./caller.ts";
 
 const marchQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
-describe("partner getClinicContext and listPartnerAppointments", () => {
+describe("partner listInstallations, getClinicContext and listPartnerAppointments", () => {
   const api = setUpQueryApi();
   const caller = setUpCaller(api);
+
+  describe("listInstallations", () => {
+    const listInstallations = async () =>
+      (await caller.readBody("listInstallations", "/installations")).installations as { clinicId: string }[];
+
+    it("listInstallations lists only the clinics of the environment that have approved the application", async () => {
+      const [otherClinic, revokedClinic, foreignClinic, sandboxClinic] = [
+        await openClinic(api.given),
+        await openClinic(api.given),
+        await openClinic(api.given),
+        await openClinic(api.given, { environment: "sandbox" }),
+      ];
+      const otherApplication = await registerApplication(api.given);
+      const installationId = deriveInstallationId(caller.application.applicationId, revokedClinic.clinicId);
+      await api.given(
+        installationApproved(caller.application, otherClinic.clinicId, {
+          branchIds: [otherClinic.branchId],
+          scopes: ["clinic:read"],
+          rateLimitPerMinute: 7,
+        }),
+        installationApproved(caller.application, revokedClinic.clinicId),
+        { type: "InstallationRevoked", data: { installationId, reason: null } },
+        installationApproved(caller.application, sandboxClinic.clinicId),
+        installationApproved(otherApplication, foreignClinic.clinicId),
+      );
+      const installations = await listInstallations();
+      expect(installations.map(({ clinicId }) => clinicId)).to.have.members([
+        caller.clinic.clinicId,
+        otherClinic.clinicId,
+      ]);
+      expect(installations.find(({ clinicId }) => clinicId === otherClinic.clinicId)).to.deep.equal({
+        clinicId: otherClinic.clinicId,
+        clinicName: "Happy Paws",
+        scopes: ["clinic:read"],
+        branchIds: [otherClinic.branchId],
+        rateLimitPerMinute: 7,
+      });
+    });
+
+    it("listInstallations counts against the application's limit, not against an installation's limit", async () => {
+      await api.given(installationApproved(caller.application, caller.clinic.clinicId, { rateLimitPerMinute: 1 }));
+      await listInstallations();
+      const { status, headers } = await caller.get("/installations");
+      expect([status, headers.get("RateLimit-Limit"), headers.get("RateLimit-Remaining")]).to.eql([200, "120", "118"]);
+    });
+  });
 
   describe("getClinicContext", () => {
     it("the partner operation getClinicContext returns clinic, branches and installation", async () => {

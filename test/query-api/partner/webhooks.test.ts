@@ -35,7 +35,25 @@ describe("partner webhook reads", () => {
       disabledReason: "gone",
       createdAt: "2026-03-01T08:00:00.000Z",
       updatedAt: "2026-03-01T08:00:00.000Z",
+      failingSince: null,
+      failedAttempts: 0,
     });
+  });
+
+  it("listWebhookEndpoints and getWebhookEndpoint show since when an active endpoint is failing", async () => {
+    const endpointId = randomUUID();
+    await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
+    await api.database.admin.query(
+      "INSERT INTO webhooks.failing_endpoint (endpoint_id, since, failures, last_failed_at) VALUES ($1, $2, 4, now())",
+      [endpointId, "2026-03-02T08:00:00.123Z"],
+    );
+    const health = { failingSince: "2026-03-02T08:00:00.123Z", failedAttempts: 4 };
+    const path = `/webhook-endpoints/${endpointId}`;
+    expect((await caller.readBody("listWebhookEndpoints", "/webhook-endpoints")).endpoints[0]).to.include(health);
+    expect((await caller.readBody("getWebhookEndpoint", path)).endpoint).to.include(health);
+    await api.given({ type: "WebhookEndpointDisabled", data: { endpointId, reason: "partner" } });
+    const { endpoint } = await caller.readBody("getWebhookEndpoint", path);
+    expect(endpoint).to.include({ failingSince: null, failedAttempts: 0 });
   });
 
   it("listWebhookEndpoints returns every endpoint that is not revoked, even after many revocations", async () => {

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
-import { readSite as readAuditSite } from "../../../command/audit/page/router.ts";
+import { readAuditSite } from "../../../command/audit/page/router.ts";
 import { readSite as readDocsSite } from "../../../query-api/docs/router.ts";
+import { readPartnerSite } from "../../../query-api/partner-page/router.ts";
 import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { createApp } from "../../../shared/http/app.ts";
@@ -83,7 +84,7 @@ describe("paths of all services", () => {
       () => partnerApi.queryUrl,
       () => [
         ...["GET /api/v1/openapi.json", "GET /partner/v1/openapi.json"],
-        ...readDocsSite().map(({ path }) => `GET ${path}`),
+        ...[...readDocsSite(), ...readPartnerSite("SERVICE")].map(({ path }) => `GET ${path}`),
         ...createPortalOperations({ operatorName: "Test" }).map(({ path }) => `GET ${path}`),
         ...listPartnerRequestLines(true),
       ],

@@ -1,6 +1,6 @@
 import { createEmptyText, getElement, h } from "./dom.js";
+import { shortenId } from "./format.js";
 import { toUrlFragment } from "./search.js";
-import { shortenId } from "./text.js";
 import { createEventButton } from "./timeline.js";
 
 /** Shows a tree of causes: requests, the events that they caused, and the consequences of those events. */

@@ -1,6 +1,6 @@
 import { fetchJson, ServiceError } from "./api.js";
 import { getElement, h } from "./dom.js";
-import { shortenId } from "./text.js";
+import { shortenId } from "./format.js";
 
 /** The clinics in the auditor's scope, by id. */
 const clinics = new Map();

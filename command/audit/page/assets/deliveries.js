@@ -1,7 +1,9 @@
 import { fetchJson } from "./api.js";
-import { createEmptyText, createTable, getElement, h } from "./dom.js";
+import { createAttemptTable } from "./attempts.js";
+import { createEmptyText, getElement, h } from "./dom.js";
+import { shortenId } from "./format.js";
 import { createNamedId } from "./names.js";
-import { shortenId, splitStreamName } from "./text.js";
+import { splitStreamName } from "./text.js";
 import { createTime } from "./times.js";
 
 /** Maximum number of streams whose deliveries are requested. */
@@ -53,22 +55,8 @@ function createDelivery(delivery) {
       createNamedId(endpointId),
       ...(nextAttemptAt ? [" · next attempt ", createTime(nextAttemptAt, clinicId)] : []),
     ),
-    attempts.length === 0 ? createEmptyText("No attempt yet.") : createAttemptTable(delivery),
+    attempts.length === 0
+      ? createEmptyText("No attempt yet.")
+      : createAttemptTable(delivery, (instant) => createTime(instant, clinicId)),
   );
-}
-
-function createAttemptTable({ id, clinicId, attempts }) {
-  const titles = ["#", "Started", "Duration", "Result", "Response body"];
-  const rows = attempts.map(({ number, startedAt, durationMs, statusCode, error, answer }) =>
-    h(
-      "tr",
-      {},
-      h("td", {}, String(number)),
-      h("td", {}, createTime(startedAt, clinicId)),
-      h("td", {}, durationMs === null ? "unknown" : `${durationMs} ms`),
-      h("td", {}, [statusCode, error].filter((part) => part !== null).join(", ") || "none"),
-      h("td", { class: "said" }, answer ?? ""),
-    ),
-  );
-  return createTable(`Attempts of ${shortenId(id)}`, titles, rows);
 }

@@ -1,8 +1,9 @@
 import { fetchLines } from "./api.js";
-import { createEmptyText, createTable, getElement, h } from "./dom.js";
+import { createEmptyText, createFactList, createTable, getElement, h } from "./dom.js";
+import { isUuid } from "./format.js";
 import { createName, createNamedId } from "./names.js";
 import { toUrlFragment } from "./search.js";
-import { formatType, formatValue, isUuid, splitStreamName } from "./text.js";
+import { formatType, formatValue, splitStreamName } from "./text.js";
 import { createTime } from "./times.js";
 
 /** Maximum number of events that are read from a stream. */
@@ -89,7 +90,7 @@ function createFacts(event) {
     ["Event id", event.id],
     ["Position", event.position],
   ];
-  return h("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return createFactList(rows);
 }
 
 function createStreamName(stream) {

@@ -1,9 +1,10 @@
 import { fetchJson, postJson } from "./api.js";
 import { countClinics, getClinicName, getTimeZone } from "./clinics.js";
 import { createEmptyText, getElement, h } from "./dom.js";
+import { formatMinute, shortenId } from "./format.js";
 import { rememberName } from "./names.js";
 import { toUrlFragment } from "./search.js";
-import { formatMinute, formatName, shortenId } from "./text.js";
+import { formatName } from "./text.js";
 
 const INCOMPLETE_TEXT = "There are more matches. Enter more of the name to see them.";
 

@@ -1,7 +1,7 @@
 import { fetchJson, ServiceError } from "./api.js";
 import { getTimeZone } from "./clinics.js";
 import { getElement, h } from "./dom.js";
-import { formatMinute, isUuid, shortenId } from "./text.js";
+import { formatMinute, isUuid, shortenId } from "./format.js";
 
 /** Maximum number of ids in one request. */
 const MAX_IDS = 200;

@@ -1,6 +1,6 @@
 import { getTimeZone } from "./clinics.js";
 import { h } from "./dom.js";
-import { formatLocal, formatUtc } from "./text.js";
+import { formatLocal, formatUtc } from "./format.js";
 
 /**
  * Creates an element with a time in the clinic's time zone and in UTC. If the time zone is unknown, shows only UTC.

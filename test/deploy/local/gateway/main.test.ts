@@ -93,6 +93,8 @@ describe("gateway", () => {
     ["GET", "/audit/v1/events?clinic=x", "audit"],
     ["POST", "/audit/v1/events", "audit"],
     ["GET", "/auditor", "queryApi"],
+    ["GET", "/partner", "queryApi"],
+    ["GET", "/partner/main.js", "queryApi"],
     ["GET", "//audit", "queryApi"],
     ["GET", "/x/../audit", "queryApi"],
     ["GET", "/.well-known/jwks.json", "command"],

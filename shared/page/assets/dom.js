@@ -21,6 +21,15 @@ export function createEmptyText(text) {
   return h("p", { class: "empty" }, text);
 }
 
+/**
+ * Creates a list of names and values.
+ *
+ * @param {[name: string, value: Node | string][]} facts
+ */
+export function createFactList(facts) {
+  return h("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
 /** Creates a table in a region that scrolls on narrow screens. Each row is a `tr` element. */
 export function createTable(label, titles, rows, attributes = {}) {
   const head = h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)));

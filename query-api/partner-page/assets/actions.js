@@ -1,0 +1,53 @@
+import { getElement, h } from "./dom.js";
+import { ApiError } from "./errors.js";
+import { getSignal } from "./session.js";
+
+/**
+ * Runs an action, for example after a click on a button. Shows an error of the API in an alert. While the action runs,
+ * further clicks on the button do nothing. The button is not disabled, because a disabled button loses the focus.
+ *
+ * @param {{ button?: HTMLElement | null, alertId: string }} controls
+ * @param {() => Promise<void>} action
+ */
+export async function runAction({ button, alertId }, action) {
+  if (button?.getAttribute("aria-disabled") === "true") return;
+  const signal = getSignal();
+  clearError(alertId);
+  button?.setAttribute("aria-disabled", "true");
+  try {
+    await action();
+  } catch (error) {
+    if (signal?.aborted) return; // the session has ended, and with it the request
+    showError(alertId, error);
+    if (!(error instanceof ApiError)) throw error;
+  } finally {
+    button?.removeAttribute("aria-disabled");
+  }
+}
+
+/** Runs an action each time the form with the given id is submitted. */
+export function onSubmit(formId, alertId, action) {
+  const form = getElement(formId);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    runAction({ button: form.querySelector('[type="submit"]'), alertId }, action);
+  });
+}
+
+/** Runs an action each time the button with the given id is clicked. */
+export function onClick(buttonId, alertId, action) {
+  const button = getElement(buttonId);
+  button.addEventListener("click", () => runAction({ button, alertId }, action));
+}
+
+/** Shows an error with the correlation id that the operator needs to find the request. */
+export function showError(alertId, { message, correlationId }) {
+  getElement(alertId).replaceChildren(
+    message,
+    correlationId ? h("span", { class: "correlation" }, `Correlation id: ${correlationId}`) : "",
+  );
+}
+
+export function clearError(alertId) {
+  getElement(alertId).replaceChildren();
+}

@@ -1,0 +1,92 @@
+import { getElement, h } from "./dom.js";
+import { createId } from "./elements.js";
+import { shortenId } from "./format.js";
+import { getClinicId, getEnvironment, request } from "./session.js";
+
+/** The selected clinic with branches, installation and, for the application's own sandbox, its sandbox state. */
+let clinic;
+
+/** Installations by clinic id, and the state of the application's sandbox. */
+let installations = new Map();
+let sandbox;
+
+export function getClinic() {
+  return clinic;
+}
+
+/** Returns the clinic's time zone, or UTC if the browser does not know the time zone. */
+export function getTimeZone() {
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: clinic.timezone }).resolvedOptions().timeZone;
+  } catch {
+    return "UTC";
+  }
+}
+
+/**
+ * Loads the application's installations and sandbox, and fills the selection of clinics.
+ *
+ * @returns id of the clinic to show first: the sandbox if there is one; undefined if no clinic approved the application
+ */
+export async function loadInstallations() {
+  const [list] = await Promise.all([request("GET", "/installations"), loadSandbox()]);
+  installations = new Map(list.installations.map((installation) => [installation.clinicId, installation]));
+  const ids = [...installations.keys()];
+  const options = ids.map((id) => h("option", { value: id }, createOptionText(installations.get(id))));
+  getElement("clinic").replaceChildren(...options);
+  getElement("clinic-field").hidden = ids.length < 2;
+  return ids.includes(sandbox?.clinicId) ? sandbox.clinicId : ids[0];
+}
+
+/** Loads the state of the application's sandbox again. An application without the scope has none. */
+export async function loadSandbox() {
+  if (getEnvironment() !== "sandbox") return;
+  try {
+    sandbox = (await request("GET", "/sandbox")).sandbox;
+  } catch (error) {
+    if (error.code !== "insufficient_scope") throw error;
+  }
+  if (clinic?.id === sandbox?.clinicId) clinic = clinic && { ...clinic, sandbox };
+}
+
+function createOptionText({ clinicId, clinicName }) {
+  return `${clinicName}${clinicId === sandbox?.clinicId ? " (your sandbox)" : ""} · ${shortenId(clinicId)}`;
+}
+
+/** Loads the context of the selected clinic. */
+export async function openClinic() {
+  const clinicId = getClinicId();
+  clinic = undefined;
+  const context = await request("GET", "/clinic/context");
+  const isSandbox = clinicId === sandbox?.clinicId;
+  clinic = {
+    ...context.clinic,
+    branches: context.branches,
+    installation: { ...installations.get(clinicId), ...context.installation },
+    sandbox: isSandbox ? sandbox : undefined,
+  };
+  getElement("clinic").value = clinicId;
+  getElement("clinic-name").textContent = clinic.name;
+  const { timezone, status } = clinic;
+  const kind = isSandbox ? "Your sandbox" : `Clinic, ${status}`;
+  getElement("clinic-hint").replaceChildren(`${kind} · ${timezone} · `, createId(clinicId));
+  for (const label of document.querySelectorAll("[data-zone]")) label.textContent = getTimeZone();
+}
+
+/** Forgets all clinics. */
+export function clearClinics() {
+  clinic = undefined;
+  sandbox = undefined;
+  installations = new Map();
+  for (const id of ["clinic", "clinic-name", "clinic-hint"]) getElement(id).replaceChildren();
+}
+
+/** Returns the name of a branch, or its id if the installation no longer covers the branch. */
+export function getBranchName(branchId) {
+  return clinic.branches.find(({ id }) => id === branchId)?.name ?? branchId;
+}
+
+/** Returns the name of an animal in the sandbox, or the id of any other animal. */
+export function getAnimalName(animalId) {
+  return clinic.sandbox?.animals.find(({ id }) => id === animalId)?.name ?? animalId ?? "unknown";
+}

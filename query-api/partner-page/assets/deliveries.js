@@ -1,0 +1,197 @@
+import { clearError, onClick, runAction } from "./actions.js";
+import { clearRequestBodies, createDelivery } from "./delivery.js";
+import { createEmptyText, getElement, h } from "./dom.js";
+import { createButton } from "./elements.js";
+import { getSignal, request } from "./session.js";
+
+/** Number of deliveries that one request loads. */
+const PAGE_SIZE = 20;
+
+/** Waits before the automatic requests while an attempt is expected. Milliseconds. */
+const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000, 15_000];
+
+/** Time before an attempt within which it counts as due soon. Milliseconds. */
+const SOON_MS = 60_000;
+
+/** Fields of the form with filters, by query parameter. */
+const FILTERS = { status: "filter-status", type: "filter-type", appointmentId: "filter-appointment" };
+
+/** The endpoint whose deliveries are listed, the deliveries, and the elements that show them, by id. */
+let endpoint;
+let deliveries = [];
+let nextCursor = null;
+const elements = new Map();
+let timer;
+
+/** Delivery whose next attempt the user has just caused; undefined if there is none. */
+let awaited;
+let onChange = async () => undefined;
+
+/**
+ * Initializes the list of deliveries.
+ *
+ * @param {(deliveries: object[]) => Promise<void>} changeListener called after the latest deliveries were loaded
+ */
+export function initDeliveries(changeListener) {
+  onChange = changeListener;
+  onClick("refresh-deliveries", "deliveries-alert", () => loadFirstPage());
+  const form = getElement("delivery-filters");
+  const applyFilters = () => {
+    forgetList();
+    reloadDeliveries();
+  };
+  form.addEventListener("change", applyFilters);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    applyFilters();
+  });
+}
+
+/** Sets the filter of the list to an appointment, and removes the other filters. */
+export function filterByAppointment(appointmentId) {
+  clearFilters();
+  getElement(FILTERS.appointmentId).value = appointmentId;
+  forgetList();
+}
+
+/** Removes the list, because it does not match the filters. */
+function forgetList() {
+  deliveries = [];
+  getElement("deliveries-body").replaceChildren(createEmptyText("Loading …"));
+}
+
+function clearFilters() {
+  for (const id of Object.values(FILTERS)) getElement(id).value = "";
+}
+
+/**
+ * Shows the latest deliveries of an endpoint. Loads them again while attempts are due soon.
+ *
+ * @param {{ awaitedId?: string }} options `awaitedId`: delivery that the service has queued, but may not list yet
+ */
+export async function showDeliveries(shownEndpoint, { awaitedId } = {}) {
+  if (endpoint?.id !== shownEndpoint.id) clearDeliveries();
+  endpoint = shownEndpoint;
+  getElement("deliveries").hidden = false;
+  if (awaitedId) awaitAttempt(awaitedId);
+  await runAction({ alertId: "deliveries-alert" }, () => loadFirstPage());
+}
+
+/** Removes all deliveries and stops loading them. */
+export function clearDeliveries() {
+  clearTimeout(timer);
+  endpoint = undefined;
+  deliveries = [];
+  nextCursor = null;
+  awaited = undefined;
+  elements.clear();
+  clearRequestBodies();
+  clearFilters();
+  getElement("deliveries").hidden = true;
+  getElement("deliveries-body").replaceChildren();
+  getElement("deliveries-status").textContent = "";
+  clearError("deliveries-alert");
+}
+
+/** Loads the latest deliveries again, if an endpoint is shown. */
+export async function reloadDeliveries() {
+  if (endpoint) await runAction({ alertId: "deliveries-alert" }, () => loadFirstPage());
+}
+
+/** Expects one more attempt of a delivery. */
+function awaitAttempt(id) {
+  awaited = { id, attempts: countAttempts(id) + 1 };
+}
+
+function countAttempts(id) {
+  return deliveries.find((delivery) => delivery.id === id)?.attempts.length ?? 0;
+}
+
+/** @param {number} round number of automatic requests so far */
+async function loadFirstPage(round = 0) {
+  clearTimeout(timer);
+  const shown = endpoint;
+  const page = await requestPage();
+  if (shown !== endpoint) return; // another endpoint was selected in the meantime
+  const newIds = new Set(page.deliveries.map(({ id }) => id));
+  const older = deliveries.filter(({ id }) => !newIds.has(id));
+  if (older.length === 0 || deliveries.length <= PAGE_SIZE) {
+    deliveries = page.deliveries;
+    nextCursor = page.page.nextCursor;
+  } else deliveries = [...page.deliveries, ...older];
+  render();
+  await onChange(deliveries);
+  if (awaited && countAttempts(awaited.id) >= awaited.attempts) awaited = undefined;
+  if (round < WAITS_MS.length && (awaited || deliveries.some(isDueSoon))) scheduleReload(round);
+}
+
+function requestPage(cursor) {
+  const filters = Object.entries(FILTERS).map(([name, id]) => [name, getElement(id).value.trim()]);
+  const query = { limit: PAGE_SIZE, cursor, ...Object.fromEntries(filters) };
+  return request("GET", `/webhook-endpoints/${endpoint.id}/deliveries`, { query });
+}
+
+function isDueSoon({ status, nextAttemptAt }) {
+  return status === "pending" && Date.parse(nextAttemptAt) < Date.now() + SOON_MS;
+}
+
+function scheduleReload(round) {
+  const signal = getSignal();
+  timer = setTimeout(() => {
+    if (!signal.aborted) runAction({ alertId: "deliveries-alert" }, () => loadFirstPage(round + 1));
+  }, WAITS_MS[round]);
+}
+
+function render() {
+  const body = getElement("deliveries-body");
+  const pending = deliveries.filter(({ status }) => status === "pending").length;
+  const count = `${deliveries.length} ${deliveries.length === 1 ? "delivery" : "deliveries"}, newest first`;
+  getElement("deliveries-status").textContent =
+    deliveries.length === 0 ? "" : `${count}${pending === 0 ? "" : `, ${pending} pending`}`;
+  const items = deliveries.map(findOrCreateItem);
+  const list = h("ul", { class: "deliveries" }, ...items);
+  const focused = document.activeElement;
+  if (deliveries.length === 0) body.replaceChildren(createEmptyText(describeEmptyList()));
+  else body.replaceChildren(list, nextCursor === null ? "" : createMoreButton());
+  // Moving an element in the document takes the focus away from it.
+  if (body.contains(focused)) focused.focus();
+}
+
+function describeEmptyList() {
+  const isFiltered = Object.values(FILTERS).some((id) => getElement(id).value !== "");
+  if (isFiltered) return "No delivery matches the filters.";
+  return "No deliveries in the last 30 days. Send a test event, or create an appointment.";
+}
+
+function createMoreButton() {
+  const onclick = ({ currentTarget: button }) =>
+    runAction({ button, alertId: "deliveries-alert" }, async () => {
+      const page = await requestPage(nextCursor);
+      deliveries = [...deliveries, ...page.deliveries];
+      nextCursor = page.page.nextCursor;
+      render();
+    });
+  return createButton("Show more", { class: "more", onclick });
+}
+
+/** Returns the element of a delivery. An element that is up to date is kept, with its focus and its open details. */
+function findOrCreateItem(delivery) {
+  const version = JSON.stringify([delivery, endpoint.status]);
+  const known = elements.get(delivery.id);
+  if (known?.version === version) return known.item;
+  const details = createDelivery(delivery, endpoint, replayDelivery);
+  const item = h("li", {}, details);
+  if (known) {
+    const former = known.item.querySelector("details");
+    details.open = former.open;
+    if (former.contains(document.activeElement)) queueMicrotask(() => details.querySelector("summary").focus());
+  }
+  elements.set(delivery.id, { version, item });
+  return item;
+}
+
+async function replayDelivery({ id }) {
+  await request("POST", `/webhook-endpoints/${endpoint.id}/deliveries/${id}/replay`);
+  awaitAttempt(id);
+  await loadFirstPage();
+}

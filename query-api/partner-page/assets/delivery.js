@@ -1,0 +1,96 @@
+import { runAction } from "./actions.js";
+import { createAttemptTable } from "./attempts.js";
+import { createEmptyText, createFactList, h } from "./dom.js";
+import { createButton, createId, createStatusTag } from "./elements.js";
+import { getSignal, request } from "./session.js";
+import { createTime } from "./times.js";
+
+const REPLAYABLE = new Set(["failed", "skipped"]);
+
+/** Responses with the requests of deliveries, by delivery id. The requests of a delivery do not change. */
+const responses = new Map();
+
+/** Forgets the loaded requests. */
+export function clearRequestBodies() {
+  responses.clear();
+}
+
+/**
+ * Creates the element of a delivery with its attempts. When the user opens it, it loads the request that the receiver
+ * got.
+ *
+ * @param {(delivery: object) => Promise<void>} onReplay
+ */
+export function createDelivery(delivery, endpoint, onReplay) {
+  const { id, type, status, eventId, attempts, createdAt, nextAttemptAt } = delivery;
+  const count = `${attempts.length} ${attempts.length === 1 ? "attempt" : "attempts"}`;
+  const requestElement = h("div", {}, createEmptyText("Loading the request …"));
+  const details = h(
+    "details",
+    { class: "delivery", "data-id": id },
+    h(
+      "summary",
+      {},
+      h("span", { class: "what" }, type),
+      createStatusTag(status),
+      h("span", { class: "soft" }, createTime(createdAt), ` · ${count}`),
+    ),
+    createHint(delivery, endpoint, onReplay),
+    h("h4", {}, "Attempts"),
+    attempts.length === 0 ? createEmptyText("No attempt yet.") : createAttemptTable(delivery, createTime),
+    h("h4", {}, "Request"),
+    createFactList([
+      ["Delivery id", createId(id)],
+      ["Event id", createId(eventId)],
+      ...(nextAttemptAt ? [["Next attempt", createTime(nextAttemptAt)]] : []),
+    ]),
+    requestElement,
+  );
+  details.addEventListener("toggle", () => {
+    if (details.open) showRequest(endpoint.id, id, requestElement);
+  });
+  return details;
+}
+
+/** Creates the button that replays a delivery, or says why it is not possible. */
+function createHint(delivery, endpoint, onReplay) {
+  if (!REPLAYABLE.has(delivery.status)) return "";
+  if (endpoint.status === "disabled") return createEmptyText("Enable the endpoint to replay this delivery.");
+  if (endpoint.status === "revoked") return "";
+  const onclick = ({ currentTarget: button }) =>
+    runAction({ button, alertId: "deliveries-alert" }, () => onReplay(delivery));
+  return h("div", { class: "buttons" }, createButton("Replay", { onclick }));
+}
+
+/** Loads the request of a delivery once, and shows it. */
+async function showRequest(endpointId, deliveryId, element) {
+  const signal = getSignal();
+  const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`;
+  if (!responses.has(deliveryId)) responses.set(deliveryId, request("GET", path));
+  try {
+    const { delivery } = await responses.get(deliveryId);
+    element.replaceChildren(...createRequest(delivery.request, deliveryId));
+  } catch (error) {
+    if (signal.aborted) return;
+    responses.delete(deliveryId);
+    element.replaceChildren(h("p", { class: "alert" }, error.message));
+  }
+}
+
+function createRequest({ body, headers, customHeaderNames }, deliveryId) {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const customLines = customHeaderNames.map((name) => `${name}: (not shown)`);
+  const bodyElement =
+    body === null
+      ? createEmptyText("The event is no longer available, so the body cannot be shown.")
+      : createText(`Body of ${deliveryId}`, JSON.stringify(JSON.parse(body), null, 2));
+  return [
+    createText(`Headers of ${deliveryId}`, [...lines, ...customLines].join("\n")),
+    bodyElement,
+    h("p", { class: "hint" }, "The sent and signed body has no line breaks. Each attempt has its own signature."),
+  ];
+}
+
+function createText(label, text) {
+  return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
+}

@@ -1,0 +1,205 @@
+import { clearError, runAction } from "./actions.js";
+import { getBranchName } from "./clinic.js";
+import { confirmAction } from "./confirm.js";
+import { clearDeliveries, initDeliveries, showDeliveries } from "./deliveries.js";
+import { createEmptyText, createFactList, getElement, h } from "./dom.js";
+import { createButton, createId, createStatusTag, createTags } from "./elements.js";
+import { markEndpoint, updateEndpoint } from "./endpoints.js";
+import { createHealthText, getHealth } from "./health.js";
+import { hideSecret, initSecret, showSecret } from "./secret.js";
+import { request } from "./session.js";
+import { createSettingsForm } from "./settings.js";
+import { createTime } from "./times.js";
+
+/** The shown endpoint with all its settings; undefined if none is shown. */
+let endpoint;
+let deliveries = [];
+
+/** Initializes the view of an endpoint. */
+export function initEndpoint() {
+  initSecret();
+  initDeliveries(refreshHealth);
+  clearEndpoint();
+}
+
+/**
+ * Shows an endpoint with its deliveries.
+ *
+ * @param {{ takesFocus?: boolean }} options `takesFocus`: moves the focus to the title
+ */
+export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
+  hideSecret();
+  clearDeliveries();
+  clearError("endpoint-alert");
+  getElement("endpoint-status").textContent = "";
+  getElement("endpoint-title").textContent = url;
+  getElement("endpoint-body").replaceChildren(createEmptyText("Loading …"));
+  getElement("endpoint-settings").replaceChildren();
+  endpoint = undefined;
+  deliveries = [];
+  markEndpoint(id);
+  if (takesFocus) getElement("endpoint-title").focus();
+  return runAction({ alertId: "endpoint-alert" }, async () => {
+    try {
+      await loadEndpoint(id);
+    } catch (error) {
+      getElement("endpoint-body").replaceChildren();
+      throw error;
+    }
+    await showDeliveries(endpoint);
+  });
+}
+
+/** Shows a new endpoint with its signing secret. */
+export async function showNewEndpoint(newEndpoint, secret) {
+  await showEndpoint(newEndpoint);
+  showSecret(secret, "Use it to verify the signatures of deliveries.");
+}
+
+/** Shows that no endpoint is selected, and removes all data of the former endpoint. */
+export function clearEndpoint() {
+  endpoint = undefined;
+  deliveries = [];
+  hideSecret();
+  clearDeliveries();
+  clearError("endpoint-alert");
+  getElement("endpoint-status").textContent = "";
+  getElement("endpoint-title").textContent = "Endpoint";
+  getElement("endpoint-settings").replaceChildren();
+  const hint = "Select or create an endpoint to see its settings and deliveries.";
+  getElement("endpoint-body").replaceChildren(createEmptyText(hint));
+  markEndpoint(undefined);
+}
+
+async function loadEndpoint(id) {
+  const response = await request("GET", `/webhook-endpoints/${id}`);
+  endpoint = response.endpoint;
+  updateEndpoint(endpoint);
+  markEndpoint(id);
+  renderEndpoint();
+}
+
+/** Shows the health after the deliveries were loaded. Reloads the endpoint if an attempt may have changed it. */
+async function refreshHealth(newDeliveries) {
+  const shown = endpoint;
+  const hasNewOutcome = deliveries.length > 0 && countOutcomes(newDeliveries) !== countOutcomes(deliveries);
+  deliveries = newDeliveries;
+  if (!shown) return;
+  if (hasNewOutcome) {
+    const { endpoint: reloaded } = await request("GET", `/webhook-endpoints/${shown.id}`);
+    if (endpoint !== shown) return; // the user selected or changed an endpoint in the meantime
+    endpoint = reloaded;
+    updateEndpoint(endpoint);
+    if (reloaded.status !== shown.status) renderEndpoint();
+  }
+  renderHealth();
+}
+
+/** Counts the attempts whose outcome is known. */
+function countOutcomes(list) {
+  return list.flatMap(({ attempts }) => attempts).filter(({ durationMs }) => durationMs !== null).length;
+}
+
+function renderHealth() {
+  getElement("endpoint-title").replaceChildren(endpoint.url, " ", createStatusTag(getHealth(endpoint)));
+  getElement("endpoint-health").replaceChildren(createHealthText(endpoint, deliveries));
+}
+
+function renderEndpoint() {
+  const { id, status, events, operationalEvents, branchIds, headerNames, ordering, rateLimitPerSecond } = endpoint;
+  const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
+  getElement("endpoint-body").replaceChildren(h("div", { id: "endpoint-health" }), createActions());
+  getElement("endpoint-settings").replaceChildren(
+    h("h3", {}, "Settings"),
+    createFactList([
+      ["Endpoint id", createId(id)],
+      ["Events", createTags([...events, ...operationalEvents])],
+      ["Branches", branches],
+      ["Custom headers", createTags(headerNames)],
+      ["Order", ordering === "appointment" ? "per appointment" : "none"],
+      ["Rate limit", rateLimitPerSecond === null ? "none" : `${rateLimitPerSecond} attempts per second`],
+      ["Created", createTime(endpoint.createdAt)],
+      ["Changed", createTime(endpoint.updatedAt)],
+    ]),
+    status === "revoked" ? "" : createSettingsForm(endpoint, (changed) => showChange(changed, "Settings saved.")),
+  );
+  renderHealth();
+}
+
+/** Creates the buttons for everything that is possible in the endpoint's state. */
+function createActions() {
+  const { status, disabledReason } = endpoint;
+  if (status === "revoked") return "";
+  const isActive = status === "active";
+  const createActionButton = (text, action, attributes = {}) =>
+    createButton(text, {
+      ...attributes,
+      onclick: ({ currentTarget: button }) => runAction({ button, alertId: "endpoint-alert" }, action),
+    });
+  return h(
+    "div",
+    { class: "buttons" },
+    isActive ? createActionButton("Send test event", sendTest, { class: "primary" }) : "",
+    !isActive && disabledReason !== "operator" ? createActionButton("Enable", enable, { class: "primary" }) : "",
+    createActionButton("Rotate secret", rotateSecret),
+    isActive ? createActionButton("Disable", disable) : "",
+    createActionButton("Revoke", revoke, { class: "danger" }),
+  );
+}
+
+async function sendTest() {
+  const { delivery } = await request("POST", `/webhook-endpoints/${endpoint.id}/test`);
+  getElement("endpoint-status").textContent = "The test event is queued.";
+  await showDeliveries(endpoint, { awaitedId: delivery.id });
+}
+
+async function rotateSecret() {
+  const isConfirmed = await confirmAction({
+    title: "Rotate the signing secret?",
+    text: "The service creates a new secret. For 24 hours, deliveries are signed with both secrets.",
+    accept: "Rotate secret",
+  });
+  if (!isConfirmed) return;
+  const { endpoint: changed, secret } = await request("POST", `/webhook-endpoints/${endpoint.id}/rotate-secret`);
+  showChange(changed, "The secret was rotated.");
+  showSecret(secret, "For 24 hours, deliveries are signed with both the former and the new secret.");
+}
+
+async function enable() {
+  const { endpoint: changed } = await request("POST", `/webhook-endpoints/${endpoint.id}/enable`);
+  showChange(changed, "The endpoint is active again. Skipped deliveries are sent only if you replay them.");
+}
+
+async function disable() {
+  const isConfirmed = await confirmAction({
+    title: "Disable the endpoint?",
+    text: "Pending and new deliveries are skipped until you enable the endpoint. You can replay them later.",
+    accept: "Disable",
+  });
+  if (!isConfirmed) return;
+  const { endpoint: changed } = await request("POST", `/webhook-endpoints/${endpoint.id}/disable`);
+  showChange(changed, "The endpoint is disabled.");
+  await showDeliveries(endpoint);
+}
+
+async function revoke() {
+  const isConfirmed = await confirmAction({
+    title: "Revoke the endpoint for good?",
+    text: `${endpoint.url} receives no more deliveries. This cannot be undone.`,
+    accept: "Revoke",
+  });
+  if (!isConfirmed) return;
+  const { endpoint: changed } = await request("DELETE", `/webhook-endpoints/${endpoint.id}`);
+  hideSecret();
+  showChange(changed, "The endpoint is revoked.");
+  await showDeliveries(endpoint);
+}
+
+/** Shows the endpoint after a change, and moves the focus to the title if the used button no longer exists. */
+function showChange(changed, text) {
+  endpoint = { ...endpoint, ...changed };
+  updateEndpoint(endpoint);
+  renderEndpoint();
+  getElement("endpoint-status").textContent = text;
+  if (document.activeElement === document.body) getElement("endpoint-title").focus();
+}

@@ -1,0 +1,123 @@
+import { onSubmit, runAction } from "./actions.js";
+import { getClinic } from "./clinic.js";
+import { createEmptyText, getElement, h } from "./dom.js";
+import { createStatusTag } from "./elements.js";
+import { getHealth } from "./health.js";
+import { getEnvironment, request } from "./session.js";
+
+/** The clinic's endpoints, and the id of the selected one. */
+let endpoints = [];
+let selectedId;
+let onSelect = () => undefined;
+
+/**
+ * Initializes the list of endpoints and the form that creates an endpoint.
+ *
+ * @param {{ onSelect(endpoint: object): void, onCreate(endpoint: object, secret: string): Promise<void> }} handlers
+ */
+export function initEndpoints(handlers) {
+  onSelect = handlers.onSelect;
+  getElement("new-endpoint").addEventListener("click", () => openForm(getElement("endpoint-form").hidden));
+  getElement("cancel-endpoint").addEventListener("click", () => {
+    openForm(false);
+    getElement("new-endpoint").focus();
+  });
+  onSubmit("endpoint-form", "endpoint-form-alert", async () => {
+    const events = [...document.querySelectorAll("[data-event]:checked")].map(({ dataset }) => dataset.event);
+    const body = { url: getElement("endpoint-url").value.trim(), events };
+    const { endpoint, secret } = await request("POST", "/webhook-endpoints", { body });
+    openForm(false);
+    await loadEndpoints();
+    await handlers.onCreate(endpoint, secret);
+  });
+}
+
+function openForm(isOpen) {
+  getElement("endpoint-form").hidden = !isOpen;
+  getElement("new-endpoint").setAttribute("aria-expanded", String(isOpen));
+  getElement("endpoint-form-alert").replaceChildren();
+  getElement("endpoint-url-hint").textContent =
+    getEnvironment() === "production"
+      ? "An HTTPS URL of a public host. The operator must have approved its origin."
+      : "An HTTPS URL of a public host.";
+  getElement("endpoint-url").value = "";
+  if (isOpen) getElement("endpoint-url").focus();
+}
+
+/** Loads the endpoints. Shows an error in the list. */
+export function showEndpoints() {
+  return runAction({ alertId: "endpoints-alert" }, async () => {
+    getElement("endpoints").replaceChildren(createEmptyText("Loading …"));
+    try {
+      await loadEndpoints();
+    } catch (error) {
+      getElement("endpoints").replaceChildren();
+      throw error;
+    }
+    // Without endpoints, the form is the next step.
+    if (endpoints.length === 0) openForm(true);
+  });
+}
+
+async function loadEndpoints() {
+  endpoints = (await request("GET", "/webhook-endpoints")).endpoints;
+  renderEndpoints();
+}
+
+/** Shows the changed state of an endpoint in the list. */
+export function updateEndpoint(endpoint) {
+  endpoints = endpoints.map((former) => (former.id === endpoint.id ? { ...former, ...endpoint } : former));
+  renderEndpoints();
+}
+
+/** Marks an endpoint as selected. */
+export function markEndpoint(id) {
+  selectedId = id;
+  for (const button of getElement("endpoints").querySelectorAll("button")) {
+    if (button.dataset.id === id) button.setAttribute("aria-current", "true");
+    else button.removeAttribute("aria-current");
+  }
+}
+
+/** Returns the endpoint that is shown first. */
+export function getFirstEndpoint() {
+  return endpoints.find(({ status }) => status !== "revoked");
+}
+
+function renderEndpoints() {
+  const revoked = endpoints.filter(({ status }) => status === "revoked");
+  const current = endpoints.filter(({ status }) => status !== "revoked");
+  const body = getElement("endpoints");
+  const focusedId = document.activeElement?.closest("#endpoints button")?.dataset.id;
+  const isRevokedOpen = body.querySelector("details")?.open === true || revoked.some(({ id }) => id === selectedId);
+  const summary = h("summary", {}, `Revoked (${revoked.length})`);
+  body.replaceChildren(
+    current.length === 0 ? createEmptyText(`No endpoints at ${getClinic().name} yet.`) : createList(current),
+    revoked.length === 0 ? "" : h("details", { open: isRevokedOpen }, summary, createList(revoked)),
+  );
+  markEndpoint(selectedId);
+  if (focusedId) body.querySelector(`[data-id="${CSS.escape(focusedId)}"]`)?.focus();
+}
+
+function createList(list) {
+  return h("ul", { class: "choice-list" }, ...list.map((endpoint) => h("li", {}, createChoice(endpoint))));
+}
+
+function createChoice(endpoint) {
+  const { id, url, events } = endpoint;
+  return h(
+    "button",
+    { type: "button", class: "choice", "data-id": id, onclick: () => onSelect(endpoint) },
+    h("span", { class: "what" }, url),
+    h("span", { class: "soft" }, events.join(", ") || "operational events only"),
+    createStatusTag(getHealth(endpoint)),
+  );
+}
+
+/** Removes all data of the former session. */
+export function clearEndpoints() {
+  endpoints = [];
+  selectedId = undefined;
+  openForm(false);
+  for (const id of ["endpoints", "endpoints-alert"]) getElement(id).replaceChildren();
+}

@@ -1,0 +1,51 @@
+/** An error response of the partner API, or a failed request. The message says what to do. */
+export class ApiError extends Error {
+  /**
+   * @param {number} status status of the response; 0 if there was none
+   * @param {{ error?: string, correlationId?: string, details?: { path: string, message: string }[] }} body
+   * @param {number} retrySeconds value of `Retry-After`; 0 if absent
+   */
+  constructor(status, body, retrySeconds = 0) {
+    super(describeError(status, body, retrySeconds));
+    this.status = status;
+    this.code = body.error;
+    this.correlationId = body.correlationId;
+  }
+}
+
+/** What the user can do about each error code. */
+const ADVICE = {
+  unreachable: "The service is unreachable. Check your connection and try again.",
+  invalid_request: "The client id or the secret is malformed. Check both.",
+  invalid_client:
+    "The client id or the secret is wrong or revoked, or belongs to the other environment. Check both, and the environment.",
+  invalid_token: "The credential was revoked, or the token has expired. Sign in again.",
+  invalid_scope: "The application has no scopes. Ask the operator to grant scopes.",
+  insufficient_scope: "The application or the installation lacks the scope for this. Ask the operator or the clinic.",
+  installation_denied: "The clinic has not approved the application, or has withdrawn the approval. Ask the clinic.",
+  branch_denied: "The installation does not cover this branch. Select another branch.",
+  clinic_not_operational: "The clinic is suspended or closed, so this change is not possible.",
+  sandbox_only: "This is possible only in the sandbox.",
+  invalid_destination: "The URL is malformed or too long. Correct it.",
+  destination_not_approved: "The operator has not approved the origin of this URL. Ask for approval first.",
+  webhook_endpoint_limit_reached: "The application has 50 endpoints at this clinic. Revoke one first.",
+  webhook_endpoint_not_found: "The endpoint no longer exists. Reload the list.",
+  webhook_endpoint_revoked: "The endpoint is revoked. Create a new endpoint.",
+  webhook_endpoint_disabled: "The endpoint is disabled. Enable it first.",
+  webhook_endpoint_disabled_by_operator: "The operator disabled the endpoint. Only the operator can enable it.",
+  concurrent_rotation: "Another request changed the endpoint at the same time. The secret was not rotated. Try again.",
+  webhook_delivery_not_found: "The delivery no longer exists. Deliveries are deleted after 30 days.",
+  delivery_not_replayable: "The delivery cannot be replayed now. Refresh the list.",
+  idempotency_conflict: "The key was already used for a different appointment. Use a new key.",
+  rate_limit_exceeded: "Too many requests.",
+  read_model_behind: "The change is recorded, but not readable yet. Refresh in a moment.",
+  event_log_unavailable: "The service cannot record changes at the moment. The outcome is unknown. Try again.",
+};
+
+function describeError(status, { error, details }, retrySeconds) {
+  const retryText = retrySeconds > 0 ? ` Try again in ${retrySeconds} s.` : "";
+  if (Object.hasOwn(ADVICE, error ?? "")) return ADVICE[error] + retryText;
+  const problems = (details ?? []).map(({ path, message }) => (path ? `${path}: ${message}` : message));
+  if (problems.length > 0) return `Check your input. ${problems.join("; ")}`;
+  return `The service returned the error ${status} ${error ?? ""}.${retryText || " Try again."}`;
+}

@@ -1,0 +1,43 @@
+import { h } from "./dom.js";
+import { createTime } from "./times.js";
+
+/** What each reason for disabling an endpoint means, and who can enable the endpoint. */
+const DISABLED_REASONS = {
+  partner: "Your application disabled it.",
+  gone: "The receiver returned 410. Enable it when the receiver accepts events again.",
+  no_success: "The receiver failed for five days. Repair the receiver, and then enable the endpoint.",
+  operator: "The operator disabled it, and only the operator can enable it.",
+};
+
+/** Returns the state of an endpoint: `revoked`, `disabled`, `failing` or `active`. */
+export function getHealth({ status, failingSince }) {
+  return status === "active" && failingSince ? "failing" : status;
+}
+
+/**
+ * Creates a sentence about the state of an endpoint.
+ *
+ * @param {object} endpoint
+ * @param {object[]} deliveries the endpoint's latest deliveries, newest first
+ */
+export function createHealthText(endpoint, deliveries) {
+  const { disabledReason, failingSince, failedAttempts } = endpoint;
+  const texts = {
+    revoked: () => ["Revoked. The endpoint receives no more deliveries, and cannot be enabled."],
+    disabled: () => ["Disabled. ", DISABLED_REASONS[disabledReason] ?? disabledReason ?? ""],
+    failing: () => [
+      ...["Failing since ", createTime(failingSince), `: ${failedAttempts} failed attempts without a success. `],
+      "The service retries. Deliveries that fail for good can be replayed.",
+    ],
+    active: () => describeDeliveries(deliveries),
+  };
+  const health = getHealth(endpoint);
+  return h("p", { class: `health ${health}` }, ...texts[health]());
+}
+
+function describeDeliveries(deliveries) {
+  const delivered = deliveries.find(({ status }) => status === "delivered");
+  if (delivered) return ["Working. The latest successful delivery was at ", createTime(delivered.updatedAt), "."];
+  if (deliveries.length === 0) return ["Active, without deliveries so far. Send a test event to try it."];
+  return ["Active. No listed delivery was successful so far."];
+}

@@ -1,0 +1,158 @@
+/**
+ * The application's session: credentials, access token and clinic. They exist only in the memory of this module, never
+ * in storage, cookies or URLs.
+ */
+import { ApiError } from "./errors.js";
+
+/** Brand in header names, as in `X-SERVICE-Clinic-ID`. */
+const brand = document.querySelector('meta[name="header-brand"]').content;
+const CLINIC_HEADER = `X-${brand}-Clinic-ID`;
+const POSITION_HEADER = `X-${brand}-Log-Position`;
+
+/** Time before a token expires at which the next request exchanges the credentials for a new token. */
+const RENEWAL_MS = 60_000;
+
+/** Maximum number of attempts of a read while the read models are behind the page's own writes. */
+const MAX_READ_ATTEMPTS = 5;
+
+/** The current session; undefined if no application is signed in. */
+let session;
+
+/** Functions that are called after each response, and when the service ends the session. */
+const listeners = { onResponse: () => undefined, onSessionEnd: () => undefined };
+
+/**
+ * @param {{ onResponse(exchange: object): void, onSessionEnd(reason: string): void }} newListeners
+ */
+export function setSessionListeners(newListeners) {
+  Object.assign(listeners, newListeners);
+}
+
+/**
+ * Exchanges the credentials for a token and starts a session.
+ *
+ * @throws {ApiError}
+ */
+export async function startSession({ environment, clientId, clientSecret }) {
+  const [controller, clinicController] = [new AbortController(), new AbortController()];
+  const next = { environment, clientId, clientSecret, controller, clinicController };
+  await renewToken(next);
+  session = next;
+}
+
+/** Ends the session: aborts its requests and forgets credentials and token. */
+export function endSession() {
+  session?.controller.abort();
+  session?.clinicController.abort();
+  session = undefined;
+}
+
+/** Returns the signal that is aborted when the session ends or another clinic is selected. */
+export function getSignal() {
+  return session?.clinicController.signal;
+}
+
+export function getEnvironment() {
+  return session?.environment;
+}
+
+export function getClinicId() {
+  return session?.clinicId;
+}
+
+/** Selects the clinic that the following requests name in the clinic header. Aborts the requests of the former clinic. */
+export function setClinicId(clinicId) {
+  session.clinicController.abort();
+  session.clinicController = new AbortController();
+  session.clinicId = clinicId;
+}
+
+/** Exchanges the credentials for a new token. Concurrent calls share one exchange. */
+function renewToken(current) {
+  current.renewal ??= exchangeToken(current).finally(() => {
+    current.renewal = undefined;
+  });
+  return current.renewal;
+}
+
+async function exchangeToken(current) {
+  const { environment, clientId, clientSecret } = current;
+  const body = { client_id: clientId, client_secret: clientSecret, grant_type: "client_credentials", environment };
+  const { signal } = current.controller;
+  const response = await send(current, "POST", "/oauth/token", { body, signal });
+  current.token = response.body.access_token;
+  current.expiresAt = Date.now() + response.body.expires_in * 1_000;
+}
+
+/**
+ * Sends a request to an operation of the partner API and returns the body of the response. A read reflects the earlier
+ * writes of this page.
+ *
+ * @param {string} path path below the base path of the environment
+ * @param {{ query?: object, body?: unknown, headers?: Record<string, string> }} options
+ * @throws {ApiError}
+ */
+export async function request(method, path, options) {
+  return (await requestWithHeaders(method, path, options)).body;
+}
+
+/** Like {@link request}, but returns the body and the headers. */
+export async function requestWithHeaders(method, path, options = {}) {
+  const current = session;
+  const { signal } = current.clinicController;
+  if (current.expiresAt - Date.now() < RENEWAL_MS) await renewOrEnd(current);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await send(current, method, path, { ...options, signal, isAuthorized: true });
+    } catch (error) {
+      if (error.code === "invalid_token" && attempt === 1) await renewOrEnd(current);
+      else if (error.code === "read_model_behind" && attempt < MAX_READ_ATTEMPTS) continue;
+      else throw error;
+    }
+  }
+}
+
+/** Renews the token. If the credentials are no longer valid, ends the session. */
+async function renewOrEnd(current) {
+  try {
+    await renewToken(current);
+  } catch (error) {
+    if (error.status === 401 && current === session) listeners.onSessionEnd(error.message);
+    throw error;
+  }
+}
+
+async function send(current, method, path, { query = {}, body, headers = {}, isAuthorized = false, signal }) {
+  const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const search = parameters.length === 0 ? "" : `?${new URLSearchParams(parameters)}`;
+  const url = `/${current.environment}/v1${path}${search}`;
+  const startedAt = performance.now();
+  const response = await fetch(url, {
+    method,
+    headers: { ...buildHeaders(current, method, body, isAuthorized), ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    cache: "no-store",
+    credentials: "omit",
+    redirect: "error",
+    signal,
+  }).catch((error) => {
+    throw signal.aborted ? error : new ApiError(0, { error: "unreachable" });
+  });
+  const responseBody = await response.json().catch(() => ({}));
+  signal.throwIfAborted();
+  const durationMs = Math.round(performance.now() - startedAt);
+  listeners.onResponse({ method, url, response, durationMs, correlationId: response.headers.get("X-Correlation-ID") });
+  // Later reads send the log position of the latest write, so that they reflect it.
+  current.position = response.headers.get(POSITION_HEADER) ?? current.position;
+  if (response.ok) return { body: responseBody, headers: response.headers };
+  throw new ApiError(response.status, responseBody, Number(response.headers.get("Retry-After") ?? 0));
+}
+
+function buildHeaders({ token, clinicId, position }, method, body, isAuthorized) {
+  return {
+    ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+    ...(isAuthorized ? { Authorization: `Bearer ${token}` } : {}),
+    ...(isAuthorized && clinicId ? { [CLINIC_HEADER]: clinicId } : {}),
+    ...(isAuthorized && method === "GET" && position ? { [POSITION_HEADER]: position } : {}),
+  };
+}

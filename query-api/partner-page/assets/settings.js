@@ -1,0 +1,122 @@
+import { runAction } from "./actions.js";
+import { getClinic } from "./clinic.js";
+import { getElement, h } from "./dom.js";
+import { request } from "./session.js";
+
+const EVENTS = ["appointment.created", "appointment.updated"];
+const OPERATIONAL_EVENTS = ["endpoint.failing", "endpoint.disabled", "secret.expiring"];
+
+/**
+ * Creates the form that changes the settings of an endpoint. The form sends only the settings that differ.
+ *
+ * @param {object} endpoint endpoint with all its settings
+ * @param {(endpoint: object) => void} onSave called with the endpoint after a change
+ */
+export function createSettingsForm(endpoint, onSave) {
+  const submit = h("button", { type: "submit", class: "primary" }, "Save settings");
+  const form = h(
+    "form",
+    { class: "form", autocomplete: "off" },
+    createField("URL", h("input", { id: "setting-url", type: "url", required: true, spellcheck: "false" })),
+    createChoices("Events", "events", EVENTS, endpoint.events),
+    createChoices("Events about endpoints", "operationalEvents", OPERATIONAL_EVENTS, endpoint.operationalEvents),
+    createBranchChoices(endpoint),
+    createOrderingField(endpoint),
+    createField(
+      "Attempts per second, empty for no limit",
+      h("input", { id: "setting-rate", type: "number", min: "1", max: "1000", step: "1" }),
+    ),
+    createHeaderFields(endpoint),
+    h("div", { class: "buttons" }, submit),
+    h("div", { class: "alert", id: "settings-alert", role: "alert" }),
+  );
+  form.querySelector("#setting-url").value = endpoint.url;
+  form.querySelector("#setting-rate").value = endpoint.rateLimitPerSecond ?? "";
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    runAction({ button: submit, alertId: "settings-alert" }, async () => {
+      const body = readChanges(form, endpoint);
+      const response = await request("PATCH", `/webhook-endpoints/${endpoint.id}`, { body });
+      onSave(response.endpoint);
+    });
+  });
+  return h("details", { class: "settings" }, h("summary", {}, "Change settings"), form);
+}
+
+function createField(label, input, hint) {
+  const hintId = `${input.id}-hint`;
+  if (hint) input.setAttribute("aria-describedby", hintId);
+  return h(
+    "div",
+    { class: "field" },
+    h("label", { for: input.id }, label),
+    input,
+    hint ? h("p", { class: "hint", id: hintId }, hint) : "",
+  );
+}
+
+/** Creates a group of check boxes. `options` are values, or pairs of a value and its label. */
+function createChoices(legend, name, options, selected) {
+  const boxes = options.map((option) => {
+    const [value, label] = Array.isArray(option) ? option : [option, option];
+    const input = h("input", { type: "checkbox", "data-setting": name, value, checked: selected.includes(value) });
+    return h("label", {}, input, ` ${label}`);
+  });
+  return h("fieldset", { class: "choices" }, h("legend", {}, legend), ...boxes);
+}
+
+/** Creates the choice of branches. If no branch is checked, the endpoint receives the events of all branches. */
+function createBranchChoices({ branchIds }) {
+  const options = getClinic().branches.map(({ id, name }) => [id, name]);
+  return createChoices("Only these branches (none checked: all branches)", "branchIds", options, branchIds ?? []);
+}
+
+function createOrderingField({ ordering }) {
+  const options = [
+    ["none", "none"],
+    ["appointment", "per appointment"],
+  ].map(([value, text]) => h("option", { value, selected: value === ordering }, text));
+  const hint = "Per appointment: a failing delivery holds back only later events of its own appointment.";
+  return createField("Order of deliveries", h("select", { id: "setting-ordering" }, ...options), hint);
+}
+
+function createHeaderFields({ headerNames }) {
+  const removal = createChoices("Remove custom headers", "removedHeaders", headerNames, []);
+  return h(
+    "div",
+    { class: "fields" },
+    createField(
+      "New custom header",
+      h("input", { id: "setting-header", spellcheck: "false", placeholder: "X-Api-Key" }),
+    ),
+    createField(
+      "Value of the header",
+      h("input", { id: "setting-header-value", type: "password", autocomplete: "off", maxlength: "1024" }),
+      "The API never returns the value.",
+    ),
+    headerNames.length === 0 ? "" : removal,
+  );
+}
+
+/** Returns the settings in the form that differ from those of the endpoint. */
+function readChanges(form, endpoint) {
+  const listChecked = (name) =>
+    [...form.querySelectorAll(`[data-setting="${name}"]:checked`)].map(({ value }) => value);
+  const rateText = getElement("setting-rate").value;
+  const checkedBranchIds = listChecked("branchIds");
+  const settings = {
+    url: getElement("setting-url").value.trim(),
+    events: listChecked("events"),
+    operationalEvents: listChecked("operationalEvents"),
+    branchIds: checkedBranchIds.length === 0 ? null : checkedBranchIds,
+    ordering: getElement("setting-ordering").value,
+    rateLimitPerSecond: rateText === "" ? null : Number(rateText),
+  };
+  const changes = Object.entries(settings).filter(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(endpoint[name]),
+  );
+  const headers = Object.fromEntries(listChecked("removedHeaders").map((name) => [name, null]));
+  const headerName = getElement("setting-header").value.trim();
+  if (headerName !== "") headers[headerName] = getElement("setting-header-value").value;
+  return { ...Object.fromEntries(changes), ...(Object.keys(headers).length === 0 ? {} : { headers }) };
+}

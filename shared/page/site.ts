@@ -1,0 +1,43 @@
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { type Page, toPage } from "../http/pages.ts";
+
+/**
+ * Headers that restrict a page to files of its own origin, and forbid inline scripts, evaluated scripts and framing.
+ */
+export const PAGE_HEADERS = {
+  "Content-Security-Policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+  "Referrer-Policy": "no-referrer",
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Cache-Control": "no-cache",
+} as const;
+
+const CONTENT_TYPES: Record<string, string> = {
+  ".html": "text/html",
+  ".css": "text/css",
+  ".js": "text/javascript",
+  ".svg": "image/svg+xml",
+};
+
+/** Modules, styles and icon that all pages share. */
+const SHARED_ASSETS_FOLDER = path.join(import.meta.dirname, "assets");
+
+/**
+ * Reads all files of a page into memory, and the files that all pages share. `index.html` is served at the page's path,
+ * and the other files below this path. So the modules of a page import shared modules as if they were in one folder.
+ *
+ * @param pagePath path of the page, such as `/audit`
+ * @param folder folder with the page's own files
+ */
+export function readSite(pagePath: string, folder: string): Page[] {
+  return [folder, SHARED_ASSETS_FOLDER].flatMap((assetsFolder) =>
+    readdirSync(assetsFolder).map((name) => {
+      const type = CONTENT_TYPES[path.extname(name)];
+      if (type === undefined) throw new Error(`no content type is known for the page file ${name}`);
+      const body = readFileSync(path.join(assetsFolder, name));
+      return toPage(name === "index.html" ? pagePath : `${pagePath}/${name}`, type, body);
+    }),
+  );
+}

@@ -1,0 +1,270 @@
+import { expect } from "chai";
+import { revokeCredential } from "../../../command/operations/application-operations.ts";
+import {
+  createApplication,
+  createClinic,
+  createTestOperatorContext,
+  installApplication,
+} from "../../support/partner.ts";
+import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
+
+const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
+
+describe("the page /partner", function () {
+  this.timeout(60_000);
+  let world: PartnerPage;
+  let page: PartnerPage["page"];
+
+  before(async () => {
+    world = await startPartnerPage();
+    page = world.page;
+  });
+
+  after(() => world?.stop());
+
+  const openTab = (name: string) => page.getByRole("tab", { name, exact: true }).click();
+  const clickButton = (name: string) => page.getByRole("button", { name, exact: true }).click();
+  /** Confirms the dialog. The button of the dialog has the same name as the button that opened it. */
+  const confirm = (name: string) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+  const waitForDelivery = (status: string) =>
+    page.locator(".deliveries summary", { hasText: status }).first().waitFor();
+
+  it("the partner page has a content security policy that forbids other origins and inline code", async () => {
+    const { headers, status } = await fetch(`${world.origin}/partner`);
+    const policy = headers.get("Content-Security-Policy") ?? "";
+    expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([200, false, true]);
+    expect((await fetch(`${world.origin}/partner/`)).status, "a path with a trailing slash").to.equal(404);
+  });
+
+  it("the partner page refuses a wrong secret, and says what to check", async () => {
+    await world.requireAccessible("signing in");
+    await world.signIn({ ...world.partner, clientSecret: "wrong" });
+    await page.getByText("The client id or the secret is wrong or revoked").waitFor();
+    expect(await page.locator("#desk").isVisible()).to.equal(false);
+    await world.signIn({ ...world.partner, environment: "production" });
+    await page.getByText("or belongs to the other environment").waitFor();
+    world.expectProblems(/401/);
+  });
+
+  it("the partner page signs an application in, and shows its sandbox and the usage of the rate limit", async () => {
+    await world.signIn(world.partner);
+    await page.getByRole("heading", { name: "Sandbox Clinic" }).waitFor();
+    await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
+    expect(await page.locator("#environment").innerText()).to.equal("Sandbox");
+    expect(await page.locator("#usage").innerText()).to.match(/^11\d of 120 requests left$/);
+    expect(await page.getByLabel("Client secret").inputValue()).to.equal("");
+    await openTab("Clinic");
+    const clinicPanel = page.getByRole("tabpanel", { name: "Clinic" });
+    expect(await clinicPanel.innerText())
+      .to.contain("webhooks:write")
+      .and.contain("120 requests per minute")
+      .and.contain("Biscuit, dog");
+    await world.requireAccessible("the clinic");
+  });
+
+  it("the partner page creates an endpoint with the keyboard only, and shows its secret once", async () => {
+    await openTab("Webhooks");
+    await page.getByLabel("URL").fill("https://10.0.0.1/");
+    await page.keyboard.press("Enter");
+    await page.locator("#endpoint-form-alert", { hasText: "Correlation id" }).waitFor();
+    world.expectProblems(/400/);
+    await page.getByLabel("URL").fill(`${world.receiver.url}/hook?%3Cscript%3E`);
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Space");
+    await page.keyboard.press("Enter");
+    await page.getByText("Store this secret now.").waitFor();
+    expect(await page.evaluate("document.activeElement.id")).to.equal("secret-title");
+    const secret = await page.getByRole("textbox", { name: "Signing secret" }).inputValue();
+    expect(secret).to.match(/^whsec_/);
+    await world.requireAccessible("a new endpoint");
+    await clickButton("I have stored it");
+    expect(await page.evaluate("document.activeElement.id")).to.equal("endpoint-title");
+    expect(await world.readAllText()).to.not.contain(secret);
+    expect(await page.locator("#endpoint-settings").innerText())
+      .to.contain("appointment.created")
+      .and.contain("all branches of the installation");
+    const listedEvents = await page.locator("#endpoint-settings dd .tag").allInnerTexts();
+    expect(listedEvents).to.deep.equal(["appointment.created"]);
+  });
+
+  it("the partner page shows a failing endpoint with the receiver's answers as text, and replays a delivery", async () => {
+    world.receiver.queueReactions({ status: 500, body: ATTACK_HTML }, { status: 503, body: "busy" });
+    await clickButton("Send test event");
+    await waitForDelivery("failed");
+    await page.getByText(/^Failing since .* 2 failed attempts without a success/).waitFor();
+    expect(await page.locator(".choice .tag").innerText()).to.equal("failing");
+    await page.locator(".deliveries summary").click();
+    const attempts = page.getByRole("region", { name: /^Attempts of/ });
+    expect(await attempts.innerText())
+      .to.contain("<script>")
+      .and.contain("503")
+      .and.contain("busy");
+    const [request] = world.receiver.requests;
+    const shownBody = await page.getByRole("region", { name: /^Body of/ }).innerText();
+    expect(JSON.parse(shownBody)).to.deep.equal(JSON.parse(request!.body));
+    const shownHeaders = await page.getByRole("region", { name: /^Headers of/ }).innerText();
+    expect(shownHeaders).to.contain(`webhook-id: ${request!.headers["webhook-id"]}`);
+    expect(await page.locator("#desk img, #desk script").count()).to.equal(0);
+    expect(await page.title()).to.equal("Partner · Clinic Service");
+    await world.requireAccessible("a failed delivery");
+    await clickButton("Replay");
+    await waitForDelivery("delivered");
+    await page.getByText("Working. The latest successful delivery was at").waitFor();
+    expect(await attempts.innerText(), "The delivery is still open.").to.contain("200");
+  });
+
+  it("the partner page creates an appointment once per idempotency key, and shows its deliveries", async () => {
+    await openTab("Appointments");
+    await page.getByLabel("Notes, optional").fill(ATTACK_HTML);
+    await clickButton("Create appointment");
+    await page.getByText(/^Created appointment/).waitFor();
+    await page.getByLabel("Start (Europe/London)").press("Enter");
+    await page.getByText("The key was already used").waitFor();
+    await page.getByLabel("Notes, optional").fill("other notes");
+    await clickButton("Create appointment");
+    await page.getByText("The key was already used for a different appointment. Use a new key.").waitFor();
+    world.expectProblems(/409/);
+    const row = page.getByRole("row", { name: "onerror" });
+    expect(await row.innerText())
+      .to.contain("Biscuit")
+      .and.contain("10:00 UTC");
+    await world.requireAccessible("the appointments");
+    await row.getByRole("button", { name: "Deliveries" }).click();
+    await waitForDelivery("delivered");
+    expect(await page.locator(".deliveries summary").allInnerTexts()).to.have.length(1);
+    await page.getByLabel("Status").selectOption("failed");
+    await page.getByText("No delivery matches the filters.").waitFor();
+  });
+
+  it("the partner page changes the settings of an endpoint", async () => {
+    await page.getByText("Change settings").click();
+    await page.getByLabel("endpoint.failing").check();
+    await page.getByLabel("Riverside").check();
+    await page.getByLabel("Attempts per second").fill("7");
+    await page.getByLabel("Order of deliveries").selectOption("per appointment");
+    await page.getByLabel("New custom header").fill("X-Api-Key");
+    await page.getByLabel("Value of the header").fill("hidden value");
+    await world.requireAccessible("the settings");
+    await clickButton("Save settings");
+    await page.getByText("Settings saved.").waitFor();
+    expect(await page.locator("#endpoint-settings .facts").innerText())
+      .to.contain("endpoint.failing")
+      .and.contain("Riverside")
+      .and.contain("7 attempts per second")
+      .and.contain("per appointment")
+      .and.contain("X-Api-Key");
+    expect(await world.readAllText()).to.not.contain("hidden value");
+    await page.getByText("Change settings").click();
+    await page.getByLabel("Attempts per second").fill("");
+    await page.getByRole("group", { name: "Remove custom headers" }).getByLabel("X-Api-Key").check();
+    await clickButton("Save settings");
+    await page.locator("#endpoint-settings .facts", { hasNotText: "X-Api-Key" }).waitFor();
+  });
+
+  it("the partner page rotates a secret after a confirmation that Escape refuses", async () => {
+    await clickButton("Rotate secret");
+    await world.requireAccessible("a confirmation");
+    await page.keyboard.press("Escape");
+    expect(await page.getByRole("dialog").count()).to.equal(0);
+    expect(await page.getByRole("textbox", { name: "Signing secret" }).count()).to.equal(0);
+    await clickButton("Rotate secret");
+    await confirm("Rotate secret");
+    await page.getByText("Store this secret now.").waitFor();
+    expect(await page.getByRole("textbox", { name: "Signing secret" }).inputValue()).to.match(/^whsec_/);
+  });
+
+  it("the partner page disables, enables and revokes an endpoint", async () => {
+    await clickButton("Disable");
+    await confirm("Disable");
+    await page.getByText("Your application disabled it.").waitFor();
+    expect(await page.getByRole("button", { name: "Send test event" }).count()).to.equal(0);
+    await clickButton("Enable");
+    await page.getByText("The endpoint is active again.").waitFor();
+    await clickButton("Revoke");
+    await confirm("Revoke");
+    await page.getByText("The endpoint is revoked.").waitFor();
+    await page.getByText("Revoked (1)").waitFor();
+    expect(await page.locator("#endpoint-body button, #endpoint-settings button").count()).to.equal(0);
+  });
+
+  it("the partner page resets the sandbox", async () => {
+    await openTab("Clinic");
+    await page.locator("#sandbox-body", { hasText: /Appointments\s*8/ }).waitFor();
+    await clickButton("Reset sandbox");
+    await confirm("Reset sandbox");
+    await page.getByText("The sandbox has the data of today again.").waitFor();
+    expect(await page.locator("#sandbox-body").innerText()).to.match(/Appointments\s*7/);
+  });
+
+  it("the partner page lists its requests, and says that the service is unreachable", async () => {
+    await openTab("Requests");
+    await page.getByRole("row", { name: /POST \/sandbox\/v1\/sandbox\/reset 200/ }).waitFor();
+    await world.requireAccessible("the requests");
+    await page.context().setOffline(true);
+    await openTab("Appointments");
+    await page.getByText("The service is unreachable. Check your connection and try again.").waitFor();
+    await page.context().setOffline(false);
+    await clickButton("Show");
+    await page.locator("#appointments-status", { hasText: /^\d appointments$/ }).waitFor();
+    world.expectProblems(/ERR_INTERNET_DISCONNECTED/);
+  });
+
+  it("after the sign-out and after the Back button, nothing of the session is left", async () => {
+    const { clientSecret, applicationId } = world.partner;
+    const storageScript = "[sessionStorage.length, localStorage.length, document.cookie, location.href, history.state]";
+    const expectNoTrace = async () => {
+      expect(await page.evaluate(storageScript)).to.eql([0, 0, "", `${world.origin}/partner`, null]);
+      const text = await world.readAllText();
+      for (const trace of [clientSecret, applicationId, "Sandbox Clinic", "whsec_", "Biscuit", world.receiver.url])
+        expect(text).to.not.contain(trace);
+    };
+    expect(await page.evaluate(storageScript)).to.eql([0, 0, "", `${world.origin}/partner`, null]);
+    await clickButton("Sign out");
+    await expectNoTrace();
+    await world.signIn(world.partner);
+    await page.getByRole("heading", { name: "Sandbox Clinic" }).waitFor();
+    await page.goto("about:blank");
+    await page.goBack();
+    await page.getByRole("heading", { name: "Sign in as an application" }).waitFor();
+    await expectNoTrace();
+    expect(world.urls.filter((url) => url.includes(clientSecret) || /eyJ|whsec/.test(url))).to.deep.equal([]);
+  });
+
+  it("in production, the partner page shows the clinics that have approved the application", async () => {
+    const { log } = world.service.api.command;
+    const application = await createApplication(log);
+    await world.signIn(application);
+    await page.getByText("No clinic has approved this application yet.").waitFor();
+    await clickButton("Sign out");
+    const clinic = await createClinic(log);
+    const otherClinic = await createClinic(log);
+    await installApplication(log, application, clinic, { rateLimitPerMinute: 50 });
+    await installApplication(log, application, otherClinic, { branchIds: [otherClinic.branchId] });
+    await world.waitForInstallations(application, 2);
+    await world.signIn(application);
+    await page.getByRole("combobox", { name: "Clinic" }).selectOption(otherClinic.clinicId);
+    await page.locator("#clinic-hint", { hasText: otherClinic.clinicId }).waitFor();
+    expect(await page.locator("#environment").innerText()).to.equal("Production");
+    await openTab("Clinic");
+    expect(await page.getByRole("tabpanel", { name: "Clinic" }).innerText())
+      .to.contain("only these branches")
+      .and.not.contain("Harbour");
+    expect(await page.getByRole("button", { name: "Reset sandbox" }).count()).to.equal(0);
+    await openTab("Appointments");
+    await page.getByLabel("Animal id").fill(otherClinic.animalId);
+    await page.getByLabel("Start (Europe/Istanbul)").fill("2099-05-04T10:30");
+    await clickButton("Create appointment");
+    await page.getByText("on 2099-05-04 10:30 UTC+3").waitFor();
+    await revokeCredential(log, application, createTestOperatorContext());
+    await clickButton("Show");
+    await page.getByText("wrong or revoked").waitFor();
+    expect(await world.readAllText()).to.not.contain(otherClinic.animalId);
+    world.expectProblems(/401/);
+  });
+
+  it("the partner page sends requests only to its own origin, and causes no errors", () => {
+    expect(world.urls.filter((url) => new URL(url).origin !== world.origin)).to.deep.equal([]);
+    world.expectProblems(/nothing/);
+  });
+});

@@ -1,0 +1,86 @@
+import axe from "axe-core";
+import { expect } from "chai";
+import type { Page } from "playwright-core";
+import { type DocumentedService, startDocumentedService } from "../../docs/documented-service.ts";
+import { startChromium } from "../../support/chromium.ts";
+import { eventually } from "../../support/eventually.ts";
+import { sendRequest, sendTokenRequest, type TestApplication } from "../../support/partner.ts";
+import type { Partner } from "../../support/partner-api.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+
+/** Widths at which the page is checked, in CSS pixels: a phone and a desktop. */
+const WIDTHS = [390, 1440];
+
+/** The page /partner in a browser, with the complete partner API and a receiver of webhooks. */
+export interface PartnerPage {
+  page: Page;
+  origin: string;
+  service: DocumentedService;
+  /** A sandbox application. */
+  partner: Partner;
+  receiver: Receiver;
+  /** URLs of all requests of the page. */
+  urls: string[];
+  /** Fills the sign-in form and submits it. */
+  signIn(application: Pick<TestApplication, "applicationId" | "clientSecret" | "environment">): Promise<void>;
+  /** Fails if axe finds a violation, or if the page scrolls sideways. Checks both widths. */
+  requireAccessible(viewName: string): Promise<void>;
+  /** Fails if there were errors or console messages that do not match. Forgets them. */
+  expectProblems(pattern: RegExp): void;
+  /** Returns the text of the page with the values of all form fields. */
+  readAllText(): Promise<string>;
+  /** Waits until the API lists a number of installations. */
+  waitForInstallations(application: TestApplication, count: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startPartnerPage(): Promise<PartnerPage> {
+  const [service, receiver, browser] = await Promise.all([startDocumentedService(), startReceiver(), startChromium()]);
+  const { partner } = await service.createSandboxPartner();
+  const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+  const problems: string[] = [];
+  const urls: string[] = [];
+  page.on("pageerror", (error) => problems.push(`uncaught error: ${error.message}`));
+  page.on("console", (message) => problems.push(`console ${message.type()}: ${message.text()}`));
+  page.on("request", (request) => urls.push(request.url()));
+  await page.goto(`${service.origin}/partner`);
+  return {
+    ...{ page, origin: service.origin, service, partner, receiver, urls },
+    async signIn({ applicationId, clientSecret, environment }) {
+      await page.getByRole("radio", { name: environment === "production" ? "Production" : "Sandbox" }).check();
+      await page.getByLabel("Client id").fill(applicationId);
+      await page.getByLabel("Client secret").fill(clientSecret);
+      await page.getByRole("button", { name: "Sign in" }).click();
+    },
+    async requireAccessible(viewName) {
+      await page.evaluate(axe.source);
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
+        const { violations } = await page.evaluate<axe.AxeResults>("axe.run()");
+        const texts = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+        expect(texts, `${viewName} at ${width} px`).to.deep.equal([]);
+        expect(await page.evaluate("document.documentElement.scrollWidth"), viewName).to.be.at.most(width);
+      }
+    },
+    expectProblems(pattern) {
+      expect(problems.splice(0).filter((line) => !pattern.test(line))).to.deep.equal([]);
+    },
+    readAllText: () =>
+      page.evaluate<string>(
+        "[document.body.textContent, ...[...document.querySelectorAll('input, textarea')].map(({ value }) => value)].join(' ')",
+      ),
+    async waitForInstallations(application, count) {
+      const { body: token } = await sendTokenRequest(service.api.command.url, application);
+      const url = `${service.origin}/${application.environment}/v1/installations`;
+      await eventually("the installations", async () => {
+        const { body } = await sendRequest("GET", url, { Authorization: `Bearer ${token.access_token}` });
+        return body.installations.length === count;
+      });
+    },
+    async stop() {
+      await browser.close();
+      await receiver.close();
+      await service.stop();
+    },
+  };
+}

@@ -44,6 +44,7 @@ const SETTINGS = [
   "WEBHOOK_CONNECT_TIMEOUT_MS",
   "WEBHOOK_TIMEOUT_MS",
   "WEBHOOK_ALLOW_LOOPBACK",
+  "WEBHOOK_EGRESS_PROXY_URL",
   ...TRACING_SETTING_NAMES,
 ] as const;
 
@@ -143,6 +144,8 @@ function startRoles(
         connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,
         timeoutMs: config.WEBHOOK_TIMEOUT_MS,
         allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+        egressProxyUrl: config.WEBHOOK_EGRESS_PROXY_URL,
+        onEgressProxyFailure: () => metrics.egressProxyFailures.inc(),
         log: measureEventLog(createEventLog(servers.client), metrics.registry),
         onAttempt(outcome, seconds) {
           metrics.attempts.inc({ outcome });

@@ -70,6 +70,10 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15],
       registers,
     }),
+    egressProxyFailures: createCounter(
+      "webhook_egress_proxy_failures_total",
+      "Webhook delivery attempts by this process that failed because of the egress proxy.",
+    ),
     closedDeliveries: createCounter(
       "webhook_closed_deliveries_total",
       "Pending deliveries that this process closed without sending them, by status: skipped or cancelled.",

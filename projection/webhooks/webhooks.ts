@@ -29,6 +29,7 @@ import { continueReplays } from "./replaying/continue-replays.ts";
 import { type DueEndpoint, DueEndpoints } from "./scheduling/due-endpoints.ts";
 import { Sender } from "./sender.ts";
 import { type Connections, createConnections } from "./sending/connections.ts";
+import { EgressProxy } from "./sending/egress-proxy.ts";
 import { createSecretCache, type SecretReader } from "./sending/secrets.ts";
 import type { AttemptLimits } from "./sending/send.ts";
 
@@ -49,6 +50,10 @@ export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLi
   onAttempt?(outcome: string, seconds: number): void;
   /** Called with the number of pending deliveries that the role has closed without sending them. */
   onClosed?(status: ClosedStatus, deliveryCount: number): void;
+  /** URL of an HTTP proxy for all destinations except loopback addresses. If undefined, connections are direct. */
+  egressProxyUrl?: string | undefined;
+  /** Called for each attempt that failed because of the egress proxy. */
+  onEgressProxyFailure?(): void;
   /** Called for each event that cannot be appended, because its stream was deleted. */
   onDiscarded?(): void;
   /** Milliseconds since 1970. */
@@ -81,7 +86,10 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const logger = options.logger.child({ role: "webhooks" });
   const stopController = new AbortController();
   const { signal } = stopController;
-  const connections = createConnections();
+  const { egressProxyUrl: url, connectTimeoutMs, onEgressProxyFailure: onFailure } = options;
+  const connections = createConnections(
+    url ? new EgressProxy({ url, connectTimeoutMs, logger, onFailure }) : undefined,
+  );
   let getStatus = (): RoleStatus => ({ state: "starting", detail: null });
   const onCheckFailed = (error: unknown) => {
     logger.warn({ error }, "Webhooks wait until the read models are filled and match the event log.");

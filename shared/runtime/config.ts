@@ -5,6 +5,7 @@ import { parseNatsUrl } from "./nats-url.ts";
 import { getFileVariable, readSecret } from "./secret-files.ts";
 import {
   databaseUrlSchema,
+  egressProxyUrlSchema,
   encryptionKeysSchema,
   eventStoreUrlSchema,
   flagSchema,
@@ -154,6 +155,12 @@ export const settings = {
   WEBHOOK_ALLOW_LOOPBACK: flagSchema
     .prefault("false")
     .describe("If true, webhooks may be sent to loopback addresses, also by plain http. Set it only in a local stack."),
+  WEBHOOK_EGRESS_PROXY_URL: egressProxyUrlSchema
+    .optional()
+    .describe(
+      "URL of an HTTP proxy that supports CONNECT, for all webhooks except those to loopback addresses: http:// or https://, optionally with user and password. If not set, the service connects directly.",
+    )
+    .meta(SECRET),
   WEBHOOK_RETRY_SCHEDULE: z
     .string()
     .default("5,30,300,1800,7200,18000,36000")

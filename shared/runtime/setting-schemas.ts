@@ -73,6 +73,20 @@ export function hasOneHost(databaseUrl: string): boolean {
 
 export const httpUrlSchema = url(/^https?:$/, "https://host/path");
 
+export const egressProxyUrlSchema = z
+  .string()
+  .refine(isProxyUrl, "must be a URL like http://host:3128 or https://user:password@host:3128");
+
+function isProxyUrl(text: string): boolean {
+  try {
+    const { protocol, pathname, search, hash, username, password } = new URL(text);
+    decodeURIComponent(username + password);
+    return /^https?:$/.test(protocol) && pathname === "/" && search === "" && hash === "";
+  } catch {
+    return false;
+  }
+}
+
 export const signingKeySchema = z.looseObject({
   kty: z.literal("OKP"),
   crv: z.literal("Ed25519"),

@@ -23,6 +23,10 @@ export const attemptErrors = {
   host_not_allowed: "The endpoint's host is not a public name. The request was not sent.",
   address_not_public: "The host name has an address that is not public. The request was not sent.",
   not_signed: "The service could not sign the delivery. The request was not sent.",
+  egress_proxy_failed: "The service's outgoing proxy opened no connection. The request was not sent.",
 } as const satisfies Record<DestinationFault, string> & Record<string, string>;
 
 export type AttemptError = keyof typeof attemptErrors;
+
+/** Errors whose cause is in this service, not at the receiver. */
+export const serviceErrors: ReadonlySet<AttemptError> = new Set(["not_signed", "egress_proxy_failed"]);

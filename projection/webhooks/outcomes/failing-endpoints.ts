@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { serviceErrors } from "../../../shared/webhooks/attempt-error.ts";
 import type { FailurePeriod } from "../outbox/facts.ts";
 import type { FinishedAttempt } from "./finished-attempt.ts";
 
@@ -53,8 +54,8 @@ export async function trackFailingEndpoints(
   const succeededIds = new Set(successes.map(({ delivery }) => delivery.endpointId));
   const failureCounts = new Map<string, number>();
   for (const { delivery, result } of outcomes) {
-    // An attempt that the service could not sign was never sent, so the endpoint did not fail.
-    if (succeededIds.has(delivery.endpointId) || result.error === "not_signed") continue;
+    // The endpoint did not fail if the service could not send the request.
+    if (succeededIds.has(delivery.endpointId) || (result.error && serviceErrors.has(result.error))) continue;
     failureCounts.set(delivery.endpointId, (failureCounts.get(delivery.endpointId) ?? 0) + 1);
   }
   if (succeededIds.size + failureCounts.size === 0) return NONE;

@@ -2,7 +2,10 @@ import http, { type ClientRequest, type RequestOptions } from "node:http";
 import https from "node:https";
 import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
+import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 import type { SafeDestination } from "../../../shared/webhooks/destination.ts";
+import { isLoopback } from "../../../shared/webhooks/public-address.ts";
+import type { EgressProxy } from "./egress-proxy.ts";
 
 /** Pools of connections to receivers. Idle connections stay open for later requests. */
 export interface Connections {
@@ -14,6 +17,8 @@ export interface Connections {
    * @param useNewConnection true to open a new connection for this request only
    */
   post(applicationId: string, destination: SafeDestination, headers: Headers, useNewConnection: boolean): ClientRequest;
+  /** Returns the error code of an attempt whose time limit expired before it had a connection. */
+  judgeTimeout(): AttemptError;
   /** Closes all connections, including those in use. */
   close(): void;
 }
@@ -39,10 +44,13 @@ const MAX_HEADER_BYTES = 16_384;
 /**
  * Creates pools of HTTP/1.1 connections. Each application, origin and address has a separate pool. TLS verifies that the
  * certificate matches the host name in the URL. Redirects are not followed, and response bodies are not decompressed.
+ *
+ * @param egressProxy proxy for all destinations except loopback addresses
  */
-export function createConnections(): Connections {
+export function createConnections(egressProxy?: EgressProxy): Connections {
   const idleSockets = new Set<Duplex>();
   const agents = { "http:": createAgent(http.Agent, idleSockets), "https:": createAgent(https.Agent, idleSockets) };
+  const singleUseAgent = createAgent(https.Agent, idleSockets, false);
   return {
     post(applicationId, { url, address }, headers, useNewConnection) {
       const isSecure = url.protocol === "https:";
@@ -56,29 +64,50 @@ export function createConnections(): Connections {
         path: url.pathname + url.search,
         headers: { Host: url.host, ...headers },
         maxHeaderSize: MAX_HEADER_BYTES,
-        agent: useNewConnection ? false : agents[isSecure ? "https:" : "http:"],
+        agent: useNewConnection ? isSecure && singleUseAgent : agents[isSecure ? "https:" : "http:"],
         pool: `${applicationId} ${url.origin} ${address}`,
+        // Plain http is only allowed to loopback addresses.
+        egressProxy: isSecure && !isLoopback(address) ? egressProxy : undefined,
       };
       return (isSecure ? https : http).request(options);
     },
+    judgeTimeout: () => egressProxy?.judgeTimeout() ?? "connection_timeout",
     close() {
-      for (const agent of Object.values(agents)) agent.destroy();
+      egressProxy?.close();
+      for (const agent of [...Object.values(agents), singleUseAgent]) agent.destroy();
     },
   };
 }
 
 interface PooledOptions extends https.RequestOptions {
   pool: string;
+  egressProxy: EgressProxy | undefined;
 }
 
-/** @param idleSockets idle connections of all agents. The connection that has been idle longest comes first. */
-function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>): http.Agent {
+/**
+ * @param idleSockets idle connections of all agents. The connection that has been idle longest comes first.
+ * @param keepAlive false to close each connection after its request
+ */
+function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>, keepAlive = true): http.Agent {
   function removeIdleSocket(this: Duplex) {
     idleSockets.delete(this);
   }
   class PoolingAgent extends BaseAgent {
     override getName(options: RequestOptions & { pool?: string } = {}): string {
       return options.pool ?? "";
+    }
+
+    override createConnection(
+      options: RequestOptions & Partial<PooledOptions>,
+      onEnd: (error: Error | null, socket: Duplex) => void,
+    ): Duplex | null | undefined {
+      const { egressProxy, host, port } = options;
+      if (!egressProxy) return super.createConnection(options, onEnd);
+      egressProxy.openTunnel(String(host), Number(port)).then(
+        (socket) => onEnd(null, super.createConnection({ ...options, socket } as RequestOptions) as Duplex),
+        (error: Error) => onEnd(error, undefined as never),
+      );
+      return undefined;
     }
 
     override keepSocketAlive(socket: Duplex): boolean {
@@ -98,5 +127,5 @@ function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>): ht
       super.reuseSocket(socket, request);
     }
   }
-  return new PoolingAgent({ keepAlive: true, maxFreeSockets: MAX_IDLE_SOCKETS_PER_POOL, timeout: IDLE_TIMEOUT_MS });
+  return new PoolingAgent({ keepAlive, maxFreeSockets: MAX_IDLE_SOCKETS_PER_POOL, timeout: IDLE_TIMEOUT_MS });
 }

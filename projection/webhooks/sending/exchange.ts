@@ -59,6 +59,11 @@ export class Exchange {
     return new TextDecoder().decode(Buffer.concat(this.#storedChunks), { stream: true }).replaceAll("\0", "");
   }
 
+  /** True once a connection is assigned to the request. Its TLS handshake may still be in progress. */
+  get hasSocket(): boolean {
+    return Boolean(this.#request?.socket);
+  }
+
   /** Aborts the exchange. If the request has not been sent yet, it is not sent at all. */
   abort(): void {
     this.#isAborted = true;

@@ -35,7 +35,10 @@ export const ALLOTTED_BY_PACE_SQL = `
       LEFT JOIN webhooks.endpoint_pace known ON known.endpoint_id = c.endpoint_id
   )`;
 
-/** Moves the pace of each endpoint by the number of its leased deliveries. */
+/**
+ * Moves the pace of each endpoint by the number of its leased deliveries. All processes insert missing paces in the order
+ * of the ids, so that two claims that insert the same paces cannot deadlock.
+ */
 export const RECORD_PACE_SQL = `
   started AS (
     SELECT e.endpoint_id, make_interval(secs => count(*)::float8 / e.rate_limit) AS duration
@@ -45,7 +48,7 @@ export const RECORD_PACE_SQL = `
   ),
   paced AS (
     INSERT INTO webhooks.endpoint_pace AS p (endpoint_id, next_start_at)
-    SELECT endpoint_id, now() + duration FROM started
+    SELECT endpoint_id, now() + duration FROM started ORDER BY endpoint_id
     ON CONFLICT (endpoint_id) DO UPDATE
        SET next_start_at = GREATEST(p.next_start_at, now()) + (excluded.next_start_at - now())
     RETURNING p.endpoint_id, p.next_start_at

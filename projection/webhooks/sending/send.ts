@@ -5,6 +5,7 @@ import {
   UnsafeDestinationError,
 } from "../../../shared/webhooks/destination.ts";
 import type { Connections } from "./connections.ts";
+import { EgressProxyError } from "./egress-proxy.ts";
 import { Exchange, InvalidResponseError, ResponseTooLongError } from "./exchange.ts";
 import type { AttemptResult } from "./retry-policy.ts";
 
@@ -58,7 +59,8 @@ export function send(
       resolve({ statusCode, error, retryAfter, responseBody, durationMs });
     };
     const onTimeout = () => {
-      finish(timeoutError);
+      const lacksConnection = timeoutError === "connection_timeout" && !exchange.hasSocket;
+      finish(lacksConnection ? connections.judgeTimeout() : timeoutError);
       exchange.abort();
     };
     let timer = setTimeout(onTimeout, connectTimeoutMs);
@@ -100,6 +102,7 @@ const ERRORS_BY_CODE: readonly [RegExp, AttemptError][] = [
 /** @param timeoutError code to return if the operating system reports a timeout */
 function toAttemptError(error: unknown, timeoutError: AttemptError): AttemptError {
   if (error instanceof UnsafeDestinationError) return error.code;
+  if (error instanceof EgressProxyError) return "egress_proxy_failed";
   if (error instanceof ResponseTooLongError) return "answer_too_long";
   if (error instanceof InvalidResponseError) return "invalid_response";
   const code = String((error as NodeJS.ErrnoException).code);

@@ -12,13 +12,9 @@ export function revealPersonalData(
   { type, data, metadata }: { type: string; data: object; metadata: { schemaVersion: number } },
   personalData: PersonalData,
 ): object {
-  const values = upcast(type, metadata.schemaVersion, personalData) as PersonalData;
-  const completeData: Record<string, unknown> = { ...data };
-  for (const { name, schema } of findPersonalFields(type)?.fields ?? []) {
-    if (values[name] === undefined) continue;
-    const parseResult = schema.safeParse(values[name]);
-    if (!parseResult.success) throw createSchemaError(type, `data.${name}`, parseResult.error);
-    completeData[name] = parseResult.data;
-  }
-  return completeData;
+  const values = upcast(type, metadata.schemaVersion, personalData);
+  const parseResult = findPersonalFields(type)?.schema.safeParse(values);
+  if (!parseResult) return data;
+  if (!parseResult.success) throw createSchemaError(type, "data", parseResult.error);
+  return Object.assign({}, data, parseResult.data);
 }

@@ -8,11 +8,14 @@ import type { PersonalDataCategory } from "./person.ts";
 export interface PersonalFields {
   category: PersonalDataCategory;
   fields: readonly PersonalField[];
+  /** Neutral values by name. */
+  neutralValues: PersonalData;
+  /** Schema of the values of all fields. Values may be missing. */
+  schema: z.ZodType<PersonalData>;
 }
 
 export interface PersonalField {
   name: string;
-  schema: z.ZodType;
   neutralValue: string | null;
   isDerived: boolean;
 }
@@ -57,25 +60,25 @@ export function separatePersonalData({
 
 /** Returns data in which each missing personal field has its neutral value. */
 export function addNeutralValues(type: string, data: object): Record<string, unknown> {
-  const completeData: Record<string, unknown> = { ...data };
-  for (const { name, neutralValue } of personalFieldsByType.get(type)?.fields ?? []) {
-    if (completeData[name] === undefined) completeData[name] = neutralValue;
-  }
-  return completeData;
+  // A spread of two objects would take three times as long as the validation of the result.
+  return Object.assign({}, personalFieldsByType.get(type)?.neutralValues, data);
 }
 
 function collectPersonalFields(type: string, schema: z.ZodType): PersonalFields | undefined {
   if (!(schema instanceof z.ZodObject)) return undefined;
   const fields: PersonalField[] = [];
+  const schemas: Record<string, z.ZodType> = {};
   const categoriesOfFields = new Set<PersonalDataCategory>();
   for (const [name, fieldSchema] of Object.entries(schema.shape as Record<string, z.ZodType>)) {
     const declaration: Declaration | undefined = findDeclaration(fieldSchema);
     if (declaration?.kind !== "personal") continue;
     const { category, neutralValue, isDerived } = declaration;
     categoriesOfFields.add(category);
-    fields.push({ name, schema: fieldSchema, neutralValue, isDerived });
+    fields.push({ name, neutralValue, isDerived });
+    schemas[name] = fieldSchema.optional();
   }
   const [category, otherCategory] = categoriesOfFields;
   if (otherCategory) throw new Error(`${type} has personal fields of two categories`);
-  return category && { category, fields };
+  const neutralValues = Object.fromEntries(fields.map(({ name, neutralValue }) => [name, neutralValue]));
+  return category && { category, fields, neutralValues, schema: z.object(schemas) };
 }

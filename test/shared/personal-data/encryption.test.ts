@@ -13,6 +13,7 @@ import {
   type NewEvent,
   type RecordedEvent,
 } from "../../../shared/eventstore/log.ts";
+import { encrypt } from "../../../shared/personal-data/aes-gcm.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { decryptEvent } from "../../../shared/personal-data/decrypt-events.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
@@ -88,6 +89,12 @@ describe("the encrypted form of an event", () => {
       const storedEvent = createStoredEvent(ciphertext, fields);
       expect(() => decryptEvent(storedEvent, keys)).to.throw(EventSchemaError, "cannot be decrypted");
     });
+
+  it("no two ciphertexts have the same nonce", () => {
+    const count = 2_000;
+    const nonces = Array.from({ length: count }, () => encrypt(vector.key, "text", "context").toString("hex", 0, 12));
+    expect(new Set(nonces).size).to.equal(count);
+  });
 
   it("another key is an error that contains no personal data", () => {
     const otherKeys = new Map([[vector.keyId, randomBytes(32)]]);

@@ -59,6 +59,10 @@ describe("configuration", () => {
     ["ROLES", ""],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@collector:4318"],
+    ["WEBHOOK_EGRESS_PROXY_URL", "proxy:3128"],
+    ["WEBHOOK_EGRESS_PROXY_URL", "socks5://user:hunter2@proxy:1080"],
+    ["WEBHOOK_EGRESS_PROXY_URL", "http://user:hunter2%@proxy:3128"],
+    ["WEBHOOK_EGRESS_PROXY_URL", "http://user:hunter2@proxy:3128/path"],
     ["OTEL_EXPORTER_OTLP_HEADERS", "authorization"],
     ["OTEL_EXPORTER_OTLP_HEADERS", "authorization=%"],
     ["OTEL_TRACES_SAMPLER", "always_on"],
@@ -96,7 +100,7 @@ describe("configuration", () => {
     const secretNames = (Object.keys(settings) as (keyof Settings)[]).filter(isSecret);
     const suspectNames = Object.keys(settings).filter(
       (name) =>
-        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|DATA_KEYS|OTLP_HEADERS|(EVENTSTORE|DATABASE|READ|NATS|TARGET)_URL/.test(
+        /SECRET|PASSWORD|CREDENTIAL|SEED|SIGNING_KEYS|DATA_KEYS|OTLP_HEADERS|(EVENTSTORE|DATABASE|READ|NATS|TARGET|PROXY)_URL/.test(
           name,
         ) && !name.endsWith("_FILE"),
     );

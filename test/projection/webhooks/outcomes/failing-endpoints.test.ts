@@ -37,7 +37,7 @@ describe("the failures of an endpoint", () => {
     return rows.map(({ endpoint_id }) => endpoint_id);
   };
 
-  it("attempts that the service could not sign do not count as failures of the endpoint", async () => {
+  it("attempts that the service could not sign or send do not count as failures of the endpoint", async () => {
     const [unsignedEndpointId, refusingEndpointId] = [randomUUID(), randomUUID()];
     const client = await pool.connect();
     await trackFailingEndpoints(
@@ -45,7 +45,7 @@ describe("the failures of an endpoint", () => {
       [
         createFinishedAttempt(unsignedEndpointId, "not_signed"),
         createFinishedAttempt(refusingEndpointId, "connection_refused"),
-        createFinishedAttempt(unsignedEndpointId, "not_signed"),
+        createFinishedAttempt(unsignedEndpointId, "egress_proxy_failed"),
       ],
       NOW,
     );

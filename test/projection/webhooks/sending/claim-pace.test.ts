@@ -12,25 +12,31 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
   let world: World;
   let limitedEndpoint: Endpoint;
   let otherEndpoint: Endpoint;
+  let allLimitedEndpoints: Endpoint[];
 
   before(async () => {
     world = await createWorld();
     const projectors = world.start.projectors();
     limitedEndpoint = await world.registerEndpoint("http://127.0.0.1/");
     otherEndpoint = await world.registerEndpoint("http://127.0.0.1/", { siblingEndpoint: limitedEndpoint });
-    const { endpointId } = limitedEndpoint;
-    await world.append(`webhookEndpoint-${endpointId}`, {
-      type: "WebhookEndpointChanged",
-      data: { endpointId, rateLimitPerSecond: 1 },
-    });
+    allLimitedEndpoints = [limitedEndpoint];
+    for (let count = 0; count < 4; count += 1) {
+      allLimitedEndpoints.push(await world.registerEndpoint("http://127.0.0.1/", { siblingEndpoint: limitedEndpoint }));
+    }
+    for (const { endpointId } of allLimitedEndpoints) {
+      await world.append(`webhookEndpoint-${endpointId}`, {
+        type: "WebhookEndpointChanged",
+        data: { endpointId, rateLimitPerSecond: 1 },
+      });
+    }
     await eventually("the rate limit", async () => {
       const { rowCount } = await world.pool.query(
         `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE rate_limit_per_second = 1`,
       );
-      return rowCount === 1;
+      return rowCount === allLimitedEndpoints.length;
     });
     await world.stopRoles(projectors);
-    for (const endpoint of [limitedEndpoint, otherEndpoint]) await insertDeliveries(endpoint);
+    for (const endpoint of [...allLimitedEndpoints, otherEndpoint]) await insertDeliveries(endpoint);
   });
   after(() => world.close());
   beforeEach(() => world.pool.query("TRUNCATE webhooks.endpoint_pace"));
@@ -108,6 +114,14 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
     const { ids, endpoints } = await claim([otherEndpoint], ["first", "retry"]);
     expect(ids).to.have.length(8);
     expect(endpoints.map(({ pauseMs }) => pauseMs)).to.deep.equal([0, 0]);
+  });
+
+  it("new paces are inserted in the order of the endpoints' ids, so that concurrent claims cannot deadlock", async () => {
+    const { ids } = await claim(allLimitedEndpoints);
+    expect(ids).to.have.members(allLimitedEndpoints.map(({ endpointId }) => endpointId));
+    // The table was empty, so the physical order is the order in which the rows were inserted and locked.
+    const { rows } = await world.pool.query("SELECT endpoint_id AS id FROM webhooks.endpoint_pace ORDER BY ctid");
+    expect(rows.map(({ id }) => id)).to.deep.equal([...ids].sort());
   });
 
   it("while another process claims, a claim takes nothing from the endpoint, and does not wait for its pace", async () => {

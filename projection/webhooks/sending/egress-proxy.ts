@@ -34,10 +34,10 @@ const PROOF_DURATION_MS = 60_000;
 /** Minimum time between two log lines about failures of the proxy. Milliseconds. */
 const LOG_INTERVAL_MS = 60_000;
 
-const GATEWAY_TIMEOUT_STATUS = 504;
+/** Minimum status with which proxies report that they cannot reach the receiver: tinyproxy with 500, Squid with 503. */
+const MIN_UNREACHABLE_STATUS = 500;
 
-/** Statuses with which a proxy reports that it cannot reach the receiver. */
-const UNREACHABLE_STATUSES = new Set([502, 503, GATEWAY_TIMEOUT_STATUS]);
+const GATEWAY_TIMEOUT_STATUS = 504;
 
 /**
  * HTTP proxy through which connections to receivers are opened. The proxy gets the checked address instead of the host
@@ -128,7 +128,7 @@ export class EgressProxy {
   #judge({ statusCode = 0 }: IncomingMessage): Error | undefined {
     if (statusCode >= 200 && statusCode <= 299) return undefined;
     const message = `The egress proxy refused a connection with status ${statusCode}.`;
-    if (!UNREACHABLE_STATUSES.has(statusCode) || !this.#isProven()) return new EgressProxyError(message);
+    if (statusCode < MIN_UNREACHABLE_STATUS || !this.#isProven()) return new EgressProxyError(message);
     return Object.assign(new Error(message), statusCode === GATEWAY_TIMEOUT_STATUS ? { code: "ETIMEDOUT" } : {});
   }
 

@@ -137,7 +137,7 @@ describe("the egress proxy", () => {
   it("after a tunnel was opened, receivers that the proxy cannot reach fail with their own error", async () => {
     expect(await getError()).to.equal("tls_failed");
     const errors = [];
-    for (const status of [502, 503, 504, 407]) {
+    for (const status of [500, 503, 504, 407]) {
       proxy.setReaction(status);
       errors.push(await getError());
     }

@@ -18,8 +18,8 @@ import { MAX_BATCH_SIZE, type SelectedDelivery, selectDeliveries } from "./selec
 import type { UnfinishedReplay } from "./unfinished-replays.ts";
 
 /**
- * Maximum number of deliveries of an endpoint that wait for a first attempt, or for an earlier delivery. A replay waits until there are fewer, so it
- * never fills the table of pending deliveries.
+ * Maximum number of deliveries of an endpoint that wait for a first attempt, or for an earlier delivery. A replay waits
+ * until there are fewer, so it never fills the table of pending deliveries.
  */
 const MAX_WAITING_DELIVERIES = 1_000;
 

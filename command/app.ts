@@ -17,6 +17,7 @@ import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
+import { WEBHOOK_KEYS_PATH, type WebhookKeySet } from "../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "./handling/aggregate-cache.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
 import { createWebhookEndpoint } from "./partner-api/create-webhook-endpoint.ts";
@@ -51,6 +52,8 @@ export interface CommandAppOptions {
   /** `iss` claim of access tokens: the public origin of the partner API. */
   tokenIssuer: string;
   secretBox: SecretBox;
+  /** Public keys that verify asymmetric webhook signatures. */
+  webhookKeys: WebhookKeySet;
   /** If true, webhook endpoints may have loopback addresses. */
   allowsLoopback: boolean;
   /** Brand part of header names, such as `SERVICE` in `X-SERVICE-Clinic-ID`. */
@@ -84,9 +87,11 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
   return app;
 }
 
-/** Creates the router for the public documents about tokens. */
-function createWellKnownRouter({ tokenSigner, tokenIssuer }: CommandAppOptions) {
-  const router = createRouter<RequestState>().get("jwks", KEYS_PATH, publishKeys(tokenSigner.jwks));
+/** Creates the router for the public documents about tokens and webhook signatures. */
+function createWellKnownRouter({ tokenSigner, tokenIssuer, webhookKeys }: CommandAppOptions) {
+  const router = createRouter<RequestState>()
+    .get("jwks", KEYS_PATH, publishKeys(tokenSigner.jwks))
+    .get("webhook-keys", WEBHOOK_KEYS_PATH, publishKeys(webhookKeys));
   for (const environment of environments.options) {
     const publish = publishServerMetadata(tokenIssuer, environment);
     router.get("authorization-server", getServerMetadataPath(environment), publish);

@@ -13,6 +13,7 @@ import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
+import { exportWebhookKeys } from "../shared/webhooks/asymmetric-signature.ts";
 import { createCommandApp } from "./app.ts";
 import { AggregateCache } from "./handling/aggregate-cache.ts";
 import { createMetrics } from "./metrics.ts";
@@ -35,6 +36,7 @@ const SETTINGS = [
   "PERSONAL_DATA_KEYS",
   "PERSONAL_DATA_ENCRYPTION",
   "WEBHOOK_SECRET_KEYS",
+  "WEBHOOK_SIGNING_KEYS",
   "WEBHOOK_ALLOW_LOOPBACK",
   ...TRACING_SETTING_NAMES,
 ] as const;
@@ -54,6 +56,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   const logger = createLogger("command", config.LOG_LEVEL);
   const stopTracing = await startTracing(config, "command", logger);
   const tokenSigner = await createTokenSigner(config.TOKEN_SIGNING_KEYS.keys, config.TOKEN_ISSUER);
+  const webhookKeys = await exportWebhookKeys(config.WEBHOOK_SIGNING_KEYS?.keys);
   const client = connectEventStore(config.EVENTSTORE_URL, "command");
   const pool = createPool({
     url: config.DATABASE_URL,
@@ -87,6 +90,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
       tokenSigner,
       tokenIssuer: config.TOKEN_ISSUER,
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),
+      webhookKeys,
       allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
       brand: config.HEADER_BRAND,
       retiredPaths: config.RETIRED_PATHS,

@@ -17,17 +17,18 @@ import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";
 import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
+import { createAsymmetricSigner } from "../shared/webhooks/asymmetric-signature.ts";
 import type { LogAndDatabase } from "./checkpoints/same-log.ts";
 import { startProjectors } from "./engine/projectors.ts";
 import { readModels } from "./read-models/all.ts";
-import { NATS_SETTING_NAMES, type NatsSettings, toNatsSettings } from "./relay/nats-settings.ts";
+import { NATS_SETTING_NAMES, toNatsSettings } from "./relay/nats-settings.ts";
 import { startRelay } from "./relay/relay.ts";
 import { requirePreparedDatabase } from "./require-prepared-database.ts";
 import type { Role } from "./roles/role.ts";
 import { createMetrics, type Metrics } from "./status/metrics.ts";
 import { createReadinessCheck } from "./status/readiness.ts";
 import { startReporter } from "./status/reporter.ts";
-import { startWebhooks } from "./webhooks/webhooks.ts";
+import { startWebhooks, type WebhooksOptions } from "./webhooks/webhooks.ts";
 
 const SETTINGS = [
   "HOST",
@@ -40,6 +41,7 @@ const SETTINGS = [
   ...NATS_SETTING_NAMES,
   "HEADER_BRAND",
   "WEBHOOK_SECRET_KEYS",
+  "WEBHOOK_SIGNING_KEYS",
   "WEBHOOK_RETRY_SCHEDULE",
   "WEBHOOK_CONNECT_TIMEOUT_MS",
   "WEBHOOK_TIMEOUT_MS",
@@ -74,11 +76,13 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
     ? readConfig([...SETTINGS, ...PROJECTORS_SETTINGS], env)
     : readConfig(SETTINGS, env);
   const nats = toNatsSettings(config);
+  const signingKeys = config.WEBHOOK_SIGNING_KEYS?.keys;
+  const signAsymmetrically = signingKeys && (await createAsymmetricSigner(signingKeys));
   const logger = createLogger("projection", config.LOG_LEVEL);
   const { pool, client, failure, closeConnections } = await connect(config, logger);
   const stopTracing = await startTracing(config, "projection", logger);
   const metrics = createMetrics([pool]);
-  const roles = startRoles(config, { client, pool, nats }, metrics, logger);
+  const roles = startRoles(config, { client, pool, nats, signAsymmetrically }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
   const checkReadiness = createReadinessCheck(roles, reporter);
   const app = createApp({
@@ -117,7 +121,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
 /** Starts the configured roles, in the order of ROLES. */
 function startRoles(
   config: ServiceConfig & Partial<Config<"PERSONAL_DATA_KEYS">>,
-  servers: LogAndDatabase & { nats: NatsSettings },
+  { signAsymmetrically, ...servers }: LogAndDatabase & Pick<WebhooksOptions, "nats" | "signAsymmetrically">,
   metrics: Metrics,
   logger: Logger,
 ): Role[] {
@@ -138,7 +142,7 @@ function startRoles(
     webhooks: () =>
       startWebhooks({
         ...deps,
-        secretReader: createSecretBox(config.WEBHOOK_SECRET_KEYS),
+        ...{ secretReader: createSecretBox(config.WEBHOOK_SECRET_KEYS), signAsymmetrically },
         brand: config.HEADER_BRAND,
         retryScheduleSeconds: config.WEBHOOK_RETRY_SCHEDULE,
         connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,

@@ -84,10 +84,11 @@ export function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
 
 /** Converts an endpoint to its form with all settings. */
 export function toEndpointDetail(endpoint: Endpoint): WebhookEndpointDetail {
-  const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering, bodyFormat } = endpoint;
+  const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature } =
+    endpoint;
   return {
     ...toEndpointRecord(endpoint),
     ...{ operationalEvents, branchIds, headerNames: headers.map(({ name }) => name) },
-    ...{ rateLimitPerSecond, ordering, bodyFormat },
+    ...{ rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature },
   };
 }

@@ -51,10 +51,10 @@ export async function createTokenSigner(
 /** Path of the public keys. */
 export const KEYS_PATH = "/.well-known/jwks.json";
 
-/** Cache-Control header of public documents about tokens. Clients may cache them for five minutes. */
+/** Cache-Control header of public documents about tokens and keys. Clients may cache them for five minutes. */
 export const PUBLIC_CACHE_CONTROL = "public, max-age=300";
 
-/** Returns the public keys that verify access tokens. */
+/** Returns public keys. */
 export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
   return (ctx) => {
     ctx.set("Cache-Control", PUBLIC_CACHE_CONTROL);

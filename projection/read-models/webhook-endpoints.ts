@@ -23,6 +23,7 @@ export const webhookEndpoints = defineReadModel({
     ordering: "text",
     /** Format of the bodies: `standard` or `cloudevents`. */
     body_format: "text",
+    asymmetric_signature: "boolean",
     status: "text",
     disabled_reason: "text",
     /** Time at which the endpoint was last enabled or registered. */
@@ -53,6 +54,7 @@ export const webhookEndpoints = defineReadModel({
       rate_limit_per_second: null,
       ordering: "none",
       body_format: "standard",
+      asymmetric_signature: false,
       status: "active",
       disabled_reason: null,
       enabled_at: metadata.occurredAt,

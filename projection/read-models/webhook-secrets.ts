@@ -16,7 +16,7 @@ export type FormerSecret = {
 /** Maximum number of former secrets. Each former secret makes the signature header longer. */
 const MAX_FORMER_SECRETS = 8;
 
-/** Encrypted signing secrets and custom headers of endpoints. The query API cannot read this table. */
+/** Signing of deliveries, and encrypted custom headers of endpoints. The query API cannot read this table. */
 export const webhookSecrets = defineReadModel({
   table: "webhook_secret",
   columns: {
@@ -27,6 +27,8 @@ export const webhookSecrets = defineReadModel({
     former_secrets: defineJsonColumn<FormerSecret[]>(),
     /** Custom headers of all requests to the endpoint. */
     headers: defineJsonColumn<EncryptedHeader[]>(),
+    /** True if deliveries also have an asymmetric signature. */
+    asymmetric_signature: "boolean",
   },
   nullable: [],
   primaryKey: ["endpoint_id"],
@@ -40,8 +42,12 @@ export const webhookSecrets = defineReadModel({
       encrypted_secret: data.encryptedSecret,
       former_secrets: [],
       headers: [],
+      asymmetric_signature: false,
     }),
-    WebhookEndpointChanged: createUpdateHandler(({ data: { headers } }) => (headers ? { headers } : {})),
+    WebhookEndpointChanged: createUpdateHandler(({ data: { headers, asymmetricSignature } }) => ({
+      ...(headers && { headers }),
+      ...(asymmetricSignature !== undefined && { asymmetric_signature: asymmetricSignature }),
+    })),
     WebhookSecretRotated: (row, { id: rotationId, data, metadata }) => {
       const previousSecret = row && {
         ...{ secretId: row.secret_id, encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt },
@@ -56,6 +62,7 @@ export const webhookSecrets = defineReadModel({
         encrypted_secret: data.encryptedSecret,
         former_secrets: signingSecrets.slice(0, MAX_FORMER_SECRETS),
         headers: row?.headers ?? [],
+        asymmetric_signature: row?.asymmetric_signature ?? false,
       };
     },
     WebhookSecretExpiryReported: createUpdateHandler(({ data }, row) => ({

@@ -3,6 +3,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { createNotifier } from "../../shared/runtime/notifier.ts";
+import type { SignAsymmetrically } from "../../shared/webhooks/asymmetric-signature.ts";
 import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { isFilled } from "../checkpoints/filled.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
@@ -37,6 +38,8 @@ export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLi
   nats: NatsSettings;
   /** Decrypts the signing secrets of endpoints. */
   secretReader: SecretReader;
+  /** Creates asymmetric signatures. Absent if no signing key is configured. */
+  signAsymmetrically?: SignAsymmetrically | undefined;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   /** Seconds before each retry. */

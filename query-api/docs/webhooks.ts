@@ -176,7 +176,7 @@ function describeDeliveryHeaders(brand: string): Parameter[] {
   const idText = "Id of the delivery.";
   const timestampText = "Time at which this attempt was signed, as Unix time in seconds.";
   const signatureText =
-    "The prefix `v1,` and the signature in base64. After a secret rotation, the header can contain several signatures, separated by spaces.";
+    "The prefix `v1,` and the signature in base64. After a secret rotation, the header can contain several signatures, separated by spaces. If the endpoint has the setting `asymmetricSignature`, it also contains an Ed25519 signature with the prefix `v1a,`.";
   const traceText = "W3C trace context of this attempt, if the operator traces requests. It is not signed.";
   return [
     describeHeaderParameter(`X-${brand}-Signature`, signatureText),

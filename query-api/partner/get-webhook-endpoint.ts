@@ -18,7 +18,7 @@ export const getWebhookEndpoint = definePartnerRead({
       'disabledReason', e.disabled_reason, 'createdAt', rfc3339(e.created_at), 'updatedAt', rfc3339(e.updated_at),
       'operationalEvents', e.operational_events, 'branchIds', e.branch_ids, 'headerNames', e.header_names,
       'rateLimitPerSecond', e.rate_limit_per_second, 'ordering', e.ordering, 'bodyFormat', e.body_format,
-      ${ENDPOINT_HEALTH_SQL}))::text AS body
+      'asymmetricSignature', e.asymmetric_signature, ${ENDPOINT_HEALTH_SQL}))::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
       AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3

@@ -3,8 +3,9 @@ import { importJWK, type JSONWebKeySet, type JWK } from "jose";
 import type { Config } from "../runtime/config.ts";
 import { StartError } from "../runtime/run-service.ts";
 
-type Setting = "TOKEN_SIGNING_KEYS" | "AUDIT_SIGNING_KEYS";
-type SigningKey = Config<Setting>[Setting]["keys"][number];
+type Setting = "TOKEN_SIGNING_KEYS" | "AUDIT_SIGNING_KEYS" | "WEBHOOK_SIGNING_KEYS";
+/** An Ed25519 key as a private JWK. */
+export type SigningKey = NonNullable<Config<Setting>[Setting]>["keys"][number];
 
 /** A set of Ed25519 keys. The first key is used for signing. */
 export interface SigningKeys {

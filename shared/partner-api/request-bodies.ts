@@ -9,7 +9,7 @@ import {
 } from "../domain/events/partner.ts";
 import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
 import { customHeaderName, customHeaderValue } from "./custom-headers.ts";
-import { bodyFormatText, orderingText } from "./webhook-endpoint-record.ts";
+import { asymmetricSignatureText, bodyFormatText, orderingText } from "./webhook-endpoint-record.ts";
 
 /**
  * Body of a token request. The schema accepts any text, because the operation reports each invalid member with its
@@ -111,6 +111,7 @@ export const webhookEndpointChanges = z.strictObject({
     .meta({ description: "Maximum number of attempts per second. Null removes the limit." }),
   ordering: deliveryOrdering.optional().meta({ description: orderingText }),
   bodyFormat: webhookBodyFormat.optional().meta({ description: bodyFormatText }),
+  asymmetricSignature: z.boolean().optional().meta({ description: asymmetricSignatureText }),
 });
 export type WebhookEndpointChanges = z.infer<typeof webhookEndpointChanges>;
 

@@ -5,6 +5,7 @@ import {
   webhookBodyFormat,
   webhookEventType,
 } from "../domain/events/partner.ts";
+import { WEBHOOK_KEYS_PATH } from "../webhooks/asymmetric-signature.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
@@ -34,6 +35,9 @@ export const orderingText =
 export const bodyFormatText =
   "Format of the bodies. `standard`: JSON as described for each event. `cloudevents`: a CloudEvent 1.0 in the structured mode, with the content type `application/cloudevents+json`. Both formats have the same `data`.";
 
+/** Description of the setting `asymmetricSignature`. */
+export const asymmetricSignatureText = `True if deliveries have an Ed25519 signature (\`v1a\`) in addition to the HMAC signature. It is verified with the public keys at \`${WEBHOOK_KEYS_PATH}\`, without the endpoint's secret.`;
+
 /** Schema of a webhook endpoint with all its settings. The values of custom headers are never returned. */
 export const webhookEndpointDetail = z.strictObject({
   ...webhookEndpointRecord.shape,
@@ -48,5 +52,6 @@ export const webhookEndpointDetail = z.strictObject({
   rateLimitPerSecond: z.int().min(1).nullable().describe("Maximum number of attempts per second; null for no limit."),
   ordering: deliveryOrdering.describe(orderingText),
   bodyFormat: webhookBodyFormat.describe(bodyFormatText),
+  asymmetricSignature: z.boolean().describe(asymmetricSignatureText),
 });
 export type WebhookEndpointDetail = z.infer<typeof webhookEndpointDetail>;

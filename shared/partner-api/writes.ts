@@ -153,7 +153,7 @@ export const partnerWrites = {
   },
   updateWebhookEndpoint: {
     description:
-      "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers and rate limit apply to all later attempts, also of deliveries that are already pending. Event types, branches and order apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
+      "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers, rate limit and asymmetric signature apply to all later attempts, also of deliveries that are already pending. Event types, branches and order apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
     request: webhookEndpointChanges,
     successResponse: { status: 200, description: "The endpoint after the change.", body: endpointDetailBody },
     refusals: {

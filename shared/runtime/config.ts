@@ -152,6 +152,12 @@ export const settings = {
   WEBHOOK_SECRET_KEYS: json(encryptionKeysSchema)
     .describe('Keys for encrypting webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.')
     .meta(SECRET),
+  WEBHOOK_SIGNING_KEYS: json(z.object({ keys: z.array(signingKeySchema).min(1) }))
+    .optional()
+    .describe(
+      "Private JWK Set of Ed25519 keys for asymmetric webhook signatures. The first key signs. The public halves of all keys are published. If not set, endpoints cannot ask for these signatures.",
+    )
+    .meta(SECRET),
   WEBHOOK_ALLOW_LOOPBACK: flagSchema
     .prefault("false")
     .describe("If true, webhooks may be sent to loopback addresses, also by plain http. Set it only in a local stack."),

@@ -167,7 +167,10 @@ export type Upstream = "command" | "queryApi" | "audit";
 export function findUpstream(method: string, target: string): Upstream | undefined {
   if (!target.startsWith("/")) return undefined;
   const path = target.split("?", 1)[0] ?? "";
-  if (path === "/.well-known/jwks.json" || path.startsWith("/.well-known/oauth-authorization-server/"))
+  if (
+    ["/.well-known/jwks.json", "/.well-known/webhook-keys.json"].includes(path) ||
+    path.startsWith("/.well-known/oauth-authorization-server/")
+  )
     return "command";
   if (path.startsWith("/api/v1/")) return "queryApi";
   if (path === "/audit" || path.startsWith("/audit/")) return "audit";

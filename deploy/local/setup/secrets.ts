@@ -21,6 +21,8 @@ const secretsSchema = z.object({
   personalDataKeys: z.string(),
   /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
   webhookSecretKeys: z.string(),
+  /** Private JWK Set for asymmetric webhook signatures, as JSON text. */
+  webhookSigningKeys: z.string(),
 });
 
 /** Secrets of a local stack. The first start of the stack creates them. */
@@ -71,6 +73,7 @@ async function generateSecrets(): Promise<LocalSecrets> {
     auditSigningKeys: JSON.stringify({ keys: [await generateSigningKey("audit")] }),
     personalDataKeys: generateEncryptionKeys("personal-data"),
     webhookSecretKeys: generateEncryptionKeys("webhook"),
+    webhookSigningKeys: JSON.stringify({ keys: [await generateSigningKey("webhook")] }),
   };
 }
 

@@ -78,7 +78,11 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
 function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: EnvironmentOptions): Environments {
   const urls = buildServiceUrls(ports);
   const logSettings = { EVENTSTORE_URL: servers.eventstoreUrl };
-  const webhookSettings = { WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys, WEBHOOK_ALLOW_LOOPBACK: "true" };
+  const webhookSettings = {
+    WEBHOOK_SECRET_KEYS: secrets.webhookSecretKeys,
+    WEBHOOK_SIGNING_KEYS: secrets.webhookSigningKeys,
+    WEBHOOK_ALLOW_LOOPBACK: "true",
+  };
   const personalDataSettings = { PERSONAL_DATA_KEYS: secrets.personalDataKeys };
   const gatewaySettings = { TRUST_PROXY: "true" };
   return {

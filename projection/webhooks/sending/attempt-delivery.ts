@@ -1,17 +1,20 @@
 import { formatWebhookBody } from "../../../shared/partner-api/cloud-event.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { startSpan } from "../../../shared/tracing/span.ts";
+import type { SignAsymmetrically } from "../../../shared/webhooks/asymmetric-signature.ts";
 import { createCommonHeaders, toDeliveryTimestamp } from "../../../shared/webhooks/delivery-headers.ts";
 import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import type { Connections } from "./connections.ts";
 import type { SecretReader } from "./secrets.ts";
 import { type AttemptLimits, type SendResult, send } from "./send.ts";
-import { createSignatureHeaders } from "./signature.ts";
+import { createSignatureHeaders, type SignedContent, toSignedText } from "./signature.ts";
 
 export interface AttemptOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
   secretReader: SecretReader;
+  /** Creates asymmetric signatures. Absent if no signing key is configured. */
+  signAsymmetrically?: SignAsymmetrically | undefined;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   logger: Logger;
@@ -58,13 +61,14 @@ async function signAndSend(
   try {
     const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secretReader.open));
     if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
-    const timestamp = toDeliveryTimestamp(delivery.startedAt);
     const { body, contentType } = formatWebhookBody(delivery.body, delivery.bodyFormat);
+    const content = { deliveryId, timestamp: toDeliveryTimestamp(delivery.startedAt), body };
+    const asymmetricSignatures = await createAsymmetricSignatures(delivery, content, options);
     const headers = {
       ...(await openHeaders(delivery, secretReader)),
       ...createCommonHeaders(contentType),
       ...traceHeaders,
-      ...createSignatureHeaders({ deliveryId, timestamp, body }, signingSecrets, brand),
+      ...createSignatureHeaders(content, signingSecrets, brand, asymmetricSignatures),
     };
     const sendResult = await send(url, headers, body, { ...options, applicationId, signal });
     const { statusCode, error: fault, durationMs } = sendResult ?? {};
@@ -72,9 +76,23 @@ async function signAndSend(
     return sendResult;
   } catch (error) {
     // The cause is in this service, not at the receiver.
-    logger.error({ error, deliveryId, endpointId }, "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS.");
+    logger.error(
+      { error, deliveryId, endpointId },
+      "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS and WEBHOOK_SIGNING_KEYS.",
+    );
     return { statusCode: null, error: "not_signed", retryAfter: null, responseBody: null, durationMs: 0 };
   }
+}
+
+/** Returns the asymmetric signature if the endpoint asks for it. @throws if no signing key is configured */
+async function createAsymmetricSignatures(
+  { hasAsymmetricSignature }: ClaimedDelivery,
+  content: SignedContent,
+  { signAsymmetrically }: AttemptOptions,
+): Promise<string[]> {
+  if (!hasAsymmetricSignature) return [];
+  if (!signAsymmetrically) throw new Error("The endpoint asks for asymmetric signatures, but there is no signing key.");
+  return [await signAsymmetrically(toSignedText(content))];
 }
 
 /** Decrypts the custom headers of the endpoint. Their names never equal the names of other headers. */

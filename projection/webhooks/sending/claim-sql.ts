@@ -85,11 +85,13 @@ const buildClaimSql = (hasPace: boolean) => `
          ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, x.url,
          d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.traceparent,
          d.ordering_key AS "orderingKey", x.body_format AS "bodyFormat",
-         d.encrypted_secret AS "encryptedSecret", d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders"
+         d.encrypted_secret AS "encryptedSecret", d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders",
+         COALESCE(d.asymmetric_signature, false) AS "hasAsymmetricSignature"
     FROM allotted x
     ${hasPace ? "LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id" : ""}
     LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
-                      d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets, s.headers
+                      d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets, s.headers,
+                      s.asymmetric_signature
                  FROM leased
                  JOIN webhooks.delivery d USING (delivery_id)
                  LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d

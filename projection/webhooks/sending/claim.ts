@@ -20,6 +20,8 @@ export interface ClaimedDelivery extends DeliveryRound {
   encryptedSecrets: string[];
   /** Custom headers of the request. */
   encryptedHeaders: EncryptedHeader[];
+  /** True if the endpoint asks for asymmetric signatures. */
+  hasAsymmetricSignature: boolean;
   /** Number of this attempt, counted from 1 across all rounds of the delivery. */
   attemptNumber: number;
   /** Recorded start of this attempt. Milliseconds since 1970. */

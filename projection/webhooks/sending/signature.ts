@@ -13,23 +13,25 @@ const SECRET_PREFIX = "whsec_";
 
 /**
  * Signs a delivery with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, encoded in base64. The signature
- * header has one `v1,` value for each secret.
+ * header has one `v1,` value for each secret, and then any asymmetric signatures.
  *
  * @param secrets texts of the form `whsec_<base64>`; more than one while rotated secrets are still valid
+ * @param asymmetricSignatures signatures of {@link toSignedText}, of the form `v1a,<base64>`
  * @returns the same headers twice, with branded names and with the standard names
  */
 export function createSignatureHeaders(
   content: SignedContent,
   secrets: readonly string[],
   brand: string,
+  asymmetricSignatures: readonly string[] = [],
 ): Record<string, string> {
-  const { deliveryId, timestamp, body } = content;
-  const signature = secrets
-    .map((secret) => {
-      const key = Buffer.from(secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret, "base64");
-      return `v1,${createHmac("sha256", key).update(`${deliveryId}.${timestamp}.${body}`).digest("base64")}`;
-    })
-    .join(" ");
+  const { deliveryId, timestamp } = content;
+  const signedText = toSignedText(content);
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret, "base64");
+    return `v1,${createHmac("sha256", key).update(signedText).digest("base64")}`;
+  });
+  const signature = [...signatures, ...asymmetricSignatures].join(" ");
   return {
     [`X-${brand}-Signature`]: signature,
     [`X-${brand}-Timestamp`]: String(timestamp),
@@ -37,4 +39,9 @@ export function createSignatureHeaders(
     "webhook-timestamp": String(timestamp),
     ...createDeliveryIdHeaders(deliveryId, brand),
   };
+}
+
+/** Returns the text that is signed. */
+export function toSignedText({ deliveryId, timestamp, body }: SignedContent): string {
+  return `${deliveryId}.${timestamp}.${body}`;
 }

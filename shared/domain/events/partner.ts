@@ -167,6 +167,8 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
     rateLimitPerSecond: z.int().min(1).nullable().exactOptional(),
     ordering: deliveryOrdering.exactOptional(),
     bodyFormat: webhookBodyFormat.exactOptional(),
+    /** True if deliveries also have an asymmetric signature. */
+    asymmetricSignature: z.boolean().exactOptional(),
   }),
   WebhookEndpointDisabled: z.object({ endpointId, reason: disabledReason }),
   WebhookEndpointEnabled: z.object({ endpointId }),

@@ -34,6 +34,8 @@ export interface EndpointChanges {
   rateLimitPerSecond?: number | null | undefined;
   ordering?: DeliveryOrdering | undefined;
   bodyFormat?: WebhookBodyFormat | undefined;
+  /** True to add an asymmetric signature to deliveries. */
+  asymmetricSignature?: boolean | undefined;
 }
 
 type EndpointSettings = Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointChanged">, "endpointId">;
@@ -54,7 +56,7 @@ export function decideChangeEndpoint(
   return (state) => {
     const endpoint = requireNotRevoked(state);
     const { url = endpoint.url, events, operationalEvents, branchIds } = changes;
-    const { rateLimitPerSecond, ordering, bodyFormat } = changes;
+    const { rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature } = changes;
     requireEventType(events ?? endpoint.events, operationalEvents ?? endpoint.operationalEvents);
     const requestedSettings = {
       url,
@@ -62,7 +64,7 @@ export function decideChangeEndpoint(
       operationalEvents: operationalEvents && sortTypes(operationalEvents, operationalEventType.options),
       branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
       headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),
-      ...{ rateLimitPerSecond, ordering, bodyFormat },
+      ...{ rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature },
     };
     const changedSettings: EndpointSettings = Object.fromEntries(
       Object.entries(requestedSettings).filter(

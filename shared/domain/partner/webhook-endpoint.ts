@@ -32,6 +32,8 @@ export interface Endpoint {
   rateLimitPerSecond: number | null;
   ordering: DeliveryOrdering;
   bodyFormat: WebhookBodyFormat;
+  /** True if deliveries also have an asymmetric signature. */
+  asymmetricSignature: boolean;
   status: "active" | "disabled" | "revoked";
   disabledReason: DisabledReason | null;
   createdAt: Instant;
@@ -48,7 +50,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoi
         id,
         ...registration,
         ...{ operationalEvents: [], branchIds: null, headers: [], rateLimitPerSecond: null, ordering: "none" },
-        bodyFormat: "standard",
+        ...{ bodyFormat: "standard", asymmetricSignature: false },
         status: "active",
         disabledReason: null,
         createdAt: occurredAt,

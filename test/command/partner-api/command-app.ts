@@ -36,6 +36,7 @@ export async function serveCommandApp(
     tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
     tokenIssuer: TOKEN_ISSUER,
     secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+    webhookKeys: { keys: [] },
     allowsLoopback: true,
     brand: "SERVICE",
     retiredPaths: [],

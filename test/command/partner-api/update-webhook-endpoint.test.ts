@@ -8,6 +8,7 @@ import { disableEndpoint, enableEndpoint } from "../../../command/operations/web
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import { createSigningKey } from "../../support/asymmetric-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createClinic,
@@ -30,7 +31,12 @@ describe("changes of a webhook endpoint by its partner", () => {
   let otherWorld: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommandService({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
+    command = await startTestCommandService({
+      WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS),
+      WEBHOOK_SIGNING_KEYS: JSON.stringify({
+        keys: [await createSigningKey("first"), await createSigningKey("second")],
+      }),
+    });
     [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
     await approveWebhookOrigin(command.log, { ...world, origin: ORIGIN }, createTestOperatorContext());
   });
@@ -59,6 +65,7 @@ describe("changes of a webhook endpoint by its partner", () => {
       rateLimitPerSecond: 10,
       ordering: "appointment",
       bodyFormat: "cloudevents",
+      asymmetricSignature: true,
     };
     const { status, body } = await call("PATCH", `/${id}`, changes);
     expect(status).to.equal(200);
@@ -73,6 +80,7 @@ describe("changes of a webhook endpoint by its partner", () => {
         rateLimitPerSecond: 10,
         ordering: "appointment",
         bodyFormat: "cloudevents",
+        asymmetricSignature: true,
       },
       headerNames: ["Authorization", "X-Key"],
     });
@@ -84,6 +92,36 @@ describe("changes of a webhook endpoint by its partner", () => {
       clinicId: world.clinicId,
       environment: "production",
     });
+  });
+
+  it("the public keys of asymmetric signatures are published, and may be cached", async () => {
+    const response = await fetch(`${command.url}/.well-known/webhook-keys.json`);
+    expect([response.status, response.headers.get("Cache-Control")]).to.deep.equal([200, "public, max-age=300"]);
+    const { keys } = (await response.json()) as { keys: Record<string, string>[] };
+    expect(keys.map(({ kid }) => kid)).to.deep.equal(["first", "second"]);
+    for (const { x, whpk, ...otherMembers } of keys) {
+      expect(otherMembers).to.have.all.keys("kty", "crv", "kid", "alg", "use");
+      expect(whpk).to.equal(`whpk_${Buffer.from(x!, "base64url").toString("base64")}`);
+    }
+  });
+
+  it("without a signing key, an endpoint cannot ask for asymmetric signatures", async () => {
+    const otherCommand = await startTestCommandService();
+    const partner = await createPartnerWorld(otherCommand, "sandbox");
+    const url = `${otherCommand.url}/sandbox/v1/webhook-endpoints`;
+    const { body: created } = await sendRequest("POST", url, partner.headers, {
+      url: `${ORIGIN}/hooks`,
+      events: ["appointment.created"],
+    });
+    const changePath = `${url}/${created.endpoint.id}`;
+    const { status, body } = await sendRequest("PATCH", changePath, partner.headers, { asymmetricSignature: true });
+    expect([status, body.error, body.details[0].path]).to.deep.equal([400, "validation_failed", "asymmetricSignature"]);
+    expect((await sendRequest("PATCH", changePath, partner.headers, { asymmetricSignature: false })).status).to.equal(
+      200,
+    );
+    const keysResponse = await fetch(`${otherCommand.url}/.well-known/webhook-keys.json`);
+    expect(await keysResponse.json()).to.deep.equal({ keys: [] });
+    await otherCommand.stop();
   });
 
   it("updateWebhookEndpoint returns the same response for a repeated request, and records no further event", async () => {

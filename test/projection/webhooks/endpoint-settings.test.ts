@@ -1,6 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import type { SigningKey } from "../../../shared/auth/signing-keys.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
+import { createAsymmetricSigner, exportWebhookKeys } from "../../../shared/webhooks/asymmetric-signature.ts";
+import { createSigningKey, verifyWithWhpk } from "../../support/asymmetric-keys.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -10,12 +13,18 @@ type Settings = Omit<Extract<WebhookEndpointEvent, { type: "WebhookEndpointChang
 describe("changed settings of an endpoint", () => {
   let world: World;
   let receiver: Receiver;
+  let signingKey: SigningKey;
 
   before(async () => {
     world = await createWorld();
-    world.startAll({ retryScheduleSeconds: [0.2, 0.2, 0.2] });
+    signingKey = await createSigningKey("key");
+    const options = {
+      retryScheduleSeconds: [0.2, 0.2, 0.2],
+      signAsymmetrically: await createAsymmetricSigner([signingKey]),
+    };
+    world.startAll(options);
     // A second dispatcher, as in a second process.
-    world.start.webhooks({ retryScheduleSeconds: [0.2, 0.2, 0.2] });
+    world.start.webhooks(options);
   });
   after(() => world.close());
   beforeEach(async () => {
@@ -71,6 +80,36 @@ describe("changed settings of an endpoint", () => {
     const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
     expect(new Set(attempts.map(({ error }) => error))).to.deep.equal(new Set(["not_signed"]));
     expect(receiver.requests).to.have.length(0);
+  });
+
+  it("a delivery has an asymmetric signature only if the endpoint asks for it", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    await awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
+    await change(endpoint, { asymmetricSignature: true });
+    await awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
+    const [firstRequest, secondRequest] = receiver.requests;
+    expect(firstRequest!.headers["webhook-signature"]).to.not.include("v1a,");
+    const { headers, body } = secondRequest!;
+    expect(listAcceptingLibraries(endpoint.secret, { body, headers })).to.deep.equal(webhookLibraryNames);
+    const v1a = String(headers["webhook-signature"]).split(" ")[1]!;
+    const text = `${headers["webhook-id"]}.${headers["webhook-timestamp"]}.${body}`;
+    const { keys } = await exportWebhookKeys([signingKey]);
+    expect(verifyWithWhpk(keys[0]!, text, v1a)).to.equal(true);
+    expect(headers["x-service-signature"]).to.equal(headers["webhook-signature"]);
+  });
+
+  it("a delivery that needs an asymmetric signature is not sent without a signing key", async () => {
+    const otherWorld = await createWorld();
+    otherWorld.startAll({ retryScheduleSeconds: [] });
+    const endpoint = await otherWorld.registerEndpoint(receiver.url);
+    const { endpointId } = endpoint;
+    const data = { endpointId, asymmetricSignature: true };
+    await otherWorld.append(`webhookEndpoint-${endpointId}`, { type: "WebhookEndpointChanged", data });
+    const { eventId } = await otherWorld.requestAppointment(endpoint.clinicId);
+    const { attempts } = await otherWorld.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    expect(attempts.map(({ error }) => error)).to.deep.equal(["not_signed"]);
+    expect(receiver.requests).to.have.length(0);
+    await otherWorld.close();
   });
 
   it("an endpoint receives only events of its branches, and only if the installation covers them", async () => {

@@ -68,7 +68,7 @@ describe("the documents and the routes", () => {
     }
   });
 
-  it("the only undocumented routes return the OpenAPI documents, the pages, the token keys and the metadata", () => {
+  it("the only undocumented routes return the OpenAPI documents, the pages, public keys and the metadata", () => {
     const undocumentedRoutes = [...listRoutes(queryApp), ...listRoutes(commandApp)].filter(
       (route) =>
         !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) &&
@@ -79,6 +79,7 @@ describe("the documents and the routes", () => {
         "GET /api/v1/openapi.json",
         "GET /partner/v1/openapi.json",
         "GET /.well-known/jwks.json",
+        "GET /.well-known/webhook-keys.json",
         "GET /.well-known/oauth-authorization-server/sandbox/v1",
         "GET /.well-known/oauth-authorization-server/production/v1",
       ],

@@ -95,6 +95,7 @@ describe("a command while the event log is slow", function () {
       ...{ waitForReadModels: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowsLoopback: true },
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+      webhookKeys: { keys: [] },
       ...{ brand: "SERVICE", retiredPaths: [], isProxyTrusted: false, responseTimeoutMs: RESPONSE_TIMEOUT_MS },
     });
     slowServer = await listen(app.callback(), "127.0.0.1", 0);

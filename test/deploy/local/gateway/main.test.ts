@@ -99,6 +99,7 @@ describe("gateway", () => {
     ["GET", "/x/../audit", "queryApi"],
     ["GET", "/.well-known/jwks.json", "command"],
     ["GET", "/.well-known/jwks.json?x=1", "command"],
+    ["GET", "/.well-known/webhook-keys.json", "command"],
     ["GET", "//.well-known/jwks.json", "queryApi"],
     ["GET", "/x/../.well-known/jwks.json", "queryApi"],
     ["GET", "/.well-known%2Fjwks.json", "queryApi"],

@@ -14,6 +14,7 @@ function buildEnvironments(inheritedEnv: NodeJS.ProcessEnv = {}) {
       tokenSigningKeys: JSON.stringify({ keys: [signingKey] }),
       auditSigningKeys: JSON.stringify({ keys: [signingKey] }),
       personalDataKeys: JSON.stringify({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } }),
+      webhookSigningKeys: JSON.stringify({ keys: [signingKey] }),
       webhookSecretKeys: JSON.stringify({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } }),
     },
     servers: {
@@ -53,7 +54,7 @@ describe("buildServiceEnvironments", () => {
       DATABASE_URL: "postgres://admin:super-password@h/d",
     });
     expect(queryApi).to.not.have.any.keys(
-      ...["TOKEN_SIGNING_KEYS", "WEBHOOK_SECRET_KEYS", "PERSONAL_DATA_KEYS", "NATS_URL"],
+      ...["TOKEN_SIGNING_KEYS", "WEBHOOK_SECRET_KEYS", "WEBHOOK_SIGNING_KEYS", "PERSONAL_DATA_KEYS", "NATS_URL"],
     );
     expect(command).to.not.have.any.keys("PORTAL_JWT_SECRET", "NATS_URL");
     expect(gateway).to.not.have.any.keys("DATABASE_URL", "PORTAL_JWT_SECRET", "TOKEN_SIGNING_KEYS");

@@ -1,6 +1,8 @@
 import { expect } from "chai";
-import { createSignatureHeaders } from "../../../../projection/webhooks/sending/signature.ts";
-import { webhookLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
+import { createSignatureHeaders, toSignedText } from "../../../../projection/webhooks/sending/signature.ts";
+import { createAsymmetricSigner, exportWebhookKeys } from "../../../../shared/webhooks/asymmetric-signature.ts";
+import { createSigningKey, verifyWithJwk, verifyWithWhpk } from "../../../support/asymmetric-keys.ts";
+import { listAcceptingLibraries, webhookLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
 
 const createSecret = (fillByte: number) => `whsec_${Buffer.alloc(32, fillByte).toString("base64")}`;
 const createContent = () => ({
@@ -64,6 +66,44 @@ describe("webhook signature", () => {
       });
     });
   }
+
+  it("an asymmetric signature follows the other signatures, and both forms of the published key verify it", async () => {
+    const content = createContent();
+    const keys = await Promise.all(["new", "old"].map(createSigningKey));
+    const signAsymmetrically = await createAsymmetricSigner(keys);
+    const asymmetricSignature = await signAsymmetrically(toSignedText(content));
+    const headers = createSignatureHeaders(content, [createSecret(1)], "SERVICE", [asymmetricSignature]);
+    const [v1, v1a] = headers["webhook-signature"]!.split(" ");
+    expect(v1).to.match(/^v1,/);
+    expect(v1a).to.equal(asymmetricSignature);
+    const webhookKeys = await exportWebhookKeys(keys);
+    expect(webhookKeys.keys.map(({ kid }) => kid)).to.deep.equal(["new", "old"]);
+    expect(JSON.stringify(webhookKeys)).to.not.include(keys[0]!.d);
+    const text = `${headers["webhook-id"]}.${headers["webhook-timestamp"]}.${content.body}`;
+    const accepts = (text: string) =>
+      Promise.all(
+        webhookKeys.keys.map((key) => Promise.all([verifyWithJwk(key, text, v1a!), verifyWithWhpk(key, text, v1a!)])),
+      );
+    expect(await accepts(text)).to.deep.equal([
+      [true, true],
+      [false, false],
+    ]);
+    expect(await accepts(`${text} `)).to.deep.equal([
+      [false, false],
+      [false, false],
+    ]);
+    // Libraries that support only symmetric signatures ignore the asymmetric signature.
+    expect(listAcceptingLibraries(createSecret(1), { body: content.body, headers })).to.deep.equal(webhookLibraryNames);
+  });
+
+  it("a key that is not an Ed25519 private key is refused with its id", async () => {
+    const key = { ...(await createSigningKey("broken")), d: "AAAA" };
+    const error = await createAsymmetricSigner([key]).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    expect(error?.message).to.equal("settings: WEBHOOK_SIGNING_KEYS: key broken is not an Ed25519 private key");
+  });
 
   it("a signature is sent both in headers with branded names and in headers with standard names", () => {
     const { deliveryId, timestamp, ...otherFields } = createContent();

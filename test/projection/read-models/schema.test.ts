@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_3",
-  fingerprint: "7b1b11cf9fb1329d5e94210d37657bb7d05fce036277189e77ee2a26ff83dc62",
+  fingerprint: "efd566bd994eb3f4f9767578546e7cc0feef7319c49e13640cc015d05d95c122",
 };
 
 describe("the schema of the read models", () => {

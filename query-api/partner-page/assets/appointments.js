@@ -3,6 +3,7 @@ import { getAnimalName, getBranchName, getClinic, getTimeZone } from "./clinic.j
 import { createEmptyText, createTable, getElement, h } from "./dom.js";
 import { createButton, createId, createStatusTag } from "./elements.js";
 import { formatMinute } from "./format.js";
+import { createIdempotencyKey } from "./idempotency-key.js";
 import { request, requestWithHeaders } from "./session.js";
 import { createLocalTime, toInstant, toLocalInput } from "./times.js";
 
@@ -42,12 +43,7 @@ export function prepareAppointments() {
 }
 
 function setNewKey() {
-  getElement("idempotency-key").value = createKey();
-}
-
-/** Creates a random key. `crypto.randomUUID` is not available on pages without TLS. */
-function createKey() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  getElement("idempotency-key").value = createIdempotencyKey();
 }
 
 /** Loads the appointments of the selected window. */
@@ -83,17 +79,22 @@ function createMore(cursor) {
 function createAppointmentTable() {
   if (appointments.length === 0)
     return createEmptyText("No appointments in this period. Create one, or show more days.");
-  const titles = ["Start", "Animal", "Branch", "Status", "Notes", "Id", "Webhooks"];
+  const titles = ["Start and id", "Animal", "Branch", "Status", "Notes", "Webhooks"];
   const rows = appointments.map(({ id, scheduledAt, durationMinutes, animalId, branchId, status, notes }) =>
     h(
       "tr",
       {},
-      h("th", { scope: "row" }, createLocalTime(scheduledAt, getTimeZone()), createDuration(durationMinutes)),
+      h(
+        "th",
+        { scope: "row" },
+        createLocalTime(scheduledAt, getTimeZone()),
+        createDuration(durationMinutes),
+        createId(id),
+      ),
       h("td", {}, getAnimalName(animalId)),
       h("td", {}, getBranchName(branchId)),
       h("td", {}, createStatusTag(status)),
       h("td", { class: "notes" }, notes ?? ""),
-      h("td", {}, createId(id)),
       h("td", {}, createButton("Deliveries", { class: "small", onclick: () => onShowDeliveries(id) })),
     ),
   );
@@ -101,7 +102,7 @@ function createAppointmentTable() {
 }
 
 function createDuration(minutes) {
-  return h("span", { class: "duration" }, `${minutes} min`);
+  return h("span", { class: "duration" }, ` · ${minutes} min`);
 }
 
 async function createAppointment() {

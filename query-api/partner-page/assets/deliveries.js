@@ -2,6 +2,7 @@ import { clearError, onClick, runAction } from "./actions.js";
 import { clearRequestBodies, createDelivery } from "./delivery.js";
 import { createEmptyText, getElement, h } from "./dom.js";
 import { createButton } from "./elements.js";
+import { replayDelivery } from "./replays.js";
 import { getSignal, request } from "./session.js";
 
 /** Number of deliveries that one request loads. */
@@ -151,16 +152,27 @@ function render() {
   const items = deliveries.map(findOrCreateItem);
   const list = h("ul", { class: "deliveries" }, ...items);
   const focused = document.activeElement;
-  if (deliveries.length === 0) body.replaceChildren(createEmptyText(describeEmptyList()));
+  if (deliveries.length === 0) body.replaceChildren(...createEmptyList());
   else body.replaceChildren(list, nextCursor === null ? "" : createMoreButton());
   // Moving an element in the document takes the focus away from it.
   if (body.contains(focused)) focused.focus();
 }
 
-function describeEmptyList() {
+/** Creates the text that explains an empty list. If the list is filtered, a button removes the filters. */
+function createEmptyList() {
   const isFiltered = Object.values(FILTERS).some((id) => getElement(id).value !== "");
-  if (isFiltered) return "No delivery matches the filters.";
-  return "No deliveries in the last 30 days. Send a test event, or create an appointment.";
+  if (!isFiltered)
+    return [createEmptyText("No deliveries in the last 30 days. Send a test event, or create an appointment.")];
+  const onclick = () => {
+    clearFilters();
+    forgetList();
+    getElement(FILTERS.status).focus();
+    reloadDeliveries();
+  };
+  return [
+    createEmptyText("No delivery matches the filters."),
+    h("div", { class: "buttons" }, createButton("Clear filters", { onclick })),
+  ];
 }
 
 function createMoreButton() {
@@ -179,7 +191,7 @@ function findOrCreateItem(delivery) {
   const version = JSON.stringify([delivery, endpoint.status]);
   const known = elements.get(delivery.id);
   if (known?.version === version) return known.item;
-  const details = createDelivery(delivery, endpoint, replayDelivery);
+  const details = createDelivery(delivery, endpoint, replay);
   const item = h("li", {}, details);
   if (known) {
     const former = known.item.querySelector("details");
@@ -190,8 +202,8 @@ function findOrCreateItem(delivery) {
   return item;
 }
 
-async function replayDelivery({ id }) {
-  await request("POST", `/webhook-endpoints/${endpoint.id}/deliveries/${id}/replay`);
-  awaitAttempt(id);
+async function replay(delivery) {
+  await replayDelivery(endpoint.id, delivery);
+  awaitAttempt(delivery.id);
   await loadFirstPage();
 }

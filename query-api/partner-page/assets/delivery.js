@@ -5,7 +5,8 @@ import { createButton, createId, createStatusTag } from "./elements.js";
 import { getSignal, request } from "./session.js";
 import { createTime } from "./times.js";
 
-const REPLAYABLE = new Set(["failed", "skipped"]);
+/** Labels of the button that sends a delivery again, by status. Pending and cancelled deliveries have no button. */
+const REPLAY_LABELS = { failed: "Replay", skipped: "Replay", delivered: "Send again" };
 
 /** Responses with the requests of deliveries, by delivery id. The requests of a delivery do not change. */
 const responses = new Map();
@@ -54,12 +55,13 @@ export function createDelivery(delivery, endpoint, onReplay) {
 
 /** Creates the button that replays a delivery, or says why it is not possible. */
 function createHint(delivery, endpoint, onReplay) {
-  if (!REPLAYABLE.has(delivery.status)) return "";
+  const label = REPLAY_LABELS[delivery.status];
+  if (label === undefined) return "";
   if (endpoint.status === "disabled") return createEmptyText("Enable the endpoint to replay this delivery.");
   if (endpoint.status === "revoked") return "";
   const onclick = ({ currentTarget: button }) =>
     runAction({ button, alertId: "deliveries-alert" }, () => onReplay(delivery));
-  return h("div", { class: "buttons" }, createButton("Replay", { onclick }));
+  return h("div", { class: "buttons" }, createButton(label, { onclick }));
 }
 
 /** Loads the request of a delivery once, and shows it. */

@@ -6,6 +6,7 @@ import { createEmptyText, createFactList, getElement, h } from "./dom.js";
 import { createButton, createId, createStatusTag, createTags } from "./elements.js";
 import { markEndpoint, updateEndpoint } from "./endpoints.js";
 import { createHealthText, getHealth } from "./health.js";
+import { replayFailedDeliveries } from "./replays.js";
 import { hideSecret, initSecret, showSecret } from "./secret.js";
 import { request } from "./session.js";
 import { createSettingsForm } from "./settings.js";
@@ -106,7 +107,8 @@ function renderHealth() {
 }
 
 function renderEndpoint() {
-  const { id, status, events, operationalEvents, branchIds, headerNames, ordering, rateLimitPerSecond } = endpoint;
+  const { id, status, events, operationalEvents, branchIds, headerNames, ordering, bodyFormat, rateLimitPerSecond } =
+    endpoint;
   const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
   getElement("endpoint-body").replaceChildren(h("div", { id: "endpoint-health" }), createActions());
   getElement("endpoint-settings").replaceChildren(
@@ -116,6 +118,7 @@ function renderEndpoint() {
       ["Events", createTags([...events, ...operationalEvents])],
       ["Branches", branches],
       ["Custom headers", createTags(headerNames)],
+      ["Format", bodyFormat === "cloudevents" ? "CloudEvents" : "standard"],
       ["Order", ordering === "appointment" ? "per appointment" : "none"],
       ["Rate limit", rateLimitPerSecond === null ? "none" : `${rateLimitPerSecond} attempts per second`],
       ["Created", createTime(endpoint.createdAt)],
@@ -141,6 +144,7 @@ function createActions() {
     { class: "buttons" },
     isActive ? createActionButton("Send test event", sendTest, { class: "primary" }) : "",
     !isActive && disabledReason !== "operator" ? createActionButton("Enable", enable, { class: "primary" }) : "",
+    isActive ? createActionButton("Replay failed deliveries", replayFailed) : "",
     createActionButton("Rotate secret", rotateSecret),
     isActive ? createActionButton("Disable", disable) : "",
     createActionButton("Revoke", revoke, { class: "danger" }),
@@ -151,6 +155,10 @@ async function sendTest() {
   const { delivery } = await request("POST", `/webhook-endpoints/${endpoint.id}/test`);
   getElement("endpoint-status").textContent = "The test event is queued.";
   await showDeliveries(endpoint, { awaitedId: delivery.id });
+}
+
+async function replayFailed() {
+  if (await replayFailedDeliveries(endpoint.id)) await showDeliveries(endpoint);
 }
 
 async function rotateSecret() {

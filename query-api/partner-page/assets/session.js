@@ -112,6 +112,19 @@ export async function requestWithHeaders(method, path, options = {}) {
   }
 }
 
+/** Waits. Throws an error if the session ends or another clinic is selected. */
+export async function wait(ms) {
+  const signal = getSignal();
+  await new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+  signal.throwIfAborted();
+}
+
 /** Renews the token. If the credentials are no longer valid, ends the session. */
 async function renewOrEnd(current) {
   try {

@@ -22,6 +22,7 @@ export function createSettingsForm(endpoint, onSave) {
     createChoices("Events about endpoints", "operationalEvents", OPERATIONAL_EVENTS, endpoint.operationalEvents),
     createBranchChoices(endpoint),
     createOrderingField(endpoint),
+    createFormatField(endpoint),
     createField(
       "Attempts per second, empty for no limit",
       h("input", { id: "setting-rate", type: "number", min: "1", max: "1000", step: "1" }),
@@ -75,9 +76,23 @@ function createOrderingField({ ordering }) {
   const options = [
     ["none", "none"],
     ["appointment", "per appointment"],
-  ].map(([value, text]) => h("option", { value, selected: value === ordering }, text));
+  ];
   const hint = "Per appointment: a failing delivery holds back only later events of its own appointment.";
-  return createField("Order of deliveries", h("select", { id: "setting-ordering" }, ...options), hint);
+  return createField("Order of deliveries", createSelect("setting-ordering", options, ordering), hint);
+}
+
+function createFormatField({ bodyFormat }) {
+  const options = [
+    ["standard", "standard"],
+    ["cloudevents", "CloudEvents 1.0"],
+  ];
+  return createField("Format of the bodies", createSelect("setting-format", options, bodyFormat));
+}
+
+/** @param {[value: string, text: string][]} options */
+function createSelect(id, options, selectedValue) {
+  const elements = options.map(([value, text]) => h("option", { value, selected: value === selectedValue }, text));
+  return h("select", { id }, ...elements);
 }
 
 function createHeaderFields({ headerNames }) {
@@ -110,6 +125,7 @@ function readChanges(form, endpoint) {
     operationalEvents: listChecked("operationalEvents"),
     branchIds: checkedBranchIds.length === 0 ? null : checkedBranchIds,
     ordering: getElement("setting-ordering").value,
+    bodyFormat: getElement("setting-format").value,
     rateLimitPerSecond: rateText === "" ? null : Number(rateText),
   };
   const changes = Object.entries(settings).filter(

@@ -110,6 +110,7 @@ describe("the page /partner", function () {
     await world.requireAccessible("a failed delivery");
     await clickButton("Replay");
     await waitForDelivery("delivered");
+    await page.getByRole("button", { name: "Send again" }).waitFor();
     await page.getByText("Working. The latest successful delivery was at").waitFor();
     expect(await attempts.innerText(), "The delivery is still open.").to.contain("200");
   });
@@ -135,6 +136,8 @@ describe("the page /partner", function () {
     expect(await page.locator(".deliveries summary").allInnerTexts()).to.have.length(1);
     await page.getByLabel("Status").selectOption("failed");
     await page.getByText("No delivery matches the filters.").waitFor();
+    await clickButton("Clear filters");
+    await page.locator(".deliveries summary").nth(1).waitFor();
   });
 
   it("the partner page changes the settings of an endpoint", async () => {
@@ -143,6 +146,7 @@ describe("the page /partner", function () {
     await page.getByLabel("Riverside").check();
     await page.getByLabel("Attempts per second").fill("7");
     await page.getByLabel("Order of deliveries").selectOption("per appointment");
+    await page.getByLabel("Format of the bodies").selectOption("CloudEvents 1.0");
     await page.getByLabel("New custom header").fill("X-Api-Key");
     await page.getByLabel("Value of the header").fill("hidden value");
     await world.requireAccessible("the settings");
@@ -153,6 +157,7 @@ describe("the page /partner", function () {
       .and.contain("Riverside")
       .and.contain("7 attempts per second")
       .and.contain("per appointment")
+      .and.contain("CloudEvents")
       .and.contain("X-Api-Key");
     expect(await world.readAllText()).to.not.contain("hidden value");
     await page.getByText("Change settings").click();
@@ -174,13 +179,27 @@ describe("the page /partner", function () {
     expect(await page.getByRole("textbox", { name: "Signing secret" }).inputValue()).to.match(/^whsec_/);
   });
 
-  it("the partner page disables, enables and revokes an endpoint", async () => {
+  it("the partner page disables and enables an endpoint, replays its skipped deliveries, and revokes it", async () => {
     await clickButton("Disable");
     await confirm("Disable");
     await page.getByText("Your application disabled it.").waitFor();
     expect(await page.getByRole("button", { name: "Send test event" }).count()).to.equal(0);
+    await openTab("Appointments");
+    await clickButton("New key");
+    await page.getByLabel("Branch", { exact: true }).selectOption("Riverside");
+    await clickButton("Create appointment");
+    await page.getByText(/^Created appointment/).waitFor();
+    await world.waitForSkippedDelivery();
+    await openTab("Webhooks");
+    await page.getByLabel("Status").selectOption("skipped");
+    await waitForDelivery("skipped");
     await clickButton("Enable");
     await page.getByText("The endpoint is active again.").waitFor();
+    await clickButton("Replay failed deliveries");
+    await confirm("Replay all");
+    await page.getByText("1 delivery queued again.").waitFor();
+    await page.getByLabel("Status").selectOption("delivered");
+    await page.locator(".deliveries summary", { hasText: "appointment.created" }).nth(1).waitFor();
     await clickButton("Revoke");
     await confirm("Revoke");
     await page.getByText("The endpoint is revoked.").waitFor();
@@ -190,7 +209,7 @@ describe("the page /partner", function () {
 
   it("the partner page resets the sandbox", async () => {
     await openTab("Clinic");
-    await page.locator("#sandbox-body", { hasText: /Appointments\s*8/ }).waitFor();
+    await page.locator("#sandbox-body", { hasText: /Appointments\s*9/ }).waitFor();
     await clickButton("Reset sandbox");
     await confirm("Reset sandbox");
     await page.getByText("The sandbox has the data of today again.").waitFor();

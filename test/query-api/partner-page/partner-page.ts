@@ -1,5 +1,6 @@
 import axe from "axe-core";
 import { expect } from "chai";
+import pg from "pg";
 import type { Page } from "playwright-core";
 import { type DocumentedService, startDocumentedService } from "../../docs/documented-service.ts";
 import { startChromium } from "../../support/chromium.ts";
@@ -31,6 +32,8 @@ export interface PartnerPage {
   readAllText(): Promise<string>;
   /** Waits until the API lists a number of installations. */
   waitForInstallations(application: TestApplication, count: number): Promise<void>;
+  /** Waits until a delivery is skipped. Asks Postgres, because requests to the API would use up the rate limit. */
+  waitForSkippedDelivery(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -76,6 +79,13 @@ export async function startPartnerPage(): Promise<PartnerPage> {
         const { body } = await sendRequest("GET", url, { Authorization: `Bearer ${token.access_token}` });
         return body.installations.length === count;
       });
+    },
+    async waitForSkippedDelivery() {
+      const client = new pg.Client({ connectionString: service.api.database.urls.projection });
+      await client.connect();
+      const statement = "SELECT FROM webhooks.delivery WHERE status = 'skipped'";
+      await eventually("a skipped delivery", async () => (await client.query(statement)).rowCount === 1);
+      await client.end();
     },
     async stop() {
       await browser.close();

@@ -15,6 +15,7 @@ import { partnerDocument } from "../support/partner-document.ts";
 import { startReceiver } from "../support/receiver.ts";
 import { makeTestRoot } from "../support/stack.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../support/webhook-libraries.ts";
+import { type BusyProxy, startBusyProxy } from "./busy-proxy.ts";
 import { type DocumentedService, startDocumentedService } from "./documented-service.ts";
 import { checkGeneratedFile } from "./generated-file.ts";
 import { recordPartnerApi } from "./partner-recording.ts";
@@ -39,18 +40,23 @@ describe("the examples of the partner guide", function () {
   let partner: Partner;
   let env: Record<string, string>;
   let clinicHeaders: Record<string, string>;
+  let proxy: BusyProxy;
 
   before(async () => {
     service = await startDocumentedService();
     ({ partner, env } = await service.createSandboxPartner());
     const { body } = await partner.request("GET", "/sandbox");
     clinicHeaders = { "X-SERVICE-Clinic-ID": body.sandbox.clinicId };
+    proxy = await startBusyProxy(service.origin);
   });
 
-  after(() => service.stop());
+  after(async () => {
+    await proxy?.close();
+    await service?.stop();
+  });
 
   for (const language of languages) {
-    it(`the ${language.name} examples create an appointment, and accept only authentic webhooks`, async function () {
+    it(`the ${language.name} examples repeat a refused request, and accept only authentic webhooks`, async function () {
       if (!(await isInstalled(language))) return skip(this, language.createCommand[0]);
       const { gateway: port } = await findFreePorts();
       const url = `http://127.0.0.1:${port}/webhooks`;
@@ -62,7 +68,8 @@ describe("the examples of the partner guide", function () {
       const receiver = startReceiverProgram(language, port, secret, makeTestRoot());
       try {
         await awaitReceiver(receiver, url);
-        const [appointmentId, status] = (await run(language.createCommand, env, language.folder)).trim().split(" ");
+        const output = await run(language.createCommand, { ...env, API: `${proxy.url}/sandbox/v1` }, language.folder);
+        const [appointmentId, status] = output.trim().split(" ");
         expect(appointmentId).to.match(/^[0-9a-f-]{36}$/);
         expect(status).to.equal("requested");
         const eventId = await awaitDelivery(endpoint.id);

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 /** Shortest and longest pause between two checks. Milliseconds. */
-const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [20, 100];
+const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [20, 50];
 
 /**
  * Part of the elapsed time that a pause may take. A long wait thus needs few checks, which take processor time from the

@@ -131,7 +131,7 @@ describe("the page /docs", function () {
   it("the search of the page /docs finds operations by fields and error codes, with the keyboard only", async () => {
     await page.locator("#partner").focus();
     await page.keyboard.press("/");
-    await page.keyboard.type("idempotency_conflict POST");
+    await page.keyboard.type("idempotency_conflict scheduledAt");
     const status = page.locator("#matches");
     expect(await status.innerText()).to.equal("1 match");
     expect(await page.locator("#navigation a:visible").allInnerTexts()).to.deep.equal(["POST\nCreate an appointment"]);

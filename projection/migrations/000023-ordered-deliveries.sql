@@ -16,7 +16,7 @@ CREATE INDEX pending_delivery_first ON webhooks.pending_delivery (endpoint_id, n
 CREATE INDEX pending_delivery_retry ON webhooks.pending_delivery (endpoint_id, next_attempt_at)
   WITH (deduplicate_items = off) WHERE round_attempt_count > 0 AND NOT is_held;
 
--- Prevents that two deliveries of one endpoint and appointment are sent at the same time.
+-- Prevents two deliveries of one endpoint and appointment from being sent at the same time.
 CREATE UNIQUE INDEX pending_delivery_head ON webhooks.pending_delivery (endpoint_id, ordering_key)
   WHERE ordering_key IS NOT NULL AND NOT is_held;
 CREATE INDEX pending_delivery_held ON webhooks.pending_delivery (endpoint_id, ordering_key, event_revision)

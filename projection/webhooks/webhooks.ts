@@ -219,10 +219,10 @@ function startParts(
   const enforceRetention = async () => {
     const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
     await deleteOldPaces(pool);
-    await releaseForgotten(pool, clock());
+    const hasMoreToRelease = await releaseForgotten(pool, clock());
     await deleteOldReplays(pool, clock());
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
-    return hasOldDeliveries || hasMoreToSkip;
+    return hasOldDeliveries || hasMoreToSkip || hasMoreToRelease;
   };
   const reportSecrets = async () => {
     if ((await reportExpiringSecrets(pool, clock())) > 0) outboxNotifier.wake();

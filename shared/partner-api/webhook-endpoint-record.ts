@@ -29,7 +29,7 @@ export type WebhookEndpointRecord = z.infer<typeof webhookEndpointRecord>;
 
 /** Description of the setting `ordering`. */
 export const orderingText =
-  "Order of deliveries. `none`: events arrive in any order. `appointment`: an attempt starts only after all deliveries of earlier events of the same appointment have ended. A delivery that keeps failing delays only later events of its own appointment.";
+  "Order of deliveries. `none`: events arrive in any order. `appointment`: an attempt starts only after all deliveries of earlier events of the same appointment have ended. A delivery that keeps failing delays only later events of its own appointment. Events do not wait for deliveries that were created before the setting.";
 
 /** Description of the setting `bodyFormat`. */
 export const bodyFormatText =

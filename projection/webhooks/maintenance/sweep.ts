@@ -39,7 +39,7 @@ export interface SweepResult {
  */
 export function closeUnsendableDeliveries(pool: pg.Pool, now: number): Promise<SweepResult> {
   const values = [toInstant(now)];
-  return closeDeliveries(pool, { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE_SQL, values }, now);
+  return closeDeliveries(pool, { name: "close unsendable deliveries", text: CLOSE_UNSENDABLE_SQL, values }, now, now);
 }
 
 /**
@@ -49,15 +49,28 @@ export function closeUnsendableDeliveries(pool: pg.Pool, now: number): Promise<S
  * @param now milliseconds since 1970
  */
 export function skipUnapprovedDeliveries(pool: pg.Pool, now: number): Promise<SweepResult> {
-  const values = [toInstant(now), toInstant(now - MAX_APPROVAL_WAIT_MS)];
-  return closeDeliveries(pool, { name: "skip held deliveries", text: SKIP_UNAPPROVED_SQL, values }, now);
+  const oldestDueAt = now - MAX_APPROVAL_WAIT_MS;
+  const values = [toInstant(now), toInstant(oldestDueAt)];
+  // The wait of a released delivery does not start again.
+  return closeDeliveries(
+    pool,
+    { name: "skip unapproved deliveries", text: SKIP_UNAPPROVED_SQL, values },
+    now,
+    oldestDueAt,
+  );
 }
 
-function closeDeliveries(pool: pg.Pool, statement: pg.QueryConfig, now: number): Promise<SweepResult> {
+/** @param earliestDueAt earliest due time of deliveries that are released. Milliseconds since 1970 */
+function closeDeliveries(
+  pool: pg.Pool,
+  statement: pg.QueryConfig,
+  now: number,
+  earliestDueAt: number,
+): Promise<SweepResult> {
   return inTransaction(pool, async (client) => {
     const { rows } = await client.query<DeliveryRound & MaybeOrdered & { status: ClosedStatus }>(statement);
     // The next search finds the released deliveries.
-    await releaseNext(client, listGroups(rows), now);
+    await releaseNext(client, listGroups(rows), earliestDueAt);
     const skippedRows = rows.filter(({ status }) => status === "skipped");
     const facts = skippedRows.map((row) => createSkippedFact(row, now));
     await addFacts(client, facts);

@@ -60,19 +60,19 @@ export function listGroups(deliveries: readonly MaybeOrdered[]): OrderedGroup[] 
  * Releases the earliest held delivery of each group, after other deliveries of the group have ended. A group with a
  * delivery that is not held stays unchanged. The transaction must hold the lock of {@link lockOrder}.
  *
- * @param now milliseconds since 1970
+ * @param earliestDueAt earliest due time of the released deliveries. Milliseconds since 1970
  * @returns endpoints of the released deliveries
  */
 export async function releaseNext(
   client: pg.ClientBase,
   groups: readonly OrderedGroup[],
-  now: number,
+  earliestDueAt: number,
 ): Promise<DueEndpoint[]> {
   if (groups.length === 0) return [];
   const { rows } = await client.query<DueEndpoint>({
     name: "release deliveries",
     text: RELEASE_NEXT_SQL,
-    values: [...toGroupColumns(groups), toInstant(now)],
+    values: [...toGroupColumns(groups), toInstant(earliestDueAt)],
   });
   return rows;
 }
@@ -99,12 +99,13 @@ export async function arrange(
 const MAX_REPAIRED_GROUPS = 1_000;
 
 /**
- * Releases held deliveries that no other delivery precedes. Such deliveries exist only if an operator's command or an
- * earlier release has ended the delivery before them.
+ * Releases a batch of held deliveries that no other delivery precedes. Such deliveries exist only if `rebuild
+ * --adopt-log` or an earlier release has ended the delivery before them.
  *
  * @param now milliseconds since 1970
+ * @returns true if more deliveries may need to be released
  */
-export function releaseForgotten(pool: pg.Pool, now: number): Promise<void> {
+export function releaseForgotten(pool: pg.Pool, now: number): Promise<boolean> {
   return inTransaction(pool, async (client) => {
     const { rows } = await client.query<OrderedGroup>({
       name: "find forgotten deliveries",
@@ -120,6 +121,7 @@ export function releaseForgotten(pool: pg.Pool, now: number): Promise<void> {
       rows.map(({ endpointId }) => endpointId),
     );
     await releaseNext(client, rows, now);
+    return rows.length === MAX_REPAIRED_GROUPS;
   });
 }
 

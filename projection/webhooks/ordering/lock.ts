@@ -22,6 +22,10 @@ export const TRY_LOCK_ORDER_SQL = `
  * with an ordering key first takes this lock. Otherwise a transaction could add a held delivery while another transaction
  * ends the delivery before it, and no transaction would release the added delivery.
  *
+ * Transactions that only update several such deliveries take the lock too. Otherwise they could lock the rows in another
+ * order than a transaction that holds the deliveries, which causes a deadlock. A claim needs no lock, because it never
+ * waits for a row.
+ *
  * The transaction must not have locked any rows. The locks are taken in the same order by all transactions.
  */
 export async function lockOrder(client: pg.ClientBase, endpointIds: Iterable<string>): Promise<void> {

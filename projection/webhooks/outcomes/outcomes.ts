@@ -34,21 +34,21 @@ export async function writeOutcomes(
   outcomes: readonly FinishedAttempt[],
   now: number,
 ): Promise<WrittenOutcomes> {
-  const endedGroups = listEndedGroups(outcomes);
+  const groups = listGroups(outcomes.map(({ delivery }) => delivery));
   const isSuccess = outcomes.every(({ verdict }) => verdict.status === "delivered");
-  if (isSuccess && endedGroups.length === 0) {
+  if (isSuccess && groups.length === 0) {
     await writeSuccesses(pool, outcomes, now);
     return { factCount: 0, releasedEndpoints: [] };
   }
   return inTransaction(pool, async (client) => {
     await lockOrder(
       client,
-      endedGroups.map(({ endpointId }) => endpointId),
+      groups.map(({ endpointId }) => endpointId),
     );
     let factCount = 0;
     if (isSuccess) await writeSuccesses(client, outcomes, now);
     else factCount = await writeWithFailures(client, outcomes, now);
-    return { factCount, releasedEndpoints: await releaseNext(client, endedGroups, now) };
+    return { factCount, releasedEndpoints: await releaseNext(client, listEndedGroups(outcomes), now) };
   });
 }
 
@@ -158,13 +158,19 @@ async function updateDeliveries(
 /** Releases the leases of interrupted attempts, whose outcome stays unknown. */
 export async function releaseLeases(pool: pg.Pool, deliveries: readonly ClaimedDelivery[], now: number): Promise<void> {
   const deliveryIds = deliveries.map(({ deliveryId }) => deliveryId);
-  await pool.query({
-    text: `WITH released AS (
-             UPDATE webhooks.pending_delivery p SET lease_expires_at = NULL
-               FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
-              WHERE p.delivery_id = ANY ($1) AND p.delivery_id = c.delivery_id AND p.attempt_count = c.number
-             RETURNING p.delivery_id)
-           UPDATE webhooks.delivery d SET updated_at = $3 FROM released WHERE d.delivery_id = released.delivery_id`,
-    values: [deliveryIds, deliveries.map(({ attemptNumber }) => attemptNumber), toInstant(now)],
+  await inTransaction(pool, async (client) => {
+    await lockOrder(
+      client,
+      listGroups(deliveries).map(({ endpointId }) => endpointId),
+    );
+    await client.query({
+      text: `WITH released AS (
+               UPDATE webhooks.pending_delivery p SET lease_expires_at = NULL
+                 FROM unnest($1::uuid[], $2::integer[]) AS c (delivery_id, number)
+                WHERE p.delivery_id = ANY ($1) AND p.delivery_id = c.delivery_id AND p.attempt_count = c.number
+               RETURNING p.delivery_id)
+             UPDATE webhooks.delivery d SET updated_at = $3 FROM released WHERE d.delivery_id = released.delivery_id`,
+      values: [deliveryIds, deliveries.map(({ attemptNumber }) => attemptNumber), toInstant(now)],
+    });
   });
 }

@@ -1,9 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { EventMessage } from "../../../../projection/relay/message.ts";
-import { closeUnsendableDeliveries } from "../../../../projection/webhooks/maintenance/sweep.ts";
+import {
+  closeUnsendableDeliveries,
+  skipUnapprovedDeliveries,
+} from "../../../../projection/webhooks/maintenance/sweep.ts";
 import { addDeliveries } from "../../../../projection/webhooks/matching/match.ts";
 import { releaseForgotten } from "../../../../projection/webhooks/ordering/arrange.ts";
+import { lockOrder } from "../../../../projection/webhooks/ordering/lock.ts";
 import { writeOutcomes } from "../../../../projection/webhooks/outcomes/outcomes.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../../../projection/webhooks/sending/claim.ts";
 import type { Verdict } from "../../../../projection/webhooks/sending/retry-policy.ts";
@@ -12,6 +16,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { createWorld, type Endpoint, type World } from "../world.ts";
 
 const LEASE_MS = 60_000;
+const DAY_MS = 24 * 60 * 60 * 1_000;
 const branchId = randomUUID();
 const uncoveredBranchId = randomUUID();
 
@@ -53,7 +58,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
       } as unknown as EventMessage;
     });
   }
-  const add = (events: readonly EventMessage[]) => addDeliveries(world.pool, events, Date.now());
+  const add = (events: readonly EventMessage[], now = Date.now()) => addDeliveries(world.pool, events, now);
 
   /** Claims due first attempts. */
   async function claim(slotCount = 10, now = Date.now()): Promise<ClaimedDelivery[]> {
@@ -158,6 +163,50 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     expect(listRevisions(await claim())).to.deep.equal([1]);
     await releaseForgotten(world.pool, Date.now());
     expect(await claim()).to.have.length(0);
+  });
+
+  it("the repair reports that more held deliveries may need to be released", async () => {
+    await add(Array.from({ length: 1_001 }, () => createEvents(2)).flat());
+    await world.pool.query("DELETE FROM webhooks.pending_delivery WHERE NOT is_held");
+    expect(await releaseForgotten(world.pool, Date.now())).to.equal(true);
+    expect(await releaseForgotten(world.pool, Date.now())).to.equal(false);
+    const { rowCount } = await world.pool.query("SELECT FROM webhooks.pending_delivery WHERE is_held");
+    expect(rowCount).to.equal(0);
+  });
+
+  it("a delivery that was released instead of a skipped one waits no longer for the approval than others", async () => {
+    const now = Date.now();
+    const events = createEvents(2);
+    await add(events.slice(0, 1), now);
+    await add(events.slice(1), now + DAY_MS);
+    const setOrigins = (origins: string) =>
+      world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.partner_application SET webhook_origins = $1`, [origins]);
+    const { rows } = await world.pool.query(`SELECT webhook_origins FROM ${READ_MODEL_SCHEMA}.partner_application`);
+    await setOrigins("[]");
+    const skip = async (time: number) => (await skipUnapprovedDeliveries(world.pool, time)).closedCounts.skipped;
+    expect(await skip(now + 30.5 * DAY_MS)).to.equal(1);
+    expect(await skip(now + 30.6 * DAY_MS)).to.equal(0);
+    expect(await skip(now + 31.5 * DAY_MS)).to.equal(1);
+    await setOrigins(JSON.stringify(rows[0].webhook_origins));
+  });
+
+  it("an outcome that leads to a retry waits for the lock of the order, so that replays cause no deadlock", async () => {
+    await add(createEvents(1));
+    const deliveries = await claim();
+    const locker = await world.pool.connect();
+    await locker.query("BEGIN");
+    await lockOrder(locker, [endpoint.endpointId]);
+    const outcomePromise = finish(deliveries, { status: "pending", nextAttemptAt: Date.now() });
+    const waitingSql = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
+    try {
+      await eventually("the wait for the lock", async () => (await world.pool.query(waitingSql)).rowCount === 1);
+    } finally {
+      await locker.query("COMMIT");
+      locker.release();
+    }
+    await outcomePromise;
+    const { rowCount } = await world.pool.query("SELECT FROM webhooks.pending_delivery WHERE round_attempt_count = 1");
+    expect(rowCount).to.equal(1);
   });
 
   it("concurrent additions and outcomes neither change the order nor leave a held delivery behind", async () => {

@@ -14,7 +14,14 @@
  *   spin -DORDERED=1 -DDELIVERIES=2 -DMAX_CRASHES=1 -DMAX_EARLY_EXPIRIES=1 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
  *   spin -DORDERED=1 -DDELIVERIES=2 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=1 -search -O2 -m100000 <path>/webhook-delivery.pml
  *
- * All results must be "errors: 0". The checked properties are the assertions:
+ * With -DUNMATCHED=1, the endpoint does not get the first event. With -DMAX_RESENDS=1, the relay can start again once and
+ * publish messages again:
+ *
+ *   spin -DORDERED=1 -DDELIVERIES=3 -DUNMATCHED=1 -DMAX_RESENDS=1 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
+ *
+ * All results must be "errors: 0". With -DREADS_LOG=0 in addition, the last command finds that a message waits forever.
+ *
+ * The checked properties are the assertions:
  *
  * - No delivery is lost: if no step is left, every delivery has ended and every message is acknowledged.
  * - No attempt is unrecorded: a request is sent only after its attempt is committed, and each request has its own attempt.
@@ -45,13 +52,31 @@
 #ifndef ORDERED
 #define ORDERED 0
 #endif
+#ifndef MAX_RESENDS
+#define MAX_RESENDS 0
+#endif
+/* Number of events, from the first, that do not match the endpoint. */
+#ifndef UNMATCHED
+#define UNMATCHED 0
+#endif
+/* If 1, a dispatcher can match the events before a deferred event itself. */
+#ifndef READS_LOG
+#define READS_LOG 1
+#endif
 #define ATTEMPTS_PER_ROUND 2
 
 mtype:status = { absent, pending, delivered, failed };
 mtype:phase = { idle, locked, claimed, succeeded, failing };
 
-/* JetStream: a message is delivered again until it is acknowledged. */
-bool eventUnacked[DELIVERIES] = true;
+#define BIT(n) (1 << (n))
+
+/*
+ * JetStream: a message is delivered again until it is acknowledged. One bit for each event message, in the order of the
+ * stream. A message that the relay published again is behind all others.
+ */
+#define COPIES (DELIVERIES * (1 + MAX_RESENDS))
+short unacked = BIT(DELIVERIES) - 1;
+#define IS_UNACKED(k) (unacked & BIT(k))
 bool replayUnacked[DELIVERIES];
 
 /* Table webhooks.delivery. */
@@ -65,6 +90,13 @@ byte roundAttemptCount[DELIVERIES];
 bool isLeased[DELIVERIES];               /* lease_expires_at is in the future */
 bool isLocked[DELIVERIES];               /* row lock of a claim that is not committed */
 bool isHeld[DELIVERIES];
+
+/* The event is matched with the endpoint, and has a delivery if it matches. */
+bool isMatched[DELIVERIES];
+
+/* Memory of the relay: the checkpoint waits for the message that was published again. */
+bool isResent[DELIVERIES];
+byte resends;
 
 /* Table webhooks.relay_checkpoint: number of events, from the first, whose messages are acknowledged. */
 byte checkpoint;
@@ -81,17 +113,16 @@ bool hasFailed[DELIVERIES];
 
 /* Memory of each dispatcher. A crash clears it. */
 #define AT(p, d) (p) * DELIVERIES + (d)
+#define AT_COPY(p, k) (p) * COPIES + (k)
 mtype:phase phase[DISPATCHERS * DELIVERIES] = idle;
 byte number[DISPATCHERS * DELIVERIES];
 bool holdsLease[DISPATCHERS * DELIVERIES];
-bool hasInserted[DISPATCHERS * DELIVERIES];
+bool hasInserted[DISPATCHERS * COPIES];
 bool hasReplayed[DISPATCHERS * DELIVERIES];
 
 byte crashes, earlyExpiries, replays[DELIVERIES];
 /* Recorded failures of the current round, counted independently of the table. */
 byte failuresInRound[DELIVERIES];
-
-#define BIT(n) (1 << (n))
 
 inline checkRow(d) {
   assert(isPending[d] == (status[d] == pending));
@@ -100,7 +131,7 @@ inline checkRow(d) {
 }
 
 /* Loop variables. They are 0 after each step, so that they add no states. */
-byte i, earliest;
+byte i, n, earliest;
 
 #define NONE DELIVERIES
 
@@ -165,9 +196,9 @@ inline arrange(d) {
   releaseNext()
 }
 
-/* All earlier events are matched: the checkpoint has passed them, or the delivery of the event before exists. */
+/* All earlier events are matched: the checkpoint has passed them, or the delivery of this event or the one before exists. */
 #if ORDERED
-#define IS_IN_ORDER(d) (d == 0 || checkpoint >= d || status[(d) - 1] != absent)
+#define IS_IN_ORDER(d) (d == 0 || checkpoint >= d || status[d] != absent || status[(d) - 1] != absent)
 #else
 #define IS_IN_ORDER(d) true
 #endif
@@ -178,7 +209,7 @@ inline arrange(d) {
 /* The attempt may start: all earlier events are matched, and none of their deliveries is pending. */
 inline checkEarlier(d) {
 #if ORDERED
-  FIND_EARLIEST(0, i < d && (isPending[i] || status[i] == absent));
+  FIND_EARLIEST(0, i < d && (isPending[i] || !isMatched[i]));
   assert(earliest == NONE);
   earliest = 0
 #else
@@ -202,25 +233,43 @@ inline checkAccepted(d) {
 #endif
 }
 
-/* Inserts the delivery, unless it exists. The acknowledgement is a separate step. */
-inline match(p, d) {
+/* Inserts the delivery, unless it exists. */
+inline insert(d) {
+  if
+  :: d >= UNMATCHED && status[d] == absent ->
+    status[d] = pending;
+    isPending[d] = true;
+    isHeld[d] = ORDERED;
+    arrange(d)
+  :: else
+  fi;
+  isMatched[d] = true;
+  checkRow(d)
+}
+
+/* Processes message k, which is about event d. The acknowledgement is a separate step. */
+inline match(p, d, k) {
   atomic {
-    eventUnacked[d] && !hasInserted[AT(p, d)] && IS_IN_ORDER(d) ->
-    if
-    :: status[d] == absent ->
-      status[d] = pending;
-      isPending[d] = true;
-      isHeld[d] = ORDERED;
-      arrange(d)
-    :: else
-    fi;
-    hasInserted[AT(p, d)] = true;
-    checkRow(d)
+    IS_UNACKED(k) && !hasInserted[AT_COPY(p, k)] && IS_IN_ORDER(d) ->
+    insert(d);
+    hasInserted[AT_COPY(p, k)] = true
   }
 }
 
-inline ackEvent(p, d) {
-  atomic { hasInserted[AT(p, d)] -> eventUnacked[d] = false; hasInserted[AT(p, d)] = false }
+/* Processes a message that was deferred too often, together with the earlier events, which are read from the log. */
+inline matchWithEarlier(p, d, k) {
+  atomic {
+    READS_LOG && IS_UNACKED(k) && !hasInserted[AT_COPY(p, k)] && !IS_IN_ORDER(d) ->
+    for (n : checkpoint .. d) {
+      insert(n)
+    }
+    n = 0;
+    hasInserted[AT_COPY(p, k)] = true
+  }
+}
+
+inline ackEvent(p, k) {
+  atomic { hasInserted[AT_COPY(p, k)] -> unacked = unacked & ~BIT(k); hasInserted[AT_COPY(p, k)] = false }
 }
 
 /* SELECT ... FOR UPDATE SKIP LOCKED. A dispatcher does not claim a delivery that it still reserves. */
@@ -304,7 +353,7 @@ inline commitOutcome(p, d) {
 /* A partner requests a replay of a failed delivery. */
 inline requestReplay(d) {
   atomic {
-    status[d] == failed && replays[d] < MAX_REPLAYS && !eventUnacked[d] ->
+    status[d] == failed && replays[d] < MAX_REPLAYS && !IS_UNACKED(d) ->
     replays[d]++;
     replayUnacked[d] = true
   }
@@ -343,7 +392,8 @@ inline crash(p) {
       :: phase[AT(p, lost)] == locked -> isLocked[lost] = false
       :: else
       fi;
-      hasInserted[AT(p, lost)] = false;
+      hasInserted[AT_COPY(p, lost)] = false;
+      hasInserted[AT_COPY(p, lost + COPIES - DELIVERIES)] = false;
       hasReplayed[AT(p, lost)] = false;
       forget(p, lost);
       lost++
@@ -367,17 +417,47 @@ inline expireLease(d) {
   }
 }
 
-/* The relay moves its checkpoint past an acknowledged message. */
+/* Number of the message for which the checkpoint waits. */
+#define NEXT_COPY (checkpoint + (isResent[checkpoint % DELIVERIES] -> DELIVERIES : 0))
+
+/* The relay moves its checkpoint past a message if this message and all before it in the stream are acknowledged. */
 inline moveCheckpoint() {
 #if ORDERED
-  atomic { checkpoint < DELIVERIES && !eventUnacked[checkpoint % DELIVERIES] -> checkpoint++ }
+  atomic { checkpoint < DELIVERIES && (unacked & (BIT(NEXT_COPY + 1) - 1)) == 0 -> checkpoint++ }
 #else
   false
 #endif
 }
 
+/* The relay starts again at its checkpoint. The server drops a message only if no dispatcher has received it yet. */
+inline restartRelay() {
+#if MAX_RESENDS
+  atomic {
+    resends < MAX_RESENDS ->
+    resends++;
+    for (i : checkpoint .. DELIVERIES - 1) {
+      if
+      :: isResent[i] = true; unacked = unacked | BIT(i + DELIVERIES)
+      :: IS_UNACKED(i)
+      fi
+    }
+    i = 0
+  }
+#else
+  false
+#endif
+}
+
+#if MAX_RESENDS
+#define EVENT_STEPS(p, d) \
+  :: match(p, d, d) :: matchWithEarlier(p, d, d) :: ackEvent(p, d) \
+  :: match(p, d, d + DELIVERIES) :: matchWithEarlier(p, d, d + DELIVERIES) :: ackEvent(p, d + DELIVERIES)
+#else
+#define EVENT_STEPS(p, d) :: match(p, d, d) :: matchWithEarlier(p, d, d) :: ackEvent(p, d)
+#endif
+
 #define DISPATCHER_STEPS(p, d) \
-  :: match(p, d) :: ackEvent(p, d) :: lock(p, d) :: commitClaim(p, d) :: send(p, d) :: commitOutcome(p, d) \
+  EVENT_STEPS(p, d) :: lock(p, d) :: commitClaim(p, d) :: send(p, d) :: commitOutcome(p, d) \
   :: startReplay(p, d) :: ackReplay(p, d)
 
 active [DISPATCHERS] proctype Dispatcher() {
@@ -395,8 +475,9 @@ end:
 }
 
 inline checkEnd(d) {
-  assert(!eventUnacked[d] && !replayUnacked[d]);
-  assert(status[d] == delivered || status[d] == failed);
+  assert(!unacked && !replayUnacked[d]);
+  assert((d < UNMATCHED) == (status[d] == absent));
+  assert(d < UNMATCHED || status[d] == delivered || status[d] == failed);
   assert(!isPending[d] && !isLeased[d] && !isLocked[d] && !isHeld[d]);
   assert(isReplayed[d] == (replays[d] > 0));
   /* Every request has a recorded attempt. An outcome is recorded only for a request that was sent. */
@@ -414,7 +495,7 @@ active proctype Environment() {
 #if DELIVERIES > 2
   :: expireLease(2) :: requestReplay(2)
 #endif
-  :: moveCheckpoint()
+  :: moveCheckpoint() :: restartRelay()
   :: timeout -> break
   od;
   checkEnd(0);

@@ -107,8 +107,18 @@ function renderHealth() {
 }
 
 function renderEndpoint() {
-  const { id, status, events, operationalEvents, branchIds, headerNames, ordering, bodyFormat, rateLimitPerSecond } =
-    endpoint;
+  const {
+    id,
+    status,
+    events,
+    operationalEvents,
+    branchIds,
+    headerNames,
+    ordering,
+    asymmetricSignature,
+    bodyFormat,
+    rateLimitPerSecond,
+  } = endpoint;
   const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
   getElement("endpoint-body").replaceChildren(h("div", { id: "endpoint-health" }), createActions());
   getElement("endpoint-settings").replaceChildren(
@@ -119,6 +129,7 @@ function renderEndpoint() {
       ["Branches", branches],
       ["Custom headers", createTags(headerNames)],
       ["Format", bodyFormat === "cloudevents" ? "CloudEvents" : "standard"],
+      ["Signatures", asymmetricSignature ? "HMAC and Ed25519" : "HMAC"],
       ["Order", ordering === "appointment" ? "per appointment" : "none"],
       ["Rate limit", rateLimitPerSecond === null ? "none" : `${rateLimitPerSecond} attempts per second`],
       ["Created", createTime(endpoint.createdAt)],

@@ -11,7 +11,7 @@ export function addRequest({ method, url, response, durationMs, correlationId })
   const row = h(
     "tr",
     {},
-    h("td", {}, `${time} UTC`),
+    h("td", {}, time),
     h("td", {}, `${method} ${url}`),
     h("td", response.ok ? {} : { class: "bad" }, String(response.status)),
     h("td", {}, `${durationMs} ms`),
@@ -28,7 +28,7 @@ export function clearRequests() {
 }
 
 function showRequests() {
-  const titles = ["Time", "Request", "Status", "Duration", "Correlation id"];
+  const titles = ["Time (UTC)", "Request", "Status", "Duration", "Correlation id"];
   const content = rows.length === 0 ? createEmptyText("No requests yet.") : createTable("Requests", titles, rows);
   getElement("requests-body").replaceChildren(content);
 }

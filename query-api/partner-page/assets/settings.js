@@ -23,6 +23,7 @@ export function createSettingsForm(endpoint, onSave) {
     createBranchChoices(endpoint),
     createOrderingField(endpoint),
     createFormatField(endpoint),
+    createSignatureField(endpoint),
     createField(
       "Attempts per second, empty for no limit",
       h("input", { id: "setting-rate", type: "number", min: "1", max: "1000", step: "1" }),
@@ -89,6 +90,12 @@ function createFormatField({ bodyFormat }) {
   return createField("Format of the bodies", createSelect("setting-format", options, bodyFormat));
 }
 
+function createSignatureField({ asymmetricSignature }) {
+  const input = h("input", { type: "checkbox", id: "setting-asymmetric", checked: asymmetricSignature });
+  const label = h("label", {}, input, " Also sign with Ed25519 (v1a), which needs no secret to verify");
+  return h("fieldset", { class: "choices" }, h("legend", {}, "Signatures"), label);
+}
+
 /** @param {[value: string, text: string][]} options */
 function createSelect(id, options, selectedValue) {
   const elements = options.map(([value, text]) => h("option", { value, selected: value === selectedValue }, text));
@@ -126,6 +133,7 @@ function readChanges(form, endpoint) {
     branchIds: checkedBranchIds.length === 0 ? null : checkedBranchIds,
     ordering: getElement("setting-ordering").value,
     bodyFormat: getElement("setting-format").value,
+    asymmetricSignature: getElement("setting-asymmetric").checked,
     rateLimitPerSecond: rateText === "" ? null : Number(rateText),
   };
   const changes = Object.entries(settings).filter(

@@ -147,6 +147,7 @@ describe("the page /partner", function () {
     await page.getByLabel("Attempts per second").fill("7");
     await page.getByLabel("Order of deliveries").selectOption("per appointment");
     await page.getByLabel("Format of the bodies").selectOption("CloudEvents 1.0");
+    await page.getByLabel("Also sign with Ed25519").check();
     await page.getByLabel("New custom header").fill("X-Api-Key");
     await page.getByLabel("Value of the header").fill("hidden value");
     await world.requireAccessible("the settings");
@@ -158,6 +159,7 @@ describe("the page /partner", function () {
       .and.contain("7 attempts per second")
       .and.contain("per appointment")
       .and.contain("CloudEvents")
+      .and.contain("HMAC and Ed25519")
       .and.contain("X-Api-Key");
     expect(await world.readAllText()).to.not.contain("hidden value");
     await page.getByText("Change settings").click();

@@ -24,6 +24,9 @@ let nextCursor = null;
 const elements = new Map();
 let timer;
 
+/** Number of requests for the first page. Only the response to the latest one is shown. */
+let requestCount = 0;
+
 /** Delivery whose next attempt the user has just caused; undefined if there is none. */
 let awaited;
 let onChange = async () => undefined;
@@ -111,9 +114,12 @@ function countAttempts(id) {
 /** @param {number} round number of automatic requests so far */
 async function loadFirstPage(round = 0) {
   clearTimeout(timer);
+  requestCount += 1;
+  const count = requestCount;
   const shown = endpoint;
   const page = await requestPage();
-  if (shown !== endpoint) return; // another endpoint was selected in the meantime
+  // The user selected another endpoint, or other filters.
+  if (shown !== endpoint || count !== requestCount) return;
   const newIds = new Set(page.deliveries.map(({ id }) => id));
   const older = deliveries.filter(({ id }) => !newIds.has(id));
   if (older.length === 0 || deliveries.length <= PAGE_SIZE) {

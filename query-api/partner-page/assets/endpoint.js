@@ -16,6 +16,9 @@ import { createTime } from "./times.js";
 let endpoint;
 let deliveries = [];
 
+/** Id of the endpoint that the user selected last. It is shown as soon as it is loaded. */
+let selectedId;
+
 /** Initializes the view of an endpoint. */
 export function initEndpoint() {
   initSecret();
@@ -38,6 +41,7 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
   getElement("endpoint-settings").replaceChildren();
   endpoint = undefined;
   deliveries = [];
+  selectedId = id;
   markEndpoint(id);
   if (takesFocus) getElement("endpoint-title").focus();
   return runAction({ alertId: "endpoint-alert" }, async () => {
@@ -47,7 +51,7 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
       getElement("endpoint-body").replaceChildren();
       throw error;
     }
-    await showDeliveries(endpoint);
+    if (selectedId === id) await showDeliveries(endpoint);
   });
 }
 
@@ -60,6 +64,7 @@ export async function showNewEndpoint(newEndpoint, secret) {
 /** Shows that no endpoint is selected, and removes all data of the former endpoint. */
 export function clearEndpoint() {
   endpoint = undefined;
+  selectedId = undefined;
   deliveries = [];
   hideSecret();
   clearDeliveries();
@@ -74,6 +79,7 @@ export function clearEndpoint() {
 
 async function loadEndpoint(id) {
   const response = await request("GET", `/webhook-endpoints/${id}`);
+  if (selectedId !== id) return;
   endpoint = response.endpoint;
   updateEndpoint(endpoint);
   markEndpoint(id);
@@ -163,13 +169,20 @@ function createActions() {
 }
 
 async function sendTest() {
-  const { delivery } = await request("POST", `/webhook-endpoints/${endpoint.id}/test`);
+  const { id } = endpoint;
+  const { delivery } = await request("POST", `/webhook-endpoints/${id}/test`);
   getElement("endpoint-status").textContent = "The test event is queued.";
-  await showDeliveries(endpoint, { awaitedId: delivery.id });
+  await showDeliveriesOf(id, { awaitedId: delivery.id });
 }
 
 async function replayFailed() {
-  if (await replayFailedDeliveries(endpoint.id)) await showDeliveries(endpoint);
+  const { id } = endpoint;
+  if (await replayFailedDeliveries(id)) await showDeliveriesOf(id);
+}
+
+/** Shows the deliveries of an endpoint, unless the user has selected another endpoint. */
+async function showDeliveriesOf(id, options) {
+  if (endpoint?.id === id) await showDeliveries(endpoint, options);
 }
 
 async function rotateSecret() {
@@ -181,7 +194,10 @@ async function rotateSecret() {
   if (!isConfirmed) return;
   const { endpoint: changed, secret } = await request("POST", `/webhook-endpoints/${endpoint.id}/rotate-secret`);
   showChange(changed, "The secret was rotated.");
-  showSecret(secret, "For 24 hours, deliveries are signed with both the former and the new secret.");
+  showSecret(
+    secret,
+    `It belongs to ${changed.url}. For 24 hours, deliveries are signed with both the former and the new secret.`,
+  );
 }
 
 async function enable() {
@@ -198,7 +214,7 @@ async function disable() {
   if (!isConfirmed) return;
   const { endpoint: changed } = await request("POST", `/webhook-endpoints/${endpoint.id}/disable`);
   showChange(changed, "The endpoint is disabled.");
-  await showDeliveries(endpoint);
+  await showDeliveriesOf(changed.id);
 }
 
 async function revoke() {
@@ -211,11 +227,12 @@ async function revoke() {
   const { endpoint: changed } = await request("DELETE", `/webhook-endpoints/${endpoint.id}`);
   hideSecret();
   showChange(changed, "The endpoint is revoked.");
-  await showDeliveries(endpoint);
+  await showDeliveriesOf(changed.id);
 }
 
 /** Shows the endpoint after a change, and moves the focus to the title if the used button no longer exists. */
 function showChange(changed, text) {
+  if (changed.id !== endpoint?.id) return updateEndpoint(changed); // the user has selected another endpoint
   endpoint = { ...endpoint, ...changed };
   updateEndpoint(endpoint);
   renderEndpoint();

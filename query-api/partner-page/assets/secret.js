@@ -17,6 +17,7 @@ export function showSecret(secret, hint) {
 /** Removes the secret from the page. */
 export function hideSecret() {
   getElement("secret-value").value = "";
+  getElement("secret-hint").textContent = "";
   getElement("secret").hidden = true;
 }
 

@@ -17,7 +17,8 @@
  * With -DUNMATCHED=1, the endpoint does not get the first event. With -DMAX_RESENDS=1, the relay can start again once and
  * publish messages again:
  *
- *   spin -DORDERED=1 -DDELIVERIES=3 -DUNMATCHED=1 -DMAX_RESENDS=1 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
+ *   spin -DORDERED=1 -DDELIVERIES=2 -DMAX_RESENDS=1 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
+ *   spin -DORDERED=1 -DDELIVERIES=2 -DUNMATCHED=1 -DMAX_RESENDS=1 -DMAX_CRASHES=0 -DMAX_EARLY_EXPIRIES=0 -DMAX_REPLAYS=0 -search -O2 -m100000 <path>/webhook-delivery.pml
  *
  * All results must be "errors: 0". With -DREADS_LOG=0 in addition, the last command finds that a message waits forever.
  *

@@ -7,8 +7,10 @@ import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { deliveredEventType } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { ApiError } from "../../../shared/http/api-error.ts";
 import { createDeliveryQueries, fillDeliveries } from "../../bench/delivery-history.ts";
 import { appointmentRequested } from "../../support/clinics.ts";
+import { startOwnLog } from "../../support/own-log.ts";
 import { endpointRegistered } from "../../support/partner-events.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { setUpQueryApi } from "../set-up-query-api.ts";
@@ -218,12 +220,26 @@ describe("filters of the list of deliveries", () => {
   });
 
   it("a list with an appointment returns 503 if a newer release wrote an event of the appointment", async () => {
+    const { clinicId } = caller.clinic;
+    const { applicationId } = caller.application;
     const appointmentId = randomUUID();
-    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
-    const event = jsonEvent({ type: "AppointmentPostponed", data: { appointmentId } });
-    await client.appendToStream(`appointment-${appointmentId}`, event).finally(() => client.dispose());
-    const path = `/webhook-endpoints/${endpointId}/deliveries?appointmentId=${appointmentId}`;
-    expect(await caller.readRefusal(path)).to.equal("503 event_log_unavailable");
+    // In the shared log, projectors of other tests would stop at the event.
+    const ownLog = await startOwnLog();
+    const client = connectEventStore(ownLog.eventstoreUrl, "test");
+    try {
+      const event = jsonEvent({ type: "AppointmentPostponed", data: { appointmentId } });
+      await client.appendToStream(`appointment-${appointmentId}`, event);
+      const state = { clinicId, applicationId, environment: "production", installation: { branchIds: null } };
+      const filters = { status: null, type: null, from: null, to: null, appointmentId };
+      const request = { state, pathParams: { endpointId }, parameters: { limit: 1, ...filters } };
+      const error = await Promise.resolve(
+        listWebhookDeliveries.getSqlParameters(request as never, { log: createEventLog(client) } as never),
+      ).catch((reason: unknown) => reason);
+      expect(error).to.be.instanceOf(ApiError).that.includes({ status: 503, code: "event_log_unavailable" });
+    } finally {
+      await client.dispose();
+      await ownLog.stop();
+    }
   });
 
   it("invalid filters return 400 and name every invalid parameter", async () => {

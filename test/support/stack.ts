@@ -8,6 +8,7 @@ import { randomBytes } from "node:crypto";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import {
   buildDatabaseUrl,
   buildRoleUrls,
@@ -136,11 +137,21 @@ async function createDatabase(
   });
 }
 
-/** Drops a database and closes its connections. */
+/** Time in which connections that are being closed can end before their database is dropped. Milliseconds. */
+const CLOSE_TIMEOUT_MS = 500;
+
+/**
+ * Drops a database and closes its connections. A pool's `end()` does not wait until its connections are closed, and a
+ * connection that the server ends meanwhile would fail the test with an uncaught error.
+ */
 async function dropDatabase(adminUrl: string, databaseName: string): Promise<void> {
-  await withClient(adminUrl, (client) =>
-    client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(databaseName)} WITH (FORCE)`),
-  );
+  await withClient(adminUrl, async (client) => {
+    const deadline = performance.now() + CLOSE_TIMEOUT_MS;
+    const isInUse = async () =>
+      (await client.query("SELECT FROM pg_stat_activity WHERE datname = $1 LIMIT 1", [databaseName])).rowCount !== 0;
+    while (performance.now() < deadline && (await isInUse())) await delay(10);
+    await client.query(`DROP DATABASE IF EXISTS ${client.escapeIdentifier(databaseName)} WITH (FORCE)`);
+  });
 }
 
 /** Starts a complete stack with its own servers. Its folder is deleted when the stack stops. */

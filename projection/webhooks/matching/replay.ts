@@ -1,15 +1,10 @@
 import type pg from "pg";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { createWebhookBody } from "../../../shared/partner-api/create-webhook-body.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
-import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
+import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
+import { type ReplayedDelivery, recreateBody } from "./recreate-body.ts";
 import { type ReplayDeps, recordExpiry, restoreDelivery } from "./restore.ts";
 import { buildReplayableSql, type RoundStatus, startRounds } from "./start-rounds.ts";
-
-interface ReplayedRow extends DeliveryRound {
-  eventId: string;
-}
 
 /**
  * Result of a replay request.
@@ -64,18 +59,12 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
 /** Statuses of deliveries that a partner's request for one delivery may replay. */
 const REPLAYABLE_STATUSES = ["failed", "skipped"];
 
-async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedRow | undefined> {
-  const { rows } = await pool.query<ReplayedRow>({
+async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedDelivery | undefined> {
+  const { rows } = await pool.query<ReplayedDelivery>({
     name: "replayable delivery",
     text: `SELECT ${DELIVERY_ROUND_COLUMNS}, d.event_id AS "eventId"
              FROM webhooks.delivery d WHERE d.delivery_id = $1 AND ${buildReplayableSql("$3", "$2")}`,
     values: [request.deliveryId, request.position, REPLAYABLE_STATUSES],
   });
   return rows[0];
-}
-
-/** Creates the webhook body from the stored event. @returns undefined if the log does not contain the event */
-async function recreateBody(log: EventLog, row: ReplayedRow): Promise<string | undefined> {
-  const body = await createWebhookBody(log, { stream: row.eventStream, revision: row.eventRevision });
-  return body?.id === row.eventId ? JSON.stringify(body) : undefined;
 }

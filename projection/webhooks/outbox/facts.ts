@@ -65,8 +65,9 @@ export function createSkippedFact(round: DeliveryRound, now: number): Fact {
 /** Request to replay a delivery that cannot be replayed. */
 type ExpiredRequest = Pick<
   ReplayMessage,
-  "deliveryId" | "endpointId" | "requestId" | "correlationId" | "clinicId" | "environment" | "traceparent"
->;
+  "deliveryId" | "endpointId" | "requestId" | "correlationId" | "clinicId" | "environment"
+> &
+  Pick<DeliveryRound, "traceparent">;
 
 /**
  * Creates a `WebhookDeliveryExpired` event for a delivery that cannot be replayed, because its event or endpoint no

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { deriveReplayRequestId } from "../../../shared/domain/events/ids.ts";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
-import { createWebhookBody } from "../../../shared/partner-api/create-webhook-body.ts";
+import { recreateBody } from "../matching/recreate-body.ts";
 import type { ReplayDeps } from "../matching/restore.ts";
 import { type NewRound, startRounds } from "../matching/start-rounds.ts";
 import {
@@ -91,7 +91,9 @@ async function replayDeliveries(
 ): Promise<number> {
   if (deliveries.length === 0) return 0;
   const { replayId, requestId, correlationId } = replay;
-  const bodies = await createBodies(deps, deliveries);
+  const { bodies, missingIds } = await recreateBodies(deps, deliveries);
+  // This check reads the log, so it comes before the transaction locks the order of deliveries.
+  if (missingIds.size > 0) await deps.requireLog();
   const requests = deliveries.map((delivery) => {
     const causeId = deriveReplayRequestId(replayId, delivery.deliveryId);
     return { ...delivery, causeId, correlationId, replayId, requestId };
@@ -101,61 +103,62 @@ async function replayDeliveries(
     return body === undefined ? [] : [{ deliveryId, causeId, body }];
   });
   const statuses = await startRounds(client, rounds, replay, now);
-  const missingRequests = requests.filter(({ deliveryId }) => !bodies.has(deliveryId));
-  if (missingRequests.length > 0) await markExpired(deps, client, replay, missingRequests, now);
+  const excludedIds = deliveries.map(({ deliveryId }) => deliveryId).filter((id) => !bodies.has(id));
+  if (excludedIds.length > 0) await excludeDeliveries(client, replay, excludedIds);
   const startedRequests = requests.filter(({ deliveryId }) => statuses.has(deliveryId));
-  await addFacts(
-    client,
-    startedRequests.map((request) => createReplayRequestedFact(request, now)),
-  );
-  // The later time makes the outbox append this event after the request.
   const skippedRequests = startedRequests.filter(({ deliveryId }) => statuses.get(deliveryId) === "skipped");
-  await addFacts(
-    client,
-    skippedRequests.map((request) => createSkippedFact(request, now + 1)),
-  );
+  await addFacts(client, [
+    ...requests
+      .filter(({ deliveryId }) => missingIds.has(deliveryId))
+      .map((request) => createExpiredFact({ ...request, requestId: request.causeId }, now)),
+    ...startedRequests.map((request) => createReplayRequestedFact(request, now)),
+    // The later time makes the outbox append this event after the request.
+    ...skippedRequests.map((request) => createSkippedFact(request, now + 1)),
+  ]);
   return startedRequests.length;
 }
 
-/** Creates the webhook bodies again. The result lacks deliveries whose event is missing or unreadable. */
-async function createBodies(
-  { log, logger }: ReplayDeps,
-  deliveries: readonly SelectedDelivery[],
-): Promise<Map<string, string>> {
-  const bodies = new Map<string, string>();
-  const remainingDeliveries = deliveries.values();
-  const createRemainingBodies = async () => {
-    for (const { deliveryId, eventId, eventStream: stream, eventRevision: revision } of remainingDeliveries) {
-      const body = await createWebhookBody(log, { stream, revision }).catch((error: unknown) => {
-        if (!(error instanceof EventSchemaError)) throw error;
-        logger.error({ error, deliveryId }, "A delivery was not replayed, because its event is unreadable.");
-      });
-      if (body?.id === eventId) bodies.set(deliveryId, JSON.stringify(body));
-    }
-  };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT_READS }, createRemainingBodies));
-  return bodies;
+/** Bodies of deliveries, by delivery id, and ids of the deliveries whose event is not in the log. */
+interface RecreatedBodies {
+  bodies: Map<string, string>;
+  missingIds: Set<string>;
 }
 
-/** Records that deliveries cannot be replayed, and excludes them from the next batch. */
-async function markExpired(
-  { requireLog }: ReplayDeps,
+/** Creates the webhook bodies again. The result lacks deliveries whose event is unreadable. */
+async function recreateBodies(
+  { log, logger }: ReplayDeps,
+  deliveries: readonly SelectedDelivery[],
+): Promise<RecreatedBodies> {
+  const bodies = new Map<string, string>();
+  const missingIds = new Set<string>();
+  const remainingDeliveries = deliveries.values();
+  const recreateRemainingBodies = async () => {
+    for (const delivery of remainingDeliveries) {
+      const { deliveryId } = delivery;
+      try {
+        const body = await recreateBody(log, delivery);
+        if (body === undefined) missingIds.add(deliveryId);
+        else bodies.set(deliveryId, body);
+      } catch (error) {
+        if (!(error instanceof EventSchemaError)) throw error;
+        logger.error({ error, deliveryId }, "A delivery was not replayed, because its event is unreadable.");
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_READS }, recreateRemainingBodies));
+  return { bodies, missingIds };
+}
+
+/** Excludes deliveries from the next batches of the replay. A later request can replay them. */
+async function excludeDeliveries(
   client: pg.ClientBase,
-  { position, clinicId, environment, endpointId }: UnfinishedReplay,
-  requests: readonly { deliveryId: string; causeId: string; correlationId: string }[],
-  now: number,
+  { position }: UnfinishedReplay,
+  deliveryIds: readonly string[],
 ): Promise<void> {
-  await requireLog();
-  const deliveryIds = requests.map(({ deliveryId }) => deliveryId);
   await client.query("UPDATE webhooks.delivery SET replay_position = $2 WHERE delivery_id = ANY ($1::uuid[])", [
     deliveryIds,
     position,
   ]);
-  const context = { clinicId, environment, endpointId };
-  const facts = requests.map(({ deliveryId, causeId: requestId, correlationId }) =>
-    createExpiredFact({ ...context, deliveryId, requestId, correlationId }, now),
-  );
-  await addFacts(client, facts);
 }
 
 async function endReplay(

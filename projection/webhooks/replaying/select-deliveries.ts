@@ -1,12 +1,12 @@
 import type pg from "pg";
 import { deliveredEventType } from "../../../shared/domain/events/partner.ts";
+import type { ReplayedDelivery } from "../matching/recreate-body.ts";
 import { buildReplayableSql } from "../matching/start-rounds.ts";
-import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
+import { DELIVERY_ROUND_COLUMNS } from "../outbox/facts.ts";
 import type { UnfinishedReplay } from "./unfinished-replays.ts";
 
 /** A delivery that a replay selects. The cause and the correlation are those of the former round. */
-export interface SelectedDelivery extends DeliveryRound {
-  eventId: string;
+export interface SelectedDelivery extends ReplayedDelivery {
   /** Time of creation with microseconds, as text. */
   createdAt: string;
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
+import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
@@ -137,17 +138,21 @@ describe("replays of several deliveries", function () {
     expect(receiver.requests[0]?.headers["webhook-id"]).to.equal(deliveryIds[0]);
   });
 
-  it("a delivery whose event is missing is counted, and cannot be replayed later", async () => {
-    const [missingId, presentId] = await insertDeliveries(2, "failed");
-    await world.pool.query("UPDATE webhooks.delivery SET event_stream = 'appointment-none' WHERE delivery_id = $1", [
-      missingId,
-    ]);
+  it("a delivery whose event is missing expires, and one whose event is unreadable can be replayed later", async () => {
+    const [missingId, unreadableId, presentId] = await insertDeliveries(3, "failed");
+    const setStream = (deliveryId: string, stream: string) =>
+      world.pool.query("UPDATE webhooks.delivery SET event_stream = $2 WHERE delivery_id = $1", [deliveryId, stream]);
+    await setStream(missingId!, "appointment-none");
+    const unreadableStream = `note-${randomUUID()}`;
+    await world.client.appendToStream(unreadableStream, jsonEvent({ type: "Noted", data: {} }));
+    await setStream(unreadableId!, unreadableStream);
     const replay = await requestReplay();
     expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
-    expect(await readStatuses([missingId!, presentId!])).to.deep.equal({ failed: 1, pending: 1 });
+    expect(await readStatuses([missingId!, unreadableId!, presentId!])).to.deep.equal({ failed: 2, pending: 1 });
     const webhooks = world.start.webhooks();
-    expect(await awaitEnd(replay.replayId)).to.deep.include({ replayedCount: 1, notReplayedCount: 1 });
+    expect(await awaitEnd(replay.replayId)).to.deep.include({ replayedCount: 1, notReplayedCount: 2 });
     expect(await listTypes(`webhookDelivery-${missingId}`)).to.deep.equal(["WebhookDeliveryExpired"]);
+    expect(await listTypes(`webhookDelivery-${unreadableId}`)).to.deep.equal([]);
     await world.stopRoles(webhooks);
   });
 

@@ -77,7 +77,8 @@ export async function collectDisclosure(
 function describeLostData({ events }: PersonRecords): string[] {
   const lostCount = events.filter(({ event }) => event.isKeyMissing).length;
   if (lostCount === 0) return [];
-  return [`Personal data in ${lostCount} changes cannot be decrypted, because its data keys are missing.`];
+  const changes = lostCount === 1 ? "1 change" : `${lostCount} changes`;
+  return [`The personal data of ${changes} is unreadable, because its data keys are missing.`];
 }
 
 /** Actor in the metadata of an event. */

@@ -4,7 +4,12 @@ import { expect } from "chai";
 import pg from "pg";
 import { collectDisclosure } from "../../../command/disclosure/collect-disclosure.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
-import { changeCustomer, registerCustomer } from "../../../command/operations/people-operations.ts";
+import {
+  changeAnimal,
+  changeCustomer,
+  registerAnimal,
+  registerCustomer,
+} from "../../../command/operations/people-operations.ts";
 import { withClient } from "../../../deploy/local/servers/database-roles.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
@@ -126,33 +131,55 @@ describe("encrypted events in the audit API", () => {
     expect(Number(/^data_keys_missing_total (\d+)$/m.exec(metrics)?.[1])).to.be.at.least(2);
   });
 
-  it("after a key was lost, a change cannot record neutral values, and a disclosure states what is missing", async () => {
+  it("after a key was lost, a change cannot record neutral values, and a disclosure names the lost data", async () => {
     const lostId = await registerRenamedCustomer();
+    const ids = { clinicId, customerId: lostId };
+    const animalId = randomUUID();
+    const animal = { name: "Rex", species: "dog", breed: null, sex: null, birthDate: null, microchip: null };
+    const registration = { ...ids, animalId, ...animal, weightKg: null };
+    await registerAnimal(createEventLog(client, { dataKeys }), registration, createTestOperatorContext());
     await deleteKey(lostId);
     const newDataKeys = createTestDataKeys(pool);
     const log = createEventLog(client, { dataKeys: newDataKeys });
-    const ids = { clinicId, customerId: lostId };
-    const change = changeCustomer(log, { ...ids, details: { phone: "+41 41 555 0102" } }, createTestOperatorContext());
-    expect(await change.catch((error: Error) => `${error.name}: ${error.message}`)).to.match(
+    const context = createTestOperatorContext();
+    const describeError = (error: Error) => `${error.name}: ${error.message}`;
+    const change = changeCustomer(log, { ...ids, details: { phone: "+41 41 555 0102" } }, context);
+    expect(await change.catch(describeError)).to.match(
       /^DataKeyError: CustomerDetailsChanged cannot be recorded, because .* is missing/,
     );
+    // All personal fields of this event would have neutral values.
+    const animalChange = changeAnimal(log, { clinicId, animalId, details: { birthDate: "2020-05-04" } }, context);
+    expect(await animalChange.catch(describeError)).to.match(/^DataKeyError: AnimalDetailsChanged cannot be recorded/);
     const dependencies = { log, client, dataKeys: newDataKeys, pool, onProgress: () => undefined };
     const { limits } = await collectDisclosure(dependencies, ids, createTestOperatorContext());
-    expect(limits.at(-1)).to.contain("Personal data in 2 changes cannot be decrypted");
+    expect(limits.at(-1)).to.contain("personal data of 3 changes is unreadable");
     const details = { fullName: "Ana Novak", phone: "+41 41 555 0102", email: "ana@example.com", city: "Zug" };
     await changeCustomer(log, { ...ids, details }, createTestOperatorContext());
     expect((await log.readLast(`customer-${lostId}`))?.data).to.deep.equal({ customerId: lostId, ...details });
   });
 
-  it("a list of accesses shows the encrypted name of an auditor", async () => {
+  async function registerInes(): Promise<{ id: string; headers: Record<string, string> }> {
     const input = { auditorId: randomUUID(), name: "Ines Auditor", clinicIds: [clinicId], expiresAt: null };
-    const { credential } = await registerAuditor(
-      createEventLog(client, { dataKeys }),
-      input,
-      createTestOperatorContext(),
-    );
-    const path = `${world.url}/audit/v1/accesses?clinic=${clinicId}`;
-    const { lines } = await requestAudit(path, { Authorization: `Bearer ${credential}` });
+    const log = createEventLog(client, { dataKeys });
+    const { credential } = await registerAuditor(log, input, createTestOperatorContext());
+    return { id: input.auditorId, headers: { Authorization: `Bearer ${credential}` } };
+  }
+
+  it("a list of accesses shows the encrypted name of an auditor", async () => {
+    const { headers } = await registerInes();
+    const { lines } = await requestAudit(`${world.url}/audit/v1/accesses?clinic=${clinicId}`, headers);
     expect(lines.at(-1)).to.include({ action: "accesses", auditorName: "Ines Auditor" });
+  });
+
+  it("an auditor whose name cannot be decrypted can sign in, and a list of accesses shows no name", async () => {
+    const [lost, unusable] = [await registerInes(), await registerInes()];
+    await deleteKey(lost.id);
+    await pool.query("UPDATE data_keys.data_key SET master_key_id = 'former' WHERE person_id = $1", [unusable.id]);
+    for (const { id, headers } of [lost, unusable]) {
+      const { status, body } = await requestAudit(`${world.url}/audit/v1/me`, headers);
+      expect([status, body.auditor?.name]).to.deep.equal([200, id]);
+      const { lines } = await requestAudit(`${world.url}/audit/v1/accesses?clinic=${clinicId}`, headers);
+      expect(lines.at(-1)).to.deep.include({ action: "accesses", actor: { type: "auditor", id }, auditorName: null });
+    }
   });
 });

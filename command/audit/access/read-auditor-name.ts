@@ -1,19 +1,21 @@
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
+import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 
 /**
- * Returns an auditor's name; null if the auditor does not exist or the data keys are unavailable.
+ * Returns an auditor's name. Returns null if the auditor does not exist, or the name cannot be decrypted.
  *
  * @param personalLog decrypts personal data
  * @throws {LogUnavailableError}
  */
 export async function readAuditorName(personalLog: EventLog, auditorId: string): Promise<string | null> {
   try {
-    return (await loadAggregate(personalLog, auditorAggregate, auditorId)).state?.name ?? null;
+    const { state, isKeyMissing } = await loadAggregate(personalLog, auditorAggregate, auditorId);
+    return isKeyMissing ? null : (state?.name ?? null);
   } catch (error) {
-    if (error instanceof KeyStoreUnavailableError) return null;
+    if (error instanceof KeyStoreUnavailableError || isDecryptionError(error)) return null;
     throw error;
   }
 }

@@ -6,6 +6,7 @@ import { deliveredEventType } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { readStreamIfPresent } from "../../shared/eventstore/read-stream.ts";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, type ParameterValues } from "../http/parameters.ts";
 import { type DeliveryStatus, deliveryStatus } from "./delivery-record.ts";
 import type { ReadContext } from "./read.ts";
@@ -112,21 +113,28 @@ const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.
 const NEWEST_FIRST_SQL = `ORDER BY ${CREATED_AT_SQL} DESC, d.delivery_id LIMIT $5::integer + 1`;
 
 /**
- * SQL of the CTE `page_and_next_row`: one row more than the page contains, to detect a next page.
+ * SQL of the CTEs `endpoint` and `page_and_next_row`. `endpoint` has one row if the endpoint belongs to the caller. If it
+ * is empty, Postgres does not search the endpoint's deliveries. `page_and_next_row` has one row more than the page
+ * contains, to detect a next page.
  *
- * $1: clinic. $2: application. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches of the installation. $9: status,
- * or null. $10: event types. $11 and $12: time range. $13: ids, or null for all deliveries of the endpoint. $14: values
- * of `unsuccessful_status`.
+ * $1: clinic. $2: application. $3: environment. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches of the
+ * installation. $9: status, or null. $10: event types. $11 and $12: time range. $13: ids, or null for all deliveries of
+ * the endpoint. $14: values of `unsuccessful_status`.
  *
  * LIMIT 1 in the lookup of an id keeps the other conditions outside, so that Postgres uses the primary key.
  */
-export const DELIVERY_PAGE_SQL = `pending AS MATERIALIZED (
+export const DELIVERY_PAGE_SQL = `endpoint AS MATERIALIZED (
+    SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
+     WHERE endpoint_id = $4::uuid AND clinic_id = $1::uuid AND application_id = $2::uuid AND environment = $3
+  ),
+  pending AS MATERIALIZED (
     ${PENDING_INDEX_CONDITIONS.map(buildPendingSql).join(" UNION ALL ")}
   ),
   lookup AS MATERIALIZED (
     SELECT CASE WHEN $13::uuid[] IS NOT NULL THEN $13::uuid[]
                 WHEN $9::text = 'pending' AND (SELECT count(*) FROM pending) <= ${MAX_PENDING_LOOKUPS}
                 THEN ARRAY(SELECT delivery_id FROM pending) END AS ids
+      FROM endpoint
   ),
   page_and_next_row AS MATERIALIZED (
     SELECT * FROM (

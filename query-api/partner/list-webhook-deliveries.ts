@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLimitParameter } from "../http/parameters.ts";
 import { buildCursorSql, partnerPage } from "./cursor.ts";
 import { DELIVERY_PAGE_SQL, deliveryFilters, toFilterValues } from "./delivery-filters.ts";
@@ -31,9 +30,7 @@ export const listWebhookDeliveries = definePartnerRead({
   refusals: { validation_failed: 400, webhook_endpoint_not_found: 404, event_log_unavailable: 503 },
   sql: `WITH ${DELIVERY_PAGE_SQL},
     page AS (SELECT * FROM page_and_next_row ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
-    SELECT CASE WHEN NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e WHERE e.endpoint_id = $4::uuid
-        AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3)
-      THEN 'webhook_endpoint_not_found' END AS refusal,
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM endpoint) THEN 'webhook_endpoint_not_found' END AS refusal,
     json_build_object(
       'deliveries', coalesce((SELECT json_agg(json_build_object(
         ${DELIVERY_FIELDS_SQL}, 'attempts', ${buildAttemptsSql(ATTEMPT_FIELDS_SQL, MAX_ATTEMPTS)})

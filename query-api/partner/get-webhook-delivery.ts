@@ -21,12 +21,18 @@ import { definePartnerRead, type ReadContext } from "./read.ts";
 /** Maximum number of attempts in the response. */
 const MAX_ATTEMPTS = 200;
 
+/**
+ * Maximum number of events that are read to create a body. The stream of an endpoint can be longer, because each test adds
+ * an event. Reading a long stream would delay the requests of all callers.
+ */
+const MAX_EVENTS = 1_000;
+
 const deliveryRequest = z.strictObject({
   body: z
     .string()
     .nullable()
     .describe(
-      "Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available.",
+      `Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available, or if it is about an endpoint that was changed and tested ${MAX_EVENTS} times before.`,
     ),
   headers: z
     .record(z.string(), z.string())
@@ -110,7 +116,7 @@ export const getWebhookDelivery = definePartnerRead({
 /**
  * Creates the webhook body again.
  *
- * @returns null if the log does not contain the event, or if this release cannot read it
+ * @returns null if the log does not contain the event, if this release cannot read it, or if its stream is too long
  * @throws {LogUnavailableError}
  */
 async function recreateBody(
@@ -118,6 +124,7 @@ async function recreateBody(
   source: { stream: string; revision: bigint },
   eventId: string,
 ): Promise<string | null> {
+  if (source.revision >= MAX_EVENTS) return null;
   try {
     const body = await createWebhookBody(log, source);
     return body?.id === eventId ? JSON.stringify(body) : null;

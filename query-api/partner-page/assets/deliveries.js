@@ -1,5 +1,5 @@
 import { clearError, onClick, runAction } from "./actions.js";
-import { clearRequestBodies, createDelivery } from "./delivery.js";
+import { createDelivery } from "./delivery.js";
 import { createEmptyText, getElement, h } from "./dom.js";
 import { createButton } from "./elements.js";
 import { replayDelivery } from "./replays.js";
@@ -61,7 +61,9 @@ export function filterByAppointment(appointmentId) {
 /** Removes the list, because it does not match the filters. */
 function forgetList() {
   deliveries = [];
-  getElement("deliveries-body").replaceChildren(createEmptyText("Loading …"));
+  nextCursor = null;
+  getElement("deliveries-body").replaceChildren();
+  getElement("deliveries-status").textContent = "";
 }
 
 function clearFilters() {
@@ -89,7 +91,6 @@ export function clearDeliveries() {
   nextCursor = null;
   awaited = undefined;
   elements.clear();
-  clearRequestBodies();
   clearFilters();
   getElement("deliveries").hidden = true;
   getElement("deliveries-body").replaceChildren();
@@ -184,7 +185,10 @@ function createEmptyList() {
 function createMoreButton() {
   const onclick = ({ currentTarget: button }) =>
     runAction({ button, alertId: "deliveries-alert" }, async () => {
-      const page = await requestPage(nextCursor);
+      const cursor = nextCursor;
+      const page = await requestPage(cursor);
+      // The user selected another endpoint or other filters, or the list has changed.
+      if (cursor !== nextCursor) return;
       deliveries = [...deliveries, ...page.deliveries];
       nextCursor = page.page.nextCursor;
       render();
@@ -209,7 +213,9 @@ function findOrCreateItem(delivery) {
 }
 
 async function replay(delivery) {
-  await replayDelivery(endpoint.id, delivery);
+  const shown = endpoint;
+  await replayDelivery(shown.id, delivery);
+  if (shown !== endpoint) return; // the user has selected another endpoint
   awaitAttempt(delivery.id);
   await loadFirstPage();
 }

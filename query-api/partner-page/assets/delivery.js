@@ -8,14 +8,6 @@ import { createTime } from "./times.js";
 /** Labels of the button that sends a delivery again, by status. Pending and cancelled deliveries have no button. */
 const REPLAY_LABELS = { failed: "Replay", skipped: "Replay", delivered: "Send again" };
 
-/** Responses with the requests of deliveries, by delivery id. The requests of a delivery do not change. */
-const responses = new Map();
-
-/** Forgets the loaded requests. */
-export function clearRequestBodies() {
-  responses.clear();
-}
-
 /**
  * Creates the element of a delivery with its attempts. When the user opens it, it loads the request that the receiver
  * got.
@@ -64,17 +56,14 @@ function createHint(delivery, endpoint, onReplay) {
   return h("div", { class: "buttons" }, createButton(label, { onclick }));
 }
 
-/** Loads the request of a delivery once, and shows it. */
+/** Loads the request of a delivery, and shows it. */
 async function showRequest(endpointId, deliveryId, element) {
   const signal = getSignal();
-  const path = `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`;
-  if (!responses.has(deliveryId)) responses.set(deliveryId, request("GET", path));
   try {
-    const { delivery } = await responses.get(deliveryId);
+    const { delivery } = await request("GET", `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`);
     element.replaceChildren(...createRequest(delivery.request, deliveryId));
   } catch (error) {
     if (signal.aborted) return;
-    responses.delete(deliveryId);
     element.replaceChildren(h("p", { class: "alert" }, error.message));
   }
 }
@@ -84,7 +73,7 @@ function createRequest({ body, headers, customHeaderNames }, deliveryId) {
   const customLines = customHeaderNames.map((name) => `${name}: (not shown)`);
   const bodyElement =
     body === null
-      ? createEmptyText("The event is no longer available, so the body cannot be shown.")
+      ? createEmptyText("The service cannot create the body again.")
       : createText(`Body of ${deliveryId}`, JSON.stringify(JSON.parse(body), null, 2));
   return [
     createText(`Headers of ${deliveryId}`, [...lines, ...customLines].join("\n")),

@@ -57,8 +57,10 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
 
 /** Shows a new endpoint with its signing secret. */
 export async function showNewEndpoint(newEndpoint, secret) {
-  await showEndpoint(newEndpoint);
+  const showPromise = showEndpoint(newEndpoint);
+  // The secret does not wait for other requests, because they can fail, and the API returns it only once.
   showSecret(secret, "Use it to verify the signatures of deliveries.");
+  await showPromise;
 }
 
 /** Shows that no endpoint is selected, and removes all data of the former endpoint. */

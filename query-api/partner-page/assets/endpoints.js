@@ -27,8 +27,7 @@ export function initEndpoints(handlers) {
     const body = { url: getElement("endpoint-url").value.trim(), events };
     const { endpoint, secret } = await request("POST", "/webhook-endpoints", { body });
     openForm(false);
-    await loadEndpoints();
-    await handlers.onCreate(endpoint, secret);
+    await Promise.all([handlers.onCreate(endpoint, secret), showEndpoints()]);
   });
 }
 

@@ -38,6 +38,6 @@ export function createHealthText(endpoint, deliveries) {
 function describeDeliveries(deliveries) {
   const delivered = deliveries.find(({ status }) => status === "delivered");
   if (delivered) return ["Working. The latest successful delivery was at ", createTime(delivered.updatedAt), "."];
-  if (deliveries.length === 0) return ["Active, without deliveries so far. Send a test event to try it."];
+  if (deliveries.length === 0) return ["Active. Send a test event to try it."];
   return ["Active. No listed delivery was successful so far."];
 }

@@ -10,7 +10,8 @@ let resetTimer;
  * counted against another limit.
  */
 export function showUsage({ url, response: { status, headers } }) {
-  const isCountedElsewhere = status === 401 || status === 403 || /\/(oauth\/token|sandbox\/reset)$/.test(url);
+  const isCountedElsewhere =
+    status === 401 || status === 403 || /\/(oauth\/token|installations|sandbox\/reset)$/.test(url);
   const limit = Number(headers.get("RateLimit-Limit"));
   if (isCountedElsewhere || !limit) return;
   const remaining = Number(headers.get("RateLimit-Remaining"));

@@ -72,8 +72,15 @@ describe("the page /partner", function () {
     await page.keyboard.press("Tab");
     await page.keyboard.press("Tab");
     await page.keyboard.press("Space");
+    // The secret is shown before the list of endpoints is loaded.
+    const secretHint = page.getByText("Store this secret now.");
+    await page.route("**/webhook-endpoints", async (route) => {
+      if (route.request().method() === "GET") await secretHint.waitFor();
+      await route.continue();
+    });
     await page.keyboard.press("Enter");
-    await page.getByText("Store this secret now.").waitFor();
+    await secretHint.waitFor();
+    await page.unroute("**/webhook-endpoints");
     expect(await page.evaluate("document.activeElement.id")).to.equal("secret-title");
     const secret = await page.getByRole("textbox", { name: "Signing secret" }).inputValue();
     expect(secret).to.match(/^whsec_/);
@@ -81,6 +88,7 @@ describe("the page /partner", function () {
     await clickButton("I have stored it");
     expect(await page.evaluate("document.activeElement.id")).to.equal("endpoint-title");
     expect(await world.readAllText()).to.not.contain(secret);
+    await page.locator("#endpoint-settings", { hasText: "Endpoint id" }).waitFor();
     expect(await page.locator("#endpoint-settings").innerText())
       .to.contain("appointment.created")
       .and.contain("all branches of the installation");
@@ -136,6 +144,7 @@ describe("the page /partner", function () {
     expect(await page.locator(".deliveries summary").allInnerTexts()).to.have.length(1);
     await page.getByLabel("Status").selectOption("failed");
     await page.getByText("No delivery matches the filters.").waitFor();
+    expect(await page.locator("#endpoint-health").innerText()).to.equal("Active. Send a test event to try it.");
     await clickButton("Clear filters");
     await page.locator(".deliveries summary").nth(1).waitFor();
   });

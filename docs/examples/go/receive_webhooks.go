@@ -38,8 +38,8 @@ func isAuthentic(key []byte, header http.Header, body []byte) bool {
 
 func main() {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("WEBHOOK_SECRET"), "whsec_"))
-	if err != nil {
-		log.Fatal("WEBHOOK_SECRET is not valid: ", err)
+	if err != nil || len(key) == 0 {
+		log.Fatal("WEBHOOK_SECRET is not set or not valid.")
 	}
 	// In production, store the ids in a table with a unique key.
 	var handledIDs sync.Map

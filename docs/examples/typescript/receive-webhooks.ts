@@ -3,7 +3,9 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import { buffer } from "node:stream/consumers";
 
-const key = Buffer.from((process.env.WEBHOOK_SECRET ?? "").replace(/^whsec_/, ""), "base64");
+const { WEBHOOK_SECRET } = process.env;
+if (!WEBHOOK_SECRET) throw new Error("WEBHOOK_SECRET is not set.");
+const key = Buffer.from(WEBHOOK_SECRET.replace(/^whsec_/, ""), "base64");
 const MAX_AGE_SECONDS = 300;
 
 function isAuthentic(headers: IncomingHttpHeaders, body: Buffer): boolean {

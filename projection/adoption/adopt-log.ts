@@ -12,7 +12,7 @@ import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import { findLastEventBefore } from "./last-event-before.ts";
 import { closeLostDeliveries, findLostRows } from "./lost-deliveries.ts";
-import { deleteReplayPositions } from "./replay-positions.ts";
+import { deleteLostProgress, deleteReplayPositions } from "./lost-replays.ts";
 
 export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
   databaseUrl: string;
@@ -66,6 +66,7 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
     const relayCheckpoint = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? oldCheckpoint : readModelCheckpoint);
     await setRelayCheckpoint(connection, relayCheckpoint);
     const counts = await closeLostDeliveries(connection, lostRows, now);
+    await deleteLostProgress(connection);
     adoptionResult = { position: readModelCheckpoint.position, relayPosition: relayCheckpoint.position, ...counts };
   };
   const swapPosition = await rebuild({ ...options, adopt }, signal);

@@ -118,6 +118,23 @@ describe("a projection whose database was built from another log", function () {
     );
     return rowCount === 1;
   };
+  /** Appends a request for a replay, unless it is lost, and inserts the progress of a replay with the same id. */
+  const insertReplay = async (progressAge: string, isLost = false) => {
+    const replayId = randomUUID();
+    const { endpointId, applicationId, clinicId } = endpoint;
+    const request = {
+      ...{ replayId, endpointId, applicationId, clinicId, environment: "production" as const, deliveryIds: null },
+      ...{ since: "2026-01-01T00:00:00.000Z", until: "2026-01-02T00:00:00.000Z", statuses: ["failed" as const] },
+      requestHash: "0".repeat(64),
+    };
+    if (!isLost) await world.append(`webhookReplay-${replayId}`, { type: "WebhookReplayRequested", data: request });
+    await world.pool.query(
+      `INSERT INTO webhooks.replay (replay_id, not_replayed_count, outcome, updated_at)
+       VALUES ($1, 7, 'completed', now() - $2::interval)`,
+      [replayId, progressAge],
+    );
+    return replayId;
+  };
   const readWrittenState = async () => {
     const { rows } = await world.pool.query(
       `SELECT (SELECT to_jsonb(c) FROM ${READ_MODEL_SCHEMA}.checkpoint c) AS read_models,
@@ -144,6 +161,9 @@ describe("a projection whose database was built from another log", function () {
     await replaceLog(restoreBackup);
     const storedAppointment = await requestAppointment();
     for (let count = 0; count < 10; count += 1) await requestAppointment();
+    const storedReplayId = await insertReplay("-1 hour");
+    // The second replay has no request, and the request of the third was repeated after the log was restored.
+    const lostReplayIds = [await insertReplay("1 hour", true), await insertReplay("1 hour")];
     const stateBefore = await readWrittenState();
 
     service = await startRoles();
@@ -174,6 +194,11 @@ describe("a projection whose database was built from another log", function () {
     expect(await hasRow(lostAppointment.appointmentId)).to.equal(false);
     // The relay sends no events that were already in the log when the operator ran adopt-log.
     expect(await world.readDelivery(storedAppointment.eventId, endpoint)).to.equal(undefined);
+    const { rows } = await world.pool.query<{ id: string }>(
+      "SELECT replay_id AS id FROM webhooks.replay WHERE replay_id = ANY ($1) AND not_replayed_count = 7",
+      [[storedReplayId, ...lostReplayIds]],
+    );
+    expect(rows).to.deep.equal([{ id: storedReplayId }]);
     await awaitReadiness();
     expect((await verify()).stdout).to.match(/: 0 differ$/m);
   });

@@ -19,7 +19,7 @@ import type { UnfinishedReplay } from "./unfinished-replays.ts";
 
 /**
  * Maximum number of deliveries of an endpoint that wait for a first attempt, or for an earlier delivery. A replay waits
- * until there are fewer, so it never fills the table of pending deliveries.
+ * until there are fewer, so it adds deliveries no faster than the service attempts them.
  */
 const MAX_WAITING_DELIVERIES = 1_000;
 

@@ -25,19 +25,36 @@ export interface UnfinishedReplay {
 /** Maximum number of replays that get a batch before the others are considered again. */
 const MAX_REPLAYS = 20;
 
+/** Maximum number of replays of an application that are considered. Limits the cost of many requests. */
+const MAX_CANDIDATES = 100;
+
+const TABLE = `${READ_MODEL_SCHEMA}.webhook_replay`;
+
+/** Reads one index entry for each application, and then the replays of each application that are considered. */
 const UNFINISHED_REPLAYS_SQL = `
-  SELECT * FROM (
-    SELECT DISTINCT ON (r.application_id) r.replay_id AS "replayId", r.endpoint_id AS "endpointId",
-           r.clinic_id AS "clinicId", r.environment, rfc3339(r.since) AS since, rfc3339(r.until) AS until, r.statuses,
-           r.delivery_ids AS "deliveryIds", r.request_id AS "requestId", r.position,
-           r.correlation_id AS "correlationId", w.updated_at
-      FROM ${READ_MODEL_SCHEMA}.webhook_replay r
-      LEFT JOIN webhooks.replay w ON w.replay_id = r.replay_id
-     WHERE r.outcome IS NULL AND w.outcome IS NULL AND ${READ_MODELS_CURRENT_SQL}
-     ORDER BY r.application_id, w.updated_at NULLS FIRST, r.requested_at
-  ) unfinished
-  ORDER BY updated_at NULLS FIRST
-  LIMIT ${MAX_REPLAYS}`;
+  WITH RECURSIVE applications AS (
+    (SELECT application_id AS id FROM ${TABLE} WHERE outcome IS NULL ORDER BY application_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT application_id FROM ${TABLE} WHERE outcome IS NULL AND application_id > applications.id
+             ORDER BY application_id LIMIT 1)
+      FROM applications WHERE id IS NOT NULL
+  )
+  SELECT unfinished.*
+    FROM applications
+   CROSS JOIN LATERAL (
+     SELECT * FROM (
+       SELECT r.replay_id AS "replayId", r.endpoint_id AS "endpointId", r.clinic_id AS "clinicId", r.environment,
+              rfc3339(r.since) AS since, rfc3339(r.until) AS until, r.statuses, r.delivery_ids AS "deliveryIds",
+              r.request_id AS "requestId", r.position, r.correlation_id AS "correlationId", r.requested_at, w.updated_at
+         FROM ${TABLE} r
+         LEFT JOIN webhooks.replay w ON w.replay_id = r.replay_id
+        WHERE r.application_id = applications.id AND r.outcome IS NULL AND w.outcome IS NULL
+        LIMIT ${MAX_CANDIDATES}) candidate
+      ORDER BY updated_at NULLS FIRST, requested_at
+      LIMIT 1) unfinished
+   WHERE ${READ_MODELS_CURRENT_SQL}
+   ORDER BY updated_at NULLS FIRST
+   LIMIT ${MAX_REPLAYS}`;
 
 /**
  * Finds replays that have not ended, at most one for each application. So an application with many replays gets no more

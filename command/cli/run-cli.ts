@@ -1,6 +1,6 @@
 import { CommanderError, Command as Program } from "commander";
 import { formatCommandLine } from "../../shared/runtime/command-line.ts";
-import { categoriesByType, hasNoClinic } from "../operations/personal-data/record-erasure.ts";
+import { categoriesByType, hasClinic } from "../operations/personal-data/record-erasure.ts";
 import { runRetention } from "./commands/apply-retention.ts";
 import { commands } from "./commands/commands.ts";
 import { discloseCustomer } from "./commands/disclose.ts";
@@ -205,12 +205,12 @@ function addRotateCommand(group: Program, terminal: Terminal): void {
 /** Adds a command `erase` to the group of a noun, or to a new group. */
 function addEraseCommand(program: Program, command: EraseCommand, terminal: Terminal): void {
   const { noun, type, summary } = command;
-  const example = `${noun} erase --id ${EXAMPLE_PERSON_ID}${hasNoClinic(type) ? "" : EXAMPLE_CLINIC} --reason 'Request 2026-17'`;
+  const example = `${noun} erase --id ${EXAMPLE_PERSON_ID}${hasClinic(type) ? EXAMPLE_CLINIC : ""} --reason 'Request 2026-17'`;
   const existingGroup = program.commands.find((group) => group.name() === noun);
   const group = existingGroup ?? program.command(noun).addHelpText("after", formatExampleText(example));
   group.description([...(existingGroup ? [existingGroup.description()] : []), "erase"].join(", "));
   const subcommand = group.command("erase").description(summary).option("--id <uuid>", `the ${noun} (required)`);
-  if (!hasNoClinic(type)) subcommand.option("--clinic <uuid>", "the clinic (required)");
+  if (hasClinic(type)) subcommand.option("--clinic <uuid>", "the clinic (required)");
   const categories = categoriesByType[type].join(",");
   subcommand
     .option("--categories <list>", `categories of personal data, separated by commas; default: ${categories}`)

@@ -27,12 +27,13 @@ export async function requestReplay(
   const { endpointId, owner, idempotencyKey } = input;
   const { since = null, until, statuses } = input.request;
   const deliveryIds = input.request.deliveryIds ? [...new Set(input.request.deliveryIds)] : null;
+  const defaultStatuses = deliveryIds ? replayableStatus.options : DEFAULT_STATUSES;
   const endpoint = requireOwnEndpoint((await loadAggregate(log, endpointAggregate, endpointId)).state, owner);
   const replayId = deriveWebhookReplayId({ ...owner, endpointId, idempotencyKey });
   const request = {
     ...{ replayId, endpointId, ...owner, since, deliveryIds },
     until: until ?? toInstant(context.now),
-    statuses: statuses ?? (deliveryIds ? replayableStatus.options : DEFAULT_STATUSES),
+    statuses: statuses ? [...new Set(statuses)] : defaultStatuses,
     requestHash: hash("sha256", JSON.stringify([since, until ?? null, statuses ?? null, deliveryIds])),
   };
   return handle(log, replayAggregate, replayId, decideRequestReplay(request, endpoint), context);

@@ -4,6 +4,7 @@ import type { Config } from "../runtime/config.ts";
 import { StartError } from "../runtime/run-service.ts";
 
 type Setting = "TOKEN_SIGNING_KEYS" | "AUDIT_SIGNING_KEYS" | "WEBHOOK_SIGNING_KEYS";
+
 /** An Ed25519 key as a private JWK. */
 export type SigningKey = NonNullable<Config<Setting>[Setting]>["keys"][number];
 

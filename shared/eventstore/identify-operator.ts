@@ -10,7 +10,7 @@ import { findUserName } from "../runtime/user-name.ts";
  *
  * @param url valid connection string of the event log
  * @param name name of the operator; default: the name of this process's user
- * @returns the actor, or the reason why there is none
+ * @returns the actor, or the reason why the actor cannot be determined
  */
 export function identifyOperator(url: string, name = findUserName()): { actor: Actor } | { problem: string } {
   if (name !== undefined && (name.length < 1 || name.length > 200))

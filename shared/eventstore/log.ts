@@ -82,6 +82,7 @@ export interface EventLog {
    * Reads the last event of a stream. Returns undefined if the stream does not exist.
    *
    * @throws {LogUnavailableError}
+   * @throws {KeyStoreUnavailableError} if the data key of the event's personal data is unavailable
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
   readLast<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;

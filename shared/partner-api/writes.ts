@@ -128,7 +128,7 @@ export const partnerWrites = {
     },
   },
   resetSandbox: {
-    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,
+    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,
     successResponse: {
       status: 200,
       description: "The sandbox after the reset.",
@@ -153,7 +153,7 @@ export const partnerWrites = {
   },
   updateWebhookEndpoint: {
     description:
-      "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers, rate limit and asymmetric signature apply to all later attempts, also of deliveries that are already pending. Event types, branches and order apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
+      "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers, rate limit, body format and asymmetric signature apply to all later attempts, also of pending deliveries. Event types, branches and order apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
     request: webhookEndpointChanges,
     successResponse: { status: 200, description: "The endpoint after the change.", body: endpointDetailBody },
     refusals: {

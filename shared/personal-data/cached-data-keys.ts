@@ -1,5 +1,5 @@
 import { LruMap } from "../runtime/lru.ts";
-import type { DataKey, DataKeyOwner, DataKeys, StoredDataKey } from "./data-keys.ts";
+import { type DataKey, type DataKeyOwner, type DataKeys, describeOwner, type StoredDataKey } from "./data-keys.ts";
 
 /** Maximum number of cached keys. A key takes about 400 bytes. */
 const MAX_CACHED_KEYS = 10_000;
@@ -75,8 +75,4 @@ export function cacheDataKeys(store: DataKeys, clock: () => number = () => perfo
       return destroyedCount;
     },
   };
-}
-
-function describeOwner({ person, category }: DataKeyOwner): string {
-  return `${person.type}\n${person.id}\n${category}`;
 }

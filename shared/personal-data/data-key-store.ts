@@ -8,6 +8,7 @@ import {
   DataKeyError,
   type DataKeyOwner,
   type DataKeys,
+  describeOwner,
   KeyStoreUnavailableError,
   type StoredDataKey,
 } from "./data-keys.ts";
@@ -35,7 +36,7 @@ export interface KeyRow {
   masterKeyId: string;
 }
 
-const KEY_COLUMNS = `id, person_type AS "personType", person_id AS "personId", category,
+export const KEY_COLUMNS = `id, person_type AS "personType", person_id AS "personId", category,
   wrapped_key AS "wrappedKey", master_key_id AS "masterKeyId"`;
 
 // The statements have no names, so that Postgres plans each execution. A plan that was made while the table was small
@@ -73,17 +74,6 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
     }
   }
 
-  /** Unwraps a key. Returns the error if the key cannot be used, because the other keys of the statement can be used. */
-  function unwrap({ id, personType, personId, category, wrappedKey, masterKeyId }: KeyRow): Buffer | DataKeyError {
-    const owner = { person: { type: personType, id: personId }, category };
-    try {
-      return masterKeys.unwrap(id, owner, { wrappedKey, masterKeyId });
-    } catch (error) {
-      if (error instanceof DataKeyError) return error;
-      throw error;
-    }
-  }
-
   /** Finds or creates the keys of owners. Creates all missing keys with one statement. */
   async function getOrCreateAll(owners: readonly DataKeyOwner[]): Promise<(DataKey | DataKeyError)[]> {
     // All processes insert in the same order, so that they cannot block each other.
@@ -94,9 +84,8 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
       const rows = await query<KeyRow>({ text: FIND_BY_OWNER, values: toColumns(listOwnersWithoutKey()) });
       for (const row of rows) {
-        const owner = describeOwner({ person: { type: row.personType, id: row.personId }, category: row.category });
-        const key = unwrap(row);
-        keysByOwner.set(owner, key instanceof DataKeyError ? key : { id: row.id, key });
+        const key = unwrapRow(masterKeys, row);
+        keysByOwner.set(describeOwner(getOwner(row)), key instanceof DataKeyError ? key : { id: row.id, key });
       }
       const newOwners = listOwnersWithoutKey();
       if (newOwners.length > 0)
@@ -111,7 +100,7 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
   async function findAll(searches: (readonly string[])[]): Promise<ReadonlyMap<string, StoredDataKey>[]> {
     const rows = await query<KeyRow & { isDestroyed: boolean }>({ text: FIND_BY_ID, values: [searches.flat()] });
     const keys = new Map<string, StoredDataKey>();
-    for (const row of rows) keys.set(row.id, row.isDestroyed ? "destroyed" : unwrap(row));
+    for (const row of rows) keys.set(row.id, row.isDestroyed ? "destroyed" : unwrapRow(masterKeys, row));
     return searches.map(() => keys);
   }
 
@@ -156,6 +145,21 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
   };
 }
 
+/** Returns the owner of a stored key. */
+export function getOwner({ personType, personId, category }: KeyRow): DataKeyOwner {
+  return { person: { type: personType, id: personId }, category };
+}
+
+/** Unwraps a stored key. Returns the error if the key cannot be used, because the other keys of a batch can be used. */
+export function unwrapRow(masterKeys: MasterKeys, row: KeyRow): Buffer | DataKeyError {
+  try {
+    return masterKeys.unwrap(row.id, getOwner(row), row);
+  } catch (error) {
+    if (error instanceof DataKeyError) return error;
+    throw error;
+  }
+}
+
 function requireUsable(dataKey: DataKey | DataKeyError): DataKey {
   if (dataKey instanceof DataKeyError) throw dataKey;
   return dataKey;
@@ -168,10 +172,6 @@ function toColumns(owners: readonly DataKeyOwner[]): string[][] {
     owners.map(({ person }) => person.id),
     owners.map(({ category }) => category),
   ];
-}
-
-function describeOwner({ person, category }: DataKeyOwner): string {
-  return `${person.type}\n${person.id}\n${category}`;
 }
 
 function compareNames([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {

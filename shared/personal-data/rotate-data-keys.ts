@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { type KeyRow, toKeyStoreError } from "./data-key-store.ts";
+import { getOwner, KEY_COLUMNS, type KeyRow, toKeyStoreError, unwrapRow } from "./data-key-store.ts";
 import { DataKeyError } from "./data-keys.ts";
 import type { MasterKeys } from "./master-keys.ts";
 
@@ -16,8 +16,7 @@ export interface RotationProgress {
 
 const COUNT = "SELECT count(*)::integer AS found FROM data_keys.data_key WHERE master_key_id <> $1";
 
-const READ_BATCH = `SELECT id, person_type AS "personType", person_id AS "personId", category,
-    wrapped_key AS "wrappedKey", master_key_id AS "masterKeyId"
+const READ_BATCH = `SELECT ${KEY_COLUMNS}
   FROM data_keys.data_key WHERE id > $1 AND master_key_id <> $2 ORDER BY id LIMIT $3`;
 
 // A key that was destroyed meanwhile has no master key, and stays destroyed.
@@ -51,14 +50,17 @@ export async function* rotateDataKeys(
   const { rows: counts } = await query<{ found: number }>(COUNT, [currentId]);
   const progress: RotationProgress = { rewrapped: 0, found: counts[0]?.found ?? 0 };
   yield { ...progress };
-  const errors: DataKeyError[] = [];
+  let firstError: DataKeyError | undefined;
+  let errorCount = 0;
   let lastId = "00000000-0000-0000-0000-000000000000";
   for (;;) {
     const { rows } = await query<KeyRow>(READ_BATCH, [lastId, currentId, batchSize]);
     const lastRow = rows.at(-1);
     if (!lastRow) break;
     const rewrappedKeys = rows.map((row) => ({ ...row, wrappedKey: rewrap(row, masterKeys) }));
-    errors.push(...rewrappedKeys.flatMap(({ wrappedKey }) => (wrappedKey instanceof DataKeyError ? [wrappedKey] : [])));
+    const errors = rewrappedKeys.flatMap(({ wrappedKey }) => (wrappedKey instanceof DataKeyError ? [wrappedKey] : []));
+    firstError ??= errors[0];
+    errorCount += errors.length;
     const usableKeys = rewrappedKeys.filter(({ wrappedKey }) => wrappedKey instanceof Buffer);
     const { rowCount } = await query(WRITE_BATCH, [
       usableKeys.map(({ id }) => id),
@@ -70,23 +72,13 @@ export async function* rotateDataKeys(
     lastId = lastRow.id;
     yield { ...progress };
   }
-  if (errors.length > 0) throw summarizeErrors(errors);
+  if (!firstError) return;
+  const others = errorCount > 1 ? ` (and ${errorCount - 1} other data keys)` : "";
+  throw new DataKeyError(`${firstError.message}${others}`, { cause: firstError });
 }
 
 /** Wraps a key with the current master key. Returns the error if the key cannot be used. */
 function rewrap(row: KeyRow, masterKeys: MasterKeys): Buffer | DataKeyError {
-  const { id, personType, personId, category, wrappedKey, masterKeyId } = row;
-  const owner = { person: { type: personType, id: personId }, category };
-  try {
-    return masterKeys.wrap(id, owner, masterKeys.unwrap(id, owner, { wrappedKey, masterKeyId })).wrappedKey;
-  } catch (error) {
-    if (error instanceof DataKeyError) return error;
-    throw error;
-  }
-}
-
-function summarizeErrors(errors: readonly DataKeyError[]): DataKeyError {
-  const [firstError] = errors;
-  const others = errors.length > 1 ? ` (and ${errors.length - 1} other data keys)` : "";
-  return new DataKeyError(`${firstError?.message}${others}`, { cause: firstError });
+  const key = unwrapRow(masterKeys, row);
+  return key instanceof DataKeyError ? key : masterKeys.wrap(row.id, getOwner(row), key).wrappedKey;
 }

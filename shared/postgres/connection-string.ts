@@ -6,7 +6,7 @@ export type ServerKind = (typeof serverKinds)[number];
 export interface ConnectionString {
   /** Scheme and separator, for example `postgres://`. */
   scheme: string;
-  /** Percent-encoded user and password with a final `@`; empty if there are none. */
+  /** Percent-encoded user and password with a final `@`; empty if the string has no credentials. */
   credentials: string;
   /** Host and optional port of each server. */
   hosts: string[];

@@ -21,8 +21,8 @@ const RECORD_FIELDS = ["appointment", "customer", "animal"];
 const SHARED_FIELDS = ["correlation", "application"];
 
 /**
- * Creates a function that returns the relation of an access to a clinic; undefined if there is none. The clinic of a
- * record is read from the first event of the record's stream, and is remembered.
+ * Creates a function that returns the relation of an access to a clinic; undefined if they are not related. The clinic
+ * of a record is read from the first event of the record's stream, and is remembered.
  */
 export function createRelationFinder(client: EventStoreDBClient, clinicId: string) {
   const clinicIdsByStream = new Map<string, readonly string[]>();

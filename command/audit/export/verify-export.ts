@@ -99,7 +99,7 @@ const MISSING_MANIFEST: LineFault = {
   problem: "the file ends here; the manifest is missing, and events may be missing",
 };
 
-/** Returns the differences between a verified manifest and the expected export; undefined if there are none. */
+/** Returns the differences between a verified manifest and the expected export; undefined if they agree. */
 function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to }: ExpectedExport): string | undefined {
   const mismatches: string[] = [];
   if (clinic !== undefined && clinicId !== clinic)

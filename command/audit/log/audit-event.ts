@@ -19,7 +19,7 @@ export interface AuditEvent extends NamedMetadata {
   type: string;
   /** Time at which the log stored the event. */
   storedAt: Instant;
-  /** Other metadata of the stored event, for example of a newer release. Absent if there is none. */
+  /** Metadata without a member of its own, for example of a newer release. Absent if the event has no such metadata. */
   metadata?: unknown;
   /** Data of the event as stored. Secrets are replaced by a placeholder. Lists show personal data decrypted. */
   data: unknown;

@@ -41,7 +41,7 @@ const OMITTED_MEMBERS = ["traceparent"];
  * Exports and leaves of the tree contain the result, so every release must return the same for the same metadata. The
  * rules therefore do not depend on the event catalog, and they must never change.
  *
- * @param metadata any JSON value; bytes if it is not JSON; undefined if there is none
+ * @param metadata any JSON value; bytes if it is not JSON; undefined if the event has no metadata
  */
 export function separateMetadata(metadata: unknown): { namedMetadata: NamedMetadata; otherMetadata: unknown } {
   const members = new Map(isObject(metadata) ? Object.entries(metadata) : []);

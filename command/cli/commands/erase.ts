@@ -3,7 +3,7 @@ import { personalDataCategory } from "../../../shared/domain/events/erasure.ts";
 import { label, uuid } from "../../../shared/domain/events/fields.ts";
 import type { PersonalDataCategory, PersonType } from "../../../shared/domain/personal-data/person.ts";
 import { type ErasablePerson, type ErasureResult, erasePerson } from "../../operations/personal-data/erase-person.ts";
-import { categoriesByType, hasNoClinic } from "../../operations/personal-data/record-erasure.ts";
+import { categoriesByType, hasClinic } from "../../operations/personal-data/record-erasure.ts";
 import { createOperatorContext, requireOperator } from "../framework/operator.ts";
 import { withPersonalDataStores } from "../framework/personal-data-stores.ts";
 import { parseOptions, type RawOptions, type Terminal } from "../framework/run-command.ts";
@@ -53,7 +53,7 @@ function createSchema(type: PersonType) {
     .pipe(z.array(personalDataCategory.extract([...permittedCategories])));
   return z.object({
     id: uuid,
-    ...(!hasNoClinic(type) && { clinic: uuid }),
+    ...(hasClinic(type) && { clinic: uuid }),
     categories,
     reason: label,
     actor: z.string().optional(),
@@ -72,9 +72,9 @@ export async function runErase(command: EraseCommand, rawOptions: RawOptions, te
   const options = parseOptions(createSchema(type), rawOptions);
   const { id, categories, reason } = options;
   const context = createOperatorContext(requireOperator(terminal.env, options.actor), Date.now());
-  const person: ErasablePerson = hasNoClinic(type)
-    ? { type, id }
-    : { type, id, clinicId: (options as { clinic: string }).clinic };
+  const person: ErasablePerson = hasClinic(type)
+    ? { type, id, clinicId: (options as { clinic: string }).clinic }
+    : { type, id };
   const erasure = { categories, cause: "request" as const, reason };
   const result = await withPersonalDataStores(terminal.env, (stores) => erasePerson(stores, person, erasure, context));
   await terminal.writeOutput(

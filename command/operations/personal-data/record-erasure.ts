@@ -82,7 +82,7 @@ export const recordErasureWithoutClinic = {
     handle(log, auditorAggregate, id, decideEraseAuditor(erasure), context),
 };
 
-/** Returns true if persons of a type belong to no clinic. */
-export function hasNoClinic(type: PersonType): type is TypeWithoutClinic {
-  return type in recordErasureWithoutClinic;
+/** Returns true if persons of a type belong to a clinic. */
+export function hasClinic(type: PersonType): type is keyof typeof recordErasure {
+  return type in recordErasure;
 }

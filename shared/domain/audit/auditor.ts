@@ -78,15 +78,16 @@ export function decideRevokeAuditor(reason: string | null): AuditorDecision {
 }
 
 /**
- * Erases the data of a revoked auditor. As long as the auditor has access, the clinics must be able to see who reads
- * their data.
+ * Erases the data of a revoked auditor. As long as the auditor has access, the clinics must be able to see the name of
+ * the person who reads their data.
  *
  * @throws {DomainError} `auditor_not_found`, `auditor_not_revoked`
  */
 export function decideEraseAuditor(requestedErasure: Erasure): AuditorDecision {
   return (state) => {
     const auditor = requireExisting(state, "auditor");
-    if (!auditor.revoked) throw new DomainError("auditor_not_revoked", "the auditor has access; revoke it first");
+    if (!auditor.revoked)
+      throw new DomainError("auditor_not_revoked", "the auditor is not revoked; revoke the auditor first");
     const erasure = decideErasure(auditor, requestedErasure);
     return erasure ? [{ type: "AuditorDataErased", data: { auditorId: auditor.id, ...erasure } }] : [];
   };

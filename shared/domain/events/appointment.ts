@@ -96,7 +96,7 @@ export const queueTicketCategory = defineCategory("queueTicket", {
     appointmentId: uuid.nullable(),
     visitId: uuid.nullable(),
     animalId: uuid.nullable(),
-    /** Owner of the animal, or customer of the appointment; null if there is none, or in tickets of former releases. */
+    /** Owner of the animal, or customer of the appointment; null if the ticket has no customer, or a former release issued it. */
     customerId: uuid.nullable().default(null),
     ticketNumber: notPersonal(boundedText(20), "number that the front desk calls"),
     queueDate: calendarDate,

@@ -1,8 +1,8 @@
 import { getElement } from "./dom.js";
 
 /**
- * Initializes a list of tabs. Each tab has the id `tab-<name>`, and its panel has the id `panel-<name>`. The left and right arrow keys select the previous or next tab. Home and End select the first or
- * last tab.
+ * Initializes a list of tabs. Each tab has the id `tab-<name>`, and its panel has the id `panel-<name>`. The left and
+ * right arrow keys select the previous or next tab. Home and End select the first or last tab.
  *
  * @param {string[]} tabNames
  * @param {(name: string) => void} onShow called with the name of the tab that is shown

@@ -105,25 +105,6 @@ describe("changes of a webhook endpoint by its partner", () => {
     }
   });
 
-  it("without a signing key, an endpoint cannot ask for asymmetric signatures", async () => {
-    const otherCommand = await startTestCommandService();
-    const partner = await createPartnerWorld(otherCommand, "sandbox");
-    const url = `${otherCommand.url}/sandbox/v1/webhook-endpoints`;
-    const { body: created } = await sendRequest("POST", url, partner.headers, {
-      url: `${ORIGIN}/hooks`,
-      events: ["appointment.created"],
-    });
-    const changePath = `${url}/${created.endpoint.id}`;
-    const { status, body } = await sendRequest("PATCH", changePath, partner.headers, { asymmetricSignature: true });
-    expect([status, body.error, body.details[0].path]).to.deep.equal([400, "validation_failed", "asymmetricSignature"]);
-    expect((await sendRequest("PATCH", changePath, partner.headers, { asymmetricSignature: false })).status).to.equal(
-      200,
-    );
-    const keysResponse = await fetch(`${otherCommand.url}/.well-known/webhook-keys.json`);
-    expect(await keysResponse.json()).to.deep.equal({ keys: [] });
-    await otherCommand.stop();
-  });
-
   it("updateWebhookEndpoint returns the same response for a repeated request, and records no further event", async () => {
     const id = await createEndpoint();
     const changes = { headers: { "X-Key": "one" }, rateLimitPerSecond: 1, branchIds: null };

@@ -33,7 +33,7 @@ describe("webhook endpoints", () => {
   after(() => command.stop());
 
   const validInput = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
-  const call = (method: "POST" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
+  const call = (method: "POST" | "PATCH" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
     sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
   const createEndpoint = async (): Promise<string> => (await call("POST", "", validInput)).body.endpoint.id;
   const readEvents = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
@@ -70,6 +70,15 @@ describe("webhook endpoints", () => {
       expect([status, body.error]).to.deep.equal([404, "webhook_endpoint_not_found"]);
     });
   }
+
+  it("without a signing key, an endpoint cannot have asymmetric signatures, and no keys are published", async () => {
+    const path = `/${await createEndpoint()}`;
+    const { status, body } = await call("PATCH", path, { asymmetricSignature: true });
+    expect([status, body.error, body.details[0].path]).to.deep.equal([400, "validation_failed", "asymmetricSignature"]);
+    expect((await call("PATCH", path, { asymmetricSignature: false })).status).to.equal(200);
+    const keysResponse = await fetch(`${command.url}/.well-known/webhook-keys.json`);
+    expect(await keysResponse.json()).to.deep.equal({ keys: [] });
+  });
 
   describe("revokeWebhookEndpoint", () => {
     testHiddenEndpoints("revokeWebhookEndpoint", "DELETE", "");

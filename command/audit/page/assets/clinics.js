@@ -45,7 +45,7 @@ export function clearClinics() {
   getElement("clinic-hint").textContent = "";
 }
 
-/** Returns the id of the selected clinic; the empty string if there is none. */
+/** Returns the id of the selected clinic; the empty string if no clinic is selected. */
 export function getSelectedClinicId() {
   return getElement("clinic").value;
 }

@@ -42,7 +42,7 @@ function toUtc(text) {
   return `${text.length === 16 ? `${text}:00` : text}Z`;
 }
 
-/** Describes the filters of a search; the empty string if there are none. */
+/** Describes the filters of a search; the empty string without filters. */
 export function describeFilters({ from, to, day, by, type, actor }) {
   const time = by === "stored" ? "stored" : "occurred";
   const parts = [

@@ -114,7 +114,7 @@ describe("erasure of personal data", function () {
     const reason = ["--reason", "Request 18"];
     const eraseAuditor = () => world.run("auditor", "erase", "--id", ids.auditor, ...reason);
     expect((await eraseAuditor()).errorLines).to.deep.equal([
-      "clinic: refused: the auditor has access; revoke it first (auditor_not_revoked)",
+      "clinic: refused: the auditor is not revoked; revoke the auditor first (auditor_not_revoked)",
     ]);
     await revokeAuditor(world.log, { auditorId: ids.auditor, reason: null }, createTestOperatorContext());
     const results = [

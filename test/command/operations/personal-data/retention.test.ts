@@ -99,19 +99,19 @@ describe("retention of personal data", function () {
     expect(await world.countKeys("customer", customerId)).to.equal(3);
   });
 
-  for (const category of ["appointment", "queueTicket", "animal", "customer", "clinic"]) {
-    it(`retention erases nothing while a stream of the category ${category} is parked`, async () => {
-      const customerId = await world.createCustomer(clinic, 6);
-      await setRule("contact");
+  it("retention erases nothing while a stream with visits, rules or persons is parked", async () => {
+    const customerId = await world.createCustomer(clinic, 6);
+    await setRule("contact");
+    for (const category of ["appointment", "queueTicket", "animal", "customer", "clinic"]) {
       const stream = `${category}-${randomUUID()}`;
       const result = await world.whileParked(stream, () =>
         world.run("retention", "apply", "--clinic", clinic.clinicId),
       );
-      expect(result.code).to.equal(3);
+      expect(result.code, category).to.equal(3);
       expect(result.errorLines[0]).to.contain(`stream ${stream} is parked`).and.contain("(read_models_incomplete)");
-      expect(await world.countKeys("customer", customerId)).to.equal(3);
-    });
-  }
+      expect(await world.countKeys("customer", customerId), category).to.equal(3);
+    }
+  });
 
   it("retention stops before the next page of persons if a stream was parked during the run", async () => {
     const { clinicId } = clinic;

@@ -233,8 +233,9 @@ describe("the deliveries of an endpoint", function () {
 
     it("a repeated request returns the first response, and another request with the same key returns 409", async () => {
       const key = randomUUID();
-      const body = { since: "2020-01-01T00:00:00Z", statuses: ["skipped"] };
+      const body = { since: "2020-01-01T00:00:00Z", statuses: ["skipped", "skipped"] };
       const first = await requestReplay(body, key);
+      expect(first.body.replay.statuses).to.deep.equal(["skipped"]);
       const second = await requestReplay({ ...body, since: "2020-01-01T02:00:00+02:00" }, key);
       expect([second.status, second.text]).to.deep.equal([202, first.text]);
       expect(first.headers.get("Idempotent-Replayed")).to.equal(null);

@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
 import path from "node:path";
 import { expect } from "chai";
 import { type CloudEvent, HTTP } from "cloudevents";
@@ -216,8 +218,15 @@ describe("the examples of the partner guide", function () {
     });
 });
 
-/** Sends signed and forged requests to a receiver. The receiver must handle only the event `last`, exactly once. */
+/**
+ * Sends signed, forged and incomplete requests to a receiver. The receiver must handle only the event `last`, exactly
+ * once.
+ */
 async function checkVerification(url: string, secret: string): Promise<void> {
+  const incompleteSocket = await sendIncompleteRequest(url);
+  const abortedSocket = await sendIncompleteRequest(url);
+  abortedSocket.destroy();
+  await once(abortedSocket, "close");
   const id = randomUUID();
   const toBody = (eventId: string) => JSON.stringify({ type: "appointment.updated", id: eventId });
   const body = toBody("last");
@@ -238,6 +247,17 @@ async function checkVerification(url: string, secret: string): Promise<void> {
   // After a rotation, the header contains several signatures.
   expect(await post({ signaturePrefix: "v1,bm9uZQ== " }), "second signature").to.equal(204);
   expect(await post(), "repeated delivery").to.equal(204);
+  incompleteSocket.destroy();
+}
+
+/** Sends a request without the end of its body. */
+async function sendIncompleteRequest(url: string): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), "127.0.0.1");
+  await new Promise<void>((resolve, reject) => {
+    socket.once("error", reject);
+    socket.write("POST / HTTP/1.1\r\nHost: receiver\r\nContent-Length: 2\r\n\r\n{", () => resolve());
+  });
+  return socket;
 }
 
 /** Skips a test. Its title then names the missing program. */

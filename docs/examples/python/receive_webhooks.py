@@ -4,7 +4,7 @@ import hmac
 import json
 import os
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY = base64.b64decode(os.environ["WEBHOOK_SECRET"].removeprefix("whsec_"))
 MAX_AGE_SECONDS = 300
@@ -43,4 +43,4 @@ class Receiver(BaseHTTPRequestHandler):
         """Suppresses the default log line of each request."""
 
 
-HTTPServer(("127.0.0.1", int(os.environ.get("PORT", 9000))), Receiver).serve_forever()
+ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", 9000))), Receiver).serve_forever()

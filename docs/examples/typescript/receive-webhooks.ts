@@ -24,8 +24,8 @@ function isAuthentic(headers: IncomingHttpHeaders, body: Buffer): boolean {
 const handledIds = new Set<string>();
 
 const server = createServer(async (request, response) => {
-  const body = await buffer(request);
-  if (!isAuthentic(request.headers, body)) return response.writeHead(400).end();
+  const body = await buffer(request).catch(() => undefined); // the sender can abort the request
+  if (!body || !isAuthentic(request.headers, body)) return response.writeHead(400).end();
   const deliveryId = String(request.headers["webhook-id"]);
   if (!handledIds.has(deliveryId)) {
     handledIds.add(deliveryId);

@@ -1,10 +1,13 @@
 import { expect } from "chai";
 import { revokeCredential } from "../../../command/operations/application-operations.ts";
+import { eventually } from "../../support/eventually.ts";
 import {
   createApplication,
   createClinic,
   createTestOperatorContext,
   installApplication,
+  sendRequest,
+  sendTokenRequest,
 } from "../../support/partner.ts";
 import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
 
@@ -144,7 +147,7 @@ describe("the page /partner", function () {
     expect(await page.locator(".deliveries summary").allInnerTexts()).to.have.length(1);
     await page.getByLabel("Status").selectOption("failed");
     await page.getByText("No delivery matches the filters.").waitFor();
-    expect(await page.locator("#endpoint-health").innerText()).to.equal("Active. Send a test event to try it.");
+    await page.getByText("Active. Send a test event to try it.").waitFor();
     await clickButton("Clear filters");
     await page.locator(".deliveries summary").nth(1).waitFor();
   });
@@ -289,7 +292,13 @@ describe("the page /partner", function () {
     await page.getByLabel("Start (Europe/Istanbul)").fill("2099-05-04T10:30");
     await clickButton("Create appointment");
     await page.getByText("on 2099-05-04 10:30 UTC+3").waitFor();
+    const { body: token } = await sendTokenRequest(world.service.api.command.url, application);
     await revokeCredential(log, application, createTestOperatorContext());
+    await eventually("the revocation", async () => {
+      const authorization = { Authorization: `Bearer ${token.access_token}` };
+      const response = await sendRequest("GET", `${world.origin}/production/v1/installations`, authorization);
+      return response.status === 401;
+    });
     await clickButton("Show");
     await page.getByText("wrong or revoked").waitFor();
     expect(await world.readAllText()).to.not.contain(otherClinic.animalId);

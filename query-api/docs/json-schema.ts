@@ -32,7 +32,7 @@ export function toSchemaRef(name: string): string {
 /**
  * Returns JSON content whose schema is in the document's components.
  *
- * @param example example of the body; undefined if there is none
+ * @param example example of the body, if one is recorded
  */
 export function toContent(schemaName: string, example?: unknown): Content {
   return {

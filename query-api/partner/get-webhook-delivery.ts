@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
-import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
 import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
@@ -16,7 +15,7 @@ import {
   DELIVERY_FIELDS_SQL,
   deliveryFields,
 } from "./delivery-record.ts";
-import { definePartnerRead, type ReadContext } from "./read.ts";
+import { definePartnerRead, parsePathId, type ReadContext } from "./read.ts";
 
 /** Maximum number of attempts in the response. */
 const MAX_ATTEMPTS = 200;
@@ -94,11 +93,8 @@ export const getWebhookDelivery = definePartnerRead({
       AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
       AND ($6::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($6::uuid[]))`,
   getSqlParameters({ state: { clinicId, applicationId, environment, installation }, pathParams }) {
-    // An id that is not a UUID matches nothing.
-    const [endpointId = null, deliveryId = null] = [pathParams.endpointId, pathParams.deliveryId].map(
-      (text) => uuidField.safeParse(text).data,
-    );
-    return [clinicId, applicationId, environment, endpointId, deliveryId, installation.branchIds];
+    const ids = [parsePathId(pathParams.endpointId), parsePathId(pathParams.deliveryId)];
+    return [clinicId, applicationId, environment, ...ids, installation.branchIds];
   },
   async completeBody(bodyText, { log, brand }) {
     const { delivery, source, customHeaderNames, bodyFormat } = sqlBody.parse(JSON.parse(bodyText));

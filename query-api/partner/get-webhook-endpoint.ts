@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { uuid } from "../../shared/domain/events/fields.ts";
 import { webhookEndpointDetail } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { ENDPOINT_HEALTH_JOIN_SQL, ENDPOINT_HEALTH_SQL, endpointHealthFields } from "./endpoint-health.ts";
-import { definePartnerRead } from "./read.ts";
+import { definePartnerRead, parsePathId } from "./read.ts";
 
 const endpointWithHealth = z.strictObject({ ...webhookEndpointDetail.shape, ...endpointHealthFields });
 
@@ -24,7 +23,6 @@ export const getWebhookEndpoint = definePartnerRead({
       AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
     ${ENDPOINT_HEALTH_JOIN_SQL}`,
   getSqlParameters({ state: { clinicId, applicationId, environment }, pathParams }) {
-    // An id that is not a UUID matches no endpoint.
-    return [clinicId, applicationId, environment, uuid.safeParse(pathParams.endpointId).data ?? null];
+    return [clinicId, applicationId, environment, parsePathId(pathParams.endpointId)];
   },
 });

@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { uuid } from "../../shared/domain/events/fields.ts";
 import { webhookReplayRecord } from "../../shared/partner-api/webhook-replay-record.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { definePartnerRead } from "./read.ts";
+import { definePartnerRead, parsePathId } from "./read.ts";
 
 /** The progress `w` ends before the read model `r` contains the outcome. Old progress is deleted. */
 const STATUS_SQL = `coalesce(r.outcome, w.outcome, CASE WHEN w.replay_id IS NULL THEN 'pending' ELSE 'running' END)`;
@@ -29,8 +28,6 @@ export const getWebhookReplay = definePartnerRead({
       AND r.clinic_id = $1::uuid AND r.application_id = $2::uuid
     LEFT JOIN webhooks.replay w ON w.replay_id = r.replay_id`,
   getSqlParameters({ state: { clinicId, applicationId, environment }, pathParams: { endpointId, replayId } }) {
-    // An id that is not a UUID matches nothing.
-    const ids = [endpointId, replayId].map((text) => uuid.safeParse(text).data ?? null);
-    return [clinicId, applicationId, environment, ...ids];
+    return [clinicId, applicationId, environment, parsePathId(endpointId), parsePathId(replayId)];
   },
 });

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { uuid as uuidField } from "../../shared/domain/events/fields.ts";
 import { createLimitParameter } from "../http/parameters.ts";
 import { buildCursorSql, partnerPage } from "./cursor.ts";
 import { DELIVERY_PAGE_SQL, deliveryFilters, toFilterValues } from "./delivery-filters.ts";
@@ -10,7 +9,7 @@ import {
   DELIVERY_FIELDS_SQL,
   deliveryFields,
 } from "./delivery-record.ts";
-import { definePartnerRead } from "./read.ts";
+import { definePartnerRead, parsePathId } from "./read.ts";
 
 /** Maximum number of attempts that are listed for one delivery. */
 const MAX_ATTEMPTS = 50;
@@ -41,8 +40,7 @@ export const listWebhookDeliveries = definePartnerRead({
           ORDER BY created_at, delivery_id DESC LIMIT 1) END))::text AS body`,
   async getSqlParameters({ state, pathParams, parameters: { limit, ...filters }, cursor }, context) {
     const { clinicId, applicationId, environment } = state;
-    // An id that is not a UUID matches no endpoint.
-    const endpointId = uuidField.safeParse(pathParams.endpointId).data ?? null;
+    const endpointId = parsePathId(pathParams.endpointId);
     const { branchIds } = state.installation;
     return [
       ...[clinicId, applicationId, environment, endpointId, limit, cursor?.time, cursor?.id, branchIds],

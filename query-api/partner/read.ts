@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { uuid } from "../../shared/domain/events/fields.ts";
 import type { StreamReader } from "../../shared/eventstore/read-stream.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
@@ -17,7 +18,7 @@ export interface PartnerRequest<Declared extends QueryParameters = QueryParamete
   cursor: CursorPosition | undefined;
 }
 
-/** What a read operation can use besides the request. */
+/** Services and settings that a read operation uses besides the request. */
 export interface ReadContext {
   /** Event log, without personal data. Reads fail with a {@link LogUnavailableError} at the request's deadline. */
   log: StreamReader;
@@ -54,6 +55,11 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    * operation that reads the log declares the refusal `event_log_unavailable`.
    */
   completeBody?(body: string, context: ReadContext): Promise<string>;
+}
+
+/** Returns an id of the path in lower case, or null if it is not a UUID. Null matches no row. */
+export function parsePathId(text: string | undefined): string | null {
+  return uuid.safeParse(text).data ?? null;
 }
 
 /** Declares a read operation and infers the types of its parameters. */

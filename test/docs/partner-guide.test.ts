@@ -4,10 +4,12 @@ import { expect } from "chai";
 import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 import { partnerResponseChecker } from "../support/partner-document.ts";
 import { checkGeneratedFile } from "./generated-file.ts";
-import { includeFiles, listIncludedFiles } from "./included-files.ts";
 
 const GUIDE = "docs/partner-guide.md";
 const guideText = readFileSync(path.join(PROJECT_FOLDER, GUIDE), "utf8");
+
+/** Matches a comment in the guide that names a file, followed by a code block with the content of the file. */
+const INCLUSION = /^(<!-- include (\S+) -->\n```\w+\n)[\s\S]*?^```$/gm;
 
 /** Errors that every operation can return. The introduction of the OpenAPI document lists them. */
 const GENERAL_ERRORS = [
@@ -20,9 +22,11 @@ describe("the partner guide", () => {
     const files = readdirSync(path.join(PROJECT_FOLDER, "docs", "examples"), { recursive: true, encoding: "utf8" })
       .filter((name) => path.extname(name) !== "")
       .map((name) => `examples/${name}`);
-    expect(listIncludedFiles(guideText)).to.have.members(files);
+    const includedFiles = [...guideText.matchAll(INCLUSION)].map(([, , file]) => file);
+    expect(includedFiles).to.have.members(files);
     const readText = (file: string) => readFileSync(path.join(PROJECT_FOLDER, "docs", file), "utf8");
-    await checkGeneratedFile(GUIDE, includeFiles(guideText, readText));
+    const currentText = guideText.replace(INCLUSION, (_, start, file) => `${start}${readText(file)}\`\`\``);
+    await checkGeneratedFile(GUIDE, currentText);
   });
 
   it("the partner guide says what to do for each error code and status of the partner API", () => {

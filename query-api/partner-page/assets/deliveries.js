@@ -17,17 +17,20 @@ const SOON_MS = 60_000;
 /** Fields of the form with filters, by query parameter. */
 const FILTERS = { status: "filter-status", type: "filter-type", appointmentId: "filter-appointment" };
 
-/** The endpoint whose deliveries are listed, the deliveries, and the elements that show them, by id. */
+/** The endpoint whose deliveries are listed. */
 let endpoint;
 let deliveries = [];
+/** Cursor of the next page; null if the list is complete. */
 let nextCursor = null;
+/** Elements that show the deliveries, with the shown version, by delivery id. */
 const elements = new Map();
+/** Timer of the next automatic request. */
 let timer;
 
 /** Number of requests for the first page. Only the response to the latest one is shown. */
 let requestCount = 0;
 
-/** Delivery whose next attempt the user has just caused; undefined if there is none. */
+/** Delivery whose next attempt the user has just caused, until the list contains this attempt. */
 let awaited;
 let onChange = async () => undefined;
 
@@ -126,7 +129,9 @@ async function loadFirstPage(round = 0) {
   if (older.length === 0 || deliveries.length <= PAGE_SIZE) {
     deliveries = page.deliveries;
     nextCursor = page.page.nextCursor;
-  } else deliveries = [...page.deliveries, ...older];
+  } else {
+    deliveries = [...page.deliveries, ...older];
+  }
   render();
   await onChange(deliveries);
   if (awaited && countAttempts(awaited.id) >= awaited.attempts) awaited = undefined;

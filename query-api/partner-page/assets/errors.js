@@ -1,7 +1,7 @@
 /** An error response of the partner API, or a failed request. The message says what to do. */
 export class ApiError extends Error {
   /**
-   * @param {number} status status of the response; 0 if there was none
+   * @param {number} status status of the response; 0 if the service did not respond
    * @param {{ error?: string, correlationId?: string, details?: { path: string, message: string }[] }} body
    * @param {number} retrySeconds value of `Retry-After`; 0 if absent
    */
@@ -13,7 +13,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What the user can do about each error code. */
+/** Sentences about each error code. They say what the user can do. */
 const ADVICE = {
   unreachable: "The service is unreachable. Check your connection and try again.",
   invalid_request: "The client id or the secret is malformed. Check both.",

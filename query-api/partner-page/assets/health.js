@@ -1,7 +1,7 @@
 import { h } from "./dom.js";
 import { createTime } from "./times.js";
 
-/** What each reason for disabling an endpoint means, and who can enable the endpoint. */
+/** Sentences about each reason for disabling an endpoint. They say who can enable the endpoint. */
 const DISABLED_REASONS = {
   partner: "Your application disabled it.",
   gone: "The receiver returned 410. Enable it when the receiver accepts events again.",

@@ -3,8 +3,6 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { createNotifier } from "../../shared/runtime/notifier.ts";
-import type { SignAsymmetrically } from "../../shared/webhooks/asymmetric-signature.ts";
-import type { DestinationOptions } from "../../shared/webhooks/destination.ts";
 import { isFilled } from "../checkpoints/filled.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
 import { deriveStreamNames } from "../relay/event-stream.ts";
@@ -29,19 +27,13 @@ import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forev
 import { continueReplays } from "./replaying/continue-replays.ts";
 import { type DueEndpoint, DueEndpoints } from "./scheduling/due-endpoints.ts";
 import { Sender } from "./sender.ts";
+import type { AttemptOptions } from "./sending/attempt-delivery.ts";
 import { type Connections, createConnections } from "./sending/connections.ts";
 import { EgressProxy } from "./sending/egress-proxy.ts";
-import { createSecretCache, type SecretReader } from "./sending/secrets.ts";
-import type { AttemptLimits } from "./sending/send.ts";
+import { createSecretCache } from "./sending/secrets.ts";
 
-export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLimits {
+export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connections"> {
   nats: NatsSettings;
-  /** Decrypts the signing secrets of endpoints. */
-  secretReader: SecretReader;
-  /** Creates asymmetric signatures. Absent if no signing key is configured. */
-  signAsymmetrically?: SignAsymmetrically | undefined;
-  /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
-  brand: string;
   /** Seconds before each retry. */
   retryScheduleSeconds: readonly number[];
   /** Reads and appends events. */
@@ -55,8 +47,6 @@ export interface WebhooksOptions extends RoleDeps, DestinationOptions, AttemptLi
   onClosed?(status: ClosedStatus, deliveryCount: number): void;
   /** URL of an HTTP proxy for all destinations except loopback addresses. If undefined, connections are direct. */
   egressProxyUrl?: string | undefined;
-  /** Called for each attempt that failed because of the egress proxy. */
-  onEgressProxyFailure?(): void;
   /** Called for each event that cannot be appended, because its stream was deleted. */
   onDiscarded?(): void;
   /** Milliseconds since 1970. */
@@ -89,10 +79,8 @@ export function startWebhooks(options: WebhooksOptions): Role {
   const logger = options.logger.child({ role: "webhooks" });
   const stopController = new AbortController();
   const { signal } = stopController;
-  const { egressProxyUrl: url, connectTimeoutMs, onEgressProxyFailure: onFailure } = options;
-  const connections = createConnections(
-    url ? new EgressProxy({ url, connectTimeoutMs, logger, onFailure }) : undefined,
-  );
+  const { egressProxyUrl: url, connectTimeoutMs } = options;
+  const connections = createConnections(url ? new EgressProxy({ url, connectTimeoutMs, logger }) : undefined);
   let getStatus = (): RoleStatus => ({ state: "starting", detail: null });
   const onCheckFailed = (error: unknown) => {
     logger.warn({ error }, "Webhooks wait until the read models are filled and match the event log.");

@@ -12,17 +12,20 @@ import { createSignatureHeaders, type SignedContent, toSignedText } from "./sign
 
 export interface AttemptOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
+  /** Decrypts the signing secrets and custom headers of endpoints. */
   secretReader: SecretReader;
   /** Creates asymmetric signatures. Absent if no signing key is configured. */
   signAsymmetrically?: SignAsymmetrically | undefined;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   logger: Logger;
+  /** Called for each attempt that failed because of the egress proxy. */
+  onEgressProxyFailure?(): void;
 }
 
 /**
- * Makes one attempt at a delivery: signs the body with the recorded start time of the attempt and sends the request. If the delivery is
- * traced, the attempt is a span, and the request names the span in the header `traceparent`.
+ * Makes one attempt at a delivery: signs the body with the recorded start time of the attempt and sends the request. If
+ * the delivery is traced, the attempt is a span, and the request names the span in the header `traceparent`.
  *
  * @returns undefined if the signal interrupted the attempt
  */
@@ -72,6 +75,7 @@ async function signAndSend(
     };
     const sendResult = await send(url, headers, body, { ...options, applicationId, signal });
     const { statusCode, error: fault, durationMs } = sendResult ?? {};
+    if (fault === "egress_proxy_failed") options.onEgressProxyFailure?.();
     logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "An attempt ended.");
     return sendResult;
   } catch (error) {

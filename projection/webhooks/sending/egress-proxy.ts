@@ -21,8 +21,6 @@ export interface EgressProxyOptions {
   /** Time limit of an attempt for DNS lookup, connection and TLS handshake together. Milliseconds. */
   connectTimeoutMs: number;
   logger: Logger;
-  /** Called for each attempt that failed because of the proxy. */
-  onFailure?: (() => void) | undefined;
 }
 
 /**
@@ -73,7 +71,7 @@ export class EgressProxy {
       this.#lastTunnelAt = performance.now();
       return socket;
     } catch (error) {
-      if (error instanceof EgressProxyError) this.#reportFailure(error);
+      if (error instanceof EgressProxyError) this.#logFailure(error);
       throw error;
     }
   }
@@ -81,7 +79,7 @@ export class EgressProxy {
   /** Returns the error code of an attempt whose time limit expired before its tunnel was established. */
   judgeTimeout(): AttemptError {
     if (this.#isProven()) return "connection_timeout";
-    this.#reportFailure(new EgressProxyError("The egress proxy did not open a connection in time."));
+    this.#logFailure(new EgressProxyError("The egress proxy did not open a connection in time."));
     return "egress_proxy_failed";
   }
 
@@ -136,8 +134,7 @@ export class EgressProxy {
     return performance.now() - this.#lastTunnelAt < PROOF_DURATION_MS;
   }
 
-  #reportFailure(error: EgressProxyError): void {
-    this.#options.onFailure?.();
+  #logFailure(error: EgressProxyError): void {
     if (performance.now() - this.#lastLogAt < LOG_INTERVAL_MS) return;
     this.#lastLogAt = performance.now();
     this.#options.logger.error(

@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { attemptDelivery } from "../../../../projection/webhooks/sending/attempt-delivery.ts";
+import type { ClaimedDelivery } from "../../../../projection/webhooks/sending/claim.ts";
 import { type Connections, createConnections } from "../../../../projection/webhooks/sending/connections.ts";
 import { EgressProxy } from "../../../../projection/webhooks/sending/egress-proxy.ts";
-import { type SendResult, send } from "../../../../projection/webhooks/sending/send.ts";
+import type { SendResult } from "../../../../projection/webhooks/sending/send.ts";
 import { createLogger } from "../../../../shared/runtime/logger.ts";
 import { captureLogs } from "../../../support/captured-logs.ts";
 import { type ConnectProxy, startConnectProxy } from "../../../support/connect-proxy.ts";
@@ -44,21 +46,32 @@ describe("the egress proxy", () => {
   });
 
   const connectThrough = (url: string, { connectTimeoutMs = 10_000, level = "silent" } = {}) =>
-    createConnections(
-      new EgressProxy({
-        ...{ url, connectTimeoutMs, logger: createLogger("test", level) },
-        onFailure: () => {
-          failureCount += 1;
-        },
-      }),
-    );
+    createConnections(new EgressProxy({ url, connectTimeoutMs, logger: createLogger("test", level) }));
   const attempt = (options: { url?: string; address?: string; connectTimeoutMs?: number; isLocal?: boolean } = {}) => {
     const { url = URL_TEXT, address = PUBLIC_ADDRESS, connectTimeoutMs = 10_000, isLocal = false } = options;
-    return send(url, {}, "{}", {
-      ...{ connections, applicationId: "a", allowsLoopback: isLocal, connectTimeoutMs, timeoutMs: 10_000 },
-      lookup: async () => [address],
-      signal: new AbortController().signal,
-    });
+    const delivery = {
+      url,
+      applicationId: "a",
+      deliveryId: "d",
+      body: "{}",
+      bodyFormat: "standard",
+      encryptedSecrets: [""],
+    };
+    return attemptDelivery(
+      { ...delivery, encryptedHeaders: [], startedAt: 0 } as unknown as ClaimedDelivery,
+      {
+        ...{ connections, allowsLoopback: isLocal, connectTimeoutMs, timeoutMs: 10_000, brand: "SERVICE" },
+        ...{
+          lookup: async () => [address],
+          secretReader: { open: async () => "" },
+          logger: createLogger("test", "silent"),
+        },
+        onEgressProxyFailure() {
+          failureCount += 1;
+        },
+      },
+      new AbortController().signal,
+    );
   };
   const getError = async (options?: Parameters<typeof attempt>[0]) => (await attempt(options))?.error;
   const listTargets = () => proxy.requests.map(({ target }) => target);
@@ -152,6 +165,9 @@ describe("the egress proxy", () => {
 
   it("an unavailable proxy fails the attempt with egress_proxy_failed", async () => {
     await attempt();
+    proxy.setReaction("hold");
+    expect(await getError({ connectTimeoutMs: 100 })).to.equal("connection_timeout");
+    // The proxy also closes the connection of the attempt that has ended. This is no failure of another attempt.
     await proxy.close();
     expect(await getError()).to.equal("egress_proxy_failed");
     proxy = await startConnectProxy(partnerServer.port, { port: proxy.port });

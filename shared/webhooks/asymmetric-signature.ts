@@ -33,7 +33,7 @@ export async function createAsymmetricSigner(keys: readonly SigningKey[]): Promi
 /**
  * Returns the public halves of all keys.
  *
- * @param keys private keys; undefined if none are configured
+ * @param keys private keys; undefined if the setting is not set
  * @throws {StartError} if a key is not an Ed25519 private key
  */
 export async function exportWebhookKeys(keys: readonly SigningKey[] | undefined): Promise<WebhookKeySet> {

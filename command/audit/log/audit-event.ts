@@ -19,7 +19,7 @@ export interface AuditEvent extends NamedMetadata {
   type: string;
   /** Time at which the log stored the event. */
   storedAt: Instant;
-  /** Metadata without a member of its own, for example of a newer release. Absent if the event has no such metadata. */
+  /** Metadata that no other member contains, for example of a newer release. Absent if there is no such metadata. */
   metadata?: unknown;
   /** Data of the event as stored. Secrets are replaced by a placeholder. Lists show personal data decrypted. */
   data: unknown;

@@ -5,13 +5,7 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
 import { type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
-import {
-  type ClinicRules,
-  type DuePerson,
-  findDuePersons,
-  type RetainedType,
-  readClinicRules,
-} from "./find-due-persons.ts";
+import { type DuePerson, findClinicsWithRules, findDuePersons, type RetainedType } from "./find-due-persons.ts";
 import { requireCompleteReadModels } from "./require-complete-read-models.ts";
 
 /** Result of applying the retention rules. */
@@ -60,16 +54,16 @@ export async function applyRetention(
     ...{ destroyedKeys: 0, keysDestroyedAgain: 0, isInterrupted: false },
   };
   await requireCompleteReadModels(client, pool);
-  const rules = await readClinicRules(pool, options.clinicId);
+  const clinicIds = await findClinicsWithRules(pool, options.clinicId);
   if (options.isDryRun) {
-    await countDuePersons(pool, rules, context, options, (person) => {
+    await countDuePersons(pool, clinicIds, context, options, (person) => {
       summary.erased[person.type] += 1;
     });
   } else {
     summary.keysDestroyedAgain = await destroyErasedKeys(pool);
-    const dueCount = await countDuePersons(pool, rules, context, options);
+    const dueCount = await countDuePersons(pool, clinicIds, context, options);
     const requireCompleteness = () => requireCompleteReadModels(client, pool);
-    await eraseDuePersons({ ...stores, requireCompleteness }, rules, context, options, summary, dueCount);
+    await eraseDuePersons({ ...stores, requireCompleteness }, clinicIds, context, options, summary, dueCount);
     summary.destroyedKeys += await destroyErasedKeys(pool);
   }
   return { ...summary, isInterrupted: options.signal.aborted };
@@ -78,17 +72,17 @@ export async function applyRetention(
 /** @returns number of due persons; fewer if the signal aborts */
 async function countDuePersons(
   pool: pg.Pool,
-  rules: readonly ClinicRules[],
+  clinicIds: readonly string[],
   context: CommandContext,
   { signal, onDue }: RetentionOptions,
   onCounted?: (person: DuePerson) => void,
 ): Promise<number> {
   let dueCount = 0;
-  for (const clinicRules of rules) {
-    for await (const page of findDuePersons(pool, clinicRules, context.now)) {
+  for (const clinicId of clinicIds) {
+    for await (const { persons } of findDuePersons(pool, clinicId, context.now)) {
       if (signal.aborted) return dueCount;
-      dueCount += page.length;
-      for (const person of page) {
+      dueCount += persons.length;
+      for (const person of persons) {
         onCounted?.(person);
         await onDue(person);
       }
@@ -99,11 +93,11 @@ async function countDuePersons(
 
 /**
  * Erases all due persons, and waits until the read models show the erasures. Before it finds each page of persons, it
- * requires again that the read models are complete, because a long run must not overlook a recent visit.
+ * requires again that the read models are complete, because a long run must not overlook a recent visit or rule.
  */
 async function eraseDuePersons(
   { requireCompleteness, ...stores }: PersonalDataStores & { requireCompleteness(): Promise<void> },
-  rules: readonly ClinicRules[],
+  clinicIds: readonly string[],
   context: CommandContext,
   { signal, onProgress, onRefusal }: RetentionOptions,
   summary: RetentionSummary,
@@ -125,10 +119,10 @@ async function eraseDuePersons(
     processedCount += 1;
     onProgress(processedCount, dueCount);
   };
-  for (const clinicRules of rules) {
+  for (const clinicId of clinicIds) {
     await requireCompleteness();
-    for await (const page of findDuePersons(stores.pool, clinicRules, context.now)) {
-      await forEachConcurrently(page, signal, (person) => erase(person, clinicRules.retentionMonths));
+    for await (const { persons, retentionMonths } of findDuePersons(stores.pool, clinicId, context.now)) {
+      await forEachConcurrently(persons, signal, (person) => erase(person, retentionMonths));
       if (signal.aborted) break;
       await requireCompleteness();
     }

@@ -17,9 +17,9 @@ export interface DuePerson {
   categories: PersonalDataCategory[];
 }
 
-/** A clinic with its retention rules. */
-export interface ClinicRules {
-  clinicId: string;
+/** Persons whose retention period has ended, and the rules of their clinic with which they were found. */
+export interface DuePage {
+  persons: DuePerson[];
   retentionMonths: Clinic["retentionMonths"];
 }
 
@@ -87,34 +87,39 @@ const statements = Object.entries(rowsSqlByType).map(([type, rowsSql]) => ({
   text: buildDuePersonsSql(type as RetainedType, rowsSql),
 }));
 
-/** Reads the clinics that have retention rules. @param clinicId the only clinic to read; all clinics if undefined */
-export async function readClinicRules(pool: pg.Pool, clinicId: string | undefined): Promise<ClinicRules[]> {
-  const { rows } = await pool.query<ClinicRules>(
-    `SELECT clinic_id AS "clinicId", retention_months AS "retentionMonths" FROM ${READ_MODEL_SCHEMA}.clinic
+/** Finds the clinics that have retention rules. @param clinicId the only clinic to read; all clinics if undefined */
+export async function findClinicsWithRules(pool: pg.Pool, clinicId: string | undefined): Promise<string[]> {
+  const { rows } = await pool.query<{ id: string }>(
+    `SELECT clinic_id AS id FROM ${READ_MODEL_SCHEMA}.clinic
       WHERE retention_months <> '{}' AND ($1::uuid IS NULL OR clinic_id = $1) ORDER BY clinic_id`,
     [clinicId ?? null],
   );
-  return rows;
+  return rows.map(({ id }) => id);
+}
+
+async function readRetentionMonths(pool: pg.Pool, clinicId: string): Promise<Clinic["retentionMonths"]> {
+  const { rows } = await pool.query<{ retentionMonths: Clinic["retentionMonths"] }>(
+    `SELECT retention_months AS "retentionMonths" FROM ${READ_MODEL_SCHEMA}.clinic WHERE clinic_id = $1`,
+    [clinicId],
+  );
+  return rows[0]?.retentionMonths ?? {};
 }
 
 /**
  * Finds the persons of a clinic whose retention period has ended, in pages. The caller may erase the persons of a page
- * before it takes the next page.
+ * before it takes the next page. Each page is found with the clinic's current rules.
  *
  * @param now milliseconds since 1970
  */
-export async function* findDuePersons(
-  pool: pg.Pool,
-  { clinicId, retentionMonths }: ClinicRules,
-  now: number,
-): AsyncGenerator<DuePerson[], void> {
-  const { contact = null, animal = null, notes = null } = retentionMonths;
+export async function* findDuePersons(pool: pg.Pool, clinicId: string, now: number): AsyncGenerator<DuePage, void> {
   for (const { type, name, text } of statements) {
     let lastId = FIRST_ID;
     for (;;) {
+      const retentionMonths = await readRetentionMonths(pool, clinicId);
+      const { contact = null, animal = null, notes = null } = retentionMonths;
       const values = [clinicId, lastId, PAGE_SIZE, new Date(now).toISOString(), contact, animal, notes];
       const { rows } = await pool.query<Omit<DuePerson, "type" | "clinicId">>({ name, text, values });
-      if (rows.length > 0) yield rows.map((row) => ({ type, clinicId, ...row }));
+      if (rows.length > 0) yield { persons: rows.map((row) => ({ type, clinicId, ...row })), retentionMonths };
       if (rows.length < PAGE_SIZE) break;
       lastId = rows.at(-1)?.id ?? lastId;
     }

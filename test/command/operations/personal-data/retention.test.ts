@@ -138,6 +138,29 @@ describe("retention of personal data", function () {
     expect(await world.countKeys("appointment", appointmentId)).to.equal(1);
   });
 
+  it("retention applies a rule that was changed during the run to the next page of persons", async () => {
+    const { clinicId } = clinic;
+    const customerId = await world.createCustomer(clinic, 6);
+    // Persons of another type are on another page.
+    const appointmentId = await world.requestVisit(clinic, Date.now() - 6 * YEAR_MS, null);
+    await setRule("notes");
+    const context = createTestOperatorContext();
+    const log: EventLog = {
+      ...world.log,
+      append: async (...args) => {
+        await setRetentionRule(world.log, { clinicId, category: "notes", months: 120 }, context);
+        return world.log.append(...args);
+      },
+    };
+    const summary = await applyRetention({ ...world, log }, context, {
+      ...{ clinicId, isDryRun: false, signal: new AbortController().signal },
+      ...{ onDue: async () => undefined, onProgress: () => undefined, onRefusal: () => undefined },
+    });
+    expect(summary.erased).to.deep.equal({ customer: 1, appointment: 0, queueTicket: 0 });
+    expect(await world.countKeys("customer", customerId)).to.equal(2);
+    expect(await world.countKeys("appointment", appointmentId)).to.equal(1);
+  });
+
   it("the search for the end of the log is limited, because other programs can write to the log", async () => {
     const events = Array.from({ length: 3 }, () => ({ type: "Noted", data: {} }));
     await world.append("other-program", ...events);

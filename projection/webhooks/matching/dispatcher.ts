@@ -14,10 +14,10 @@ import { readPosition } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
 import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
 import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
+import { type ReplayResult, replayDelivery } from "../replaying/replay-delivery.ts";
+import type { ReplayDeps } from "../replaying/restore-delivery.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addInOrder } from "./add-in-order.ts";
-import { type ReplayResult, replayDelivery } from "./replay.ts";
-import type { ReplayDeps } from "./restore.ts";
 
 export interface DispatcherOptions extends ReplayDeps {
   stream: EventStream;

@@ -82,8 +82,8 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
  * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment,
  * subscribed to the event's type, and was registered before the event. The endpoint's application must have access to
  * the event's branch, and the endpoint must not be limited to other branches. A test event matches only the endpoint
- * under test, which need not subscribe to its type. An operational event matches only endpoints of the application whose
- * endpoint it is about. Revoked endpoints never match.
+ * under test, which need not subscribe to its type. An operational event matches only endpoints of the application
+ * whose endpoint it is about. Revoked endpoints never match.
  */
 async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
   const { rows } = await pool.query<

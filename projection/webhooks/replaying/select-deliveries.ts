@@ -1,8 +1,8 @@
 import type pg from "pg";
 import { deliveredEventType } from "../../../shared/domain/events/partner.ts";
-import type { ReplayedDelivery } from "../matching/recreate-body.ts";
-import { buildReplayableSql } from "../matching/start-rounds.ts";
 import { DELIVERY_ROUND_COLUMNS } from "../outbox/facts.ts";
+import type { ReplayedDelivery } from "./recreate-body.ts";
+import { buildReplayableSql } from "./start-rounds.ts";
 import type { UnfinishedReplay } from "./unfinished-replays.ts";
 
 /** A delivery that a replay selects. The cause and the correlation are those of the former round. */
@@ -35,7 +35,8 @@ const SELECT_BY_TIME_SQL = `
    LIMIT ${MAX_BATCH_SIZE}`;
 
 /**
- * Selects the next deliveries of a replay, oldest first. A delivery that the replay has processed is not selected again.
+ * Selects the next deliveries of a replay, oldest first. A delivery that the replay has processed is not selected
+ * again.
  *
  * @param nextCreatedAt earliest time of creation; null for the first batch
  */

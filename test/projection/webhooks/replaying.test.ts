@@ -5,7 +5,7 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
-import { continueReplay } from "../../../projection/webhooks/replaying/continue-replay.ts";
+import { continueReplay } from "../../../projection/webhooks/replaying/continue-replays.ts";
 import { MAX_BATCH_SIZE } from "../../../projection/webhooks/replaying/select-deliveries.ts";
 import { findUnfinishedReplays } from "../../../projection/webhooks/replaying/unfinished-replays.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";

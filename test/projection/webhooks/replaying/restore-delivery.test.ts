@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { DifferentLogError } from "../../../../projection/checkpoints/same-log.ts";
-import { replayDelivery } from "../../../../projection/webhooks/matching/replay.ts";
+import { replayDelivery } from "../../../../projection/webhooks/replaying/replay-delivery.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { deriveWebhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
 import { createLogger } from "../../../../shared/runtime/logger.ts";

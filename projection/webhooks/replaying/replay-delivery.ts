@@ -3,7 +3,7 @@ import type { ReplayMessage } from "../../relay/message.ts";
 import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
 import { type ReplayedDelivery, recreateBody } from "./recreate-body.ts";
-import { type ReplayDeps, recordExpiry, restoreDelivery } from "./restore.ts";
+import { type ReplayDeps, recordExpiry, restoreDelivery } from "./restore-delivery.ts";
 import { buildReplayableSql, type RoundStatus, startRounds } from "./start-rounds.ts";
 
 /**

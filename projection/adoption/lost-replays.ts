@@ -18,9 +18,9 @@ export async function deleteReplayPositions(pool: pg.Pool, after: bigint): Promi
 }
 
 /**
- * Deletes the progress of replays whose request is not in the adopted log. A repeated request has the same replay id, so
- * it would otherwise inherit the progress, and may never start. A request that is newer than the progress was repeated
- * after the log was replaced. The read models must already be those of the adopted log.
+ * Deletes the progress of replays whose request is not in the adopted log. A repeated request has the same replay id,
+ * so it would otherwise inherit the progress, and may never start. A request that is newer than the progress was
+ * repeated after the log was replaced. The read models must already be those of the adopted log.
  */
 export async function deleteLostProgress(connection: pg.ClientBase): Promise<void> {
   await connection.query(

@@ -28,8 +28,8 @@ export interface BatchOptions {
  *
  * @param fromPosition current position of the checkpoint
  * @param anchor last event of the batch, even if no read model handles it
- * @throws {LeadershipLostError} if the checkpoint is not at `fromPosition`, or a rebuild or another release replaced the
- *   tables
+ * @throws {LeadershipLostError} if the checkpoint is not at `fromPosition`, or a rebuild or another release replaced
+ *   the tables
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
 export async function applyBatch(

@@ -10,9 +10,10 @@ import {
 import type { AnyReadModel } from "./read-model.ts";
 
 /**
- * Creates the read models if the database has none. If an earlier release created them, adds the missing columns
- * and the table of skipped events, and grants the auditors' rights. Leaves read models of another release unchanged: the projectors stand by until a
- * rebuild. If several processes start at the same time, a lock makes them run one after another.
+ * Creates the read models if the database has none. If an earlier release created them, adds the missing columns and
+ * the table of skipped events, and grants the auditors' rights. Leaves read models of another release unchanged: the
+ * projectors stand by until a rebuild. If several processes start at the same time, a lock makes them run one after
+ * another.
  */
 export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadModel[]): Promise<void> {
   const connection = await pool.connect();

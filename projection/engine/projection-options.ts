@@ -35,8 +35,8 @@ export interface ProjectionOptions extends LogAndDatabase {
   adoptsLog?: boolean;
   /**
    * True if the tables are not yet in use. Until the run has caught up, batches then wait until they are full, because
-   * large batches cost less for each event. Postgres may also acknowledge a commit before the commit is flushed to disk.
-   * If Postgres crashes, the run applies the events of lost commits again.
+   * large batches cost less for each event. Postgres may also acknowledge a commit before the commit is flushed to
+   * disk. If Postgres crashes, the run applies the events of lost commits again.
    */
   fillsUnusedTables?: boolean;
   /** Reads the parked streams. Called at the start, and after an operator parks or resumes a stream. */

@@ -1,8 +1,8 @@
 import pg from "pg";
 
 /**
- * Time limit for locking tables. The lock waits for running queries and blocks new queries. The limit is shorter than the
- * time after which Postgres reports a deadlock. Milliseconds.
+ * Time limit for locking tables. The lock waits for running queries and blocks new queries. The limit is shorter than
+ * the time after which Postgres reports a deadlock. Milliseconds.
  */
 export const LOCK_TIMEOUT_MS = 200;
 

@@ -34,8 +34,8 @@ export interface SwapOptions {
  * Replaces the current tables with the new tables in one transaction, as soon as the new tables have caught up. The
  * swap locks all current tables first, so a statement sees either only current tables or only new tables.
  *
- * The replaced tables stay in another schema until {@link dropFormerSchema} drops them. If an operator adopts a log, the
- * swap does not wait for the new tables to catch up, because positions of different logs cannot be compared.
+ * The replaced tables stay in another schema until {@link dropFormerSchema} drops them. If an operator adopts a log,
+ * the swap does not wait for the new tables to catch up, because positions of different logs cannot be compared.
  *
  * @returns position of the new tables at the swap; undefined if the signal aborted first
  */
@@ -63,9 +63,9 @@ export function dropFormerSchema(connection: pg.ClientBase, signal: AbortSignal)
 }
 
 /**
- * Drops a schema of read models, if it exists. Returns without dropping it if the signal aborts first. Sessions with cached plans may lock the tables in another order, which
- * can cause a deadlock. The lock timeout is shorter than the time after which Postgres reports a deadlock, so the drop
- * gives up first and retries.
+ * Drops a schema of read models, if it exists. Returns without dropping it if the signal aborts first. Sessions with
+ * cached plans may lock the tables in another order, which can cause a deadlock. The lock timeout is shorter than the
+ * time after which Postgres reports a deadlock, so the drop gives up first and retries.
  */
 export async function dropSchema(connection: pg.ClientBase, schema: string, signal: AbortSignal): Promise<void> {
   await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);

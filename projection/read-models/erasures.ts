@@ -56,8 +56,8 @@ function findFinalCategories(row: ErasureRow | undefined, { type, data }: Erasur
 }
 
 /**
- * Latest erasure of each person's data, by category. Retention finds persons whose data is not erased yet, and data keys
- * that an erasure has not destroyed.
+ * Latest erasure of each person's data, by category. Retention finds persons whose data is not erased yet, and data
+ * keys that an erasure has not destroyed.
  */
 export const erasures = defineReadModel({
   table: "erasure",

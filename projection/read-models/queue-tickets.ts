@@ -17,7 +17,10 @@ export const queueTickets = defineReadModel({
     appointment_id: "uuid",
     visit_id: "uuid",
     animal_id: "uuid",
-    /** Null if there is no customer, or if a former release issued the ticket. */
+    /**
+     * Owner of the animal, or customer of the appointment. Null for a ticket without a customer, and for a ticket of a
+     * former release.
+     */
     customer_id: "uuid",
     ticket_number: "text",
     queue_date: "date",

@@ -32,7 +32,8 @@ const MAX_MESSAGES = 100_000;
 
 /**
  * Options of JetStream requests. A request that no server answers is repeated soon, because a cluster may be electing a
- * leader. The check of the API is off, because it fails while the whole cluster has no leader, although the stream works.
+ * leader. The check of the API is off, because it fails while the whole cluster has no leader, although the stream
+ * works.
  */
 export const JETSTREAM_OPTIONS = { timeout: 2_000, checkAPI: false };
 

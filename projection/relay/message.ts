@@ -33,9 +33,9 @@ export const relayMessageSchema = z.discriminatedUnion("kind", [
     onlyEndpointId: uuid.nullable().default(null),
     /** The only application whose endpoints receive the event. If null, endpoints of all applications receive it. */
     onlyApplicationId: uuid.nullable().default(null),
-    /** Endpoint that does not receive the event; null if there is no such endpoint. */
+    /** Endpoint that does not receive the event; null if the event excludes no endpoint. */
     exceptEndpointId: uuid.nullable().default(null),
-    /** Public event before this event in the same stream. Null if there is none, or if the order does not matter. */
+    /** Public event before this event in the same stream. Null for the first event, or if the order does not matter. */
     previousEvent: z.object({ id: uuid, position: wholeNumber }).nullable().default(null),
     body: bodySchema,
   }),
@@ -76,8 +76,8 @@ export interface OutgoingMessage {
  *
  * @param sourceEvent the domain event
  * @param options.previousEvent public event before the event in the same stream, if the order matters
- * @param options limits of the endpoints that receive the event. If absent, all endpoints that subscribed to the event's
- *   type receive the event
+ * @param options limits of the endpoints that receive the event. If absent, all endpoints that subscribed to the
+ *   event's type receive the event
  */
 export function createEventMessage(
   sourceEvent: { position: bigint; stream: string; revision: bigint; correlationId: string },

@@ -43,8 +43,8 @@ const TIMEOUT_CHECK_INTERVAL_MS = 500;
  * aborts. The publisher in the NATS client library creates a timer and an error object for each message, which takes
  * longer than sending the message.
  *
- * If the server drops a message because a dispatcher has already received it, the publisher sends the message with a new
- * id. The dispatcher's transaction can be lost in a failover of Postgres although the message is acknowledged.
+ * If the server drops a message because a dispatcher has already received it, the publisher sends the message with a
+ * new id. The dispatcher's transaction can be lost in a failover of Postgres although the message is acknowledged.
  *
  * @param deliveredSequence sequence number of the last message that a dispatcher received before the publisher existed
  */

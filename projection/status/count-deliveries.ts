@@ -3,8 +3,8 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { IS_DUE_SQL } from "../webhooks/scheduling/due.ts";
 
 /**
- * Maximum number of deliveries that are counted exactly. A larger number is estimated with a standard error of 1.4 %, so
- * that the cost does not grow with the number of deliveries.
+ * Maximum number of deliveries that are counted exactly. A larger number is estimated with a standard error of 1.4 %,
+ * so that the cost does not grow with the number of deliveries.
  */
 export const MAX_COUNTED_DELIVERIES = 5_000;
 

@@ -37,9 +37,9 @@ const MEASURE_DELAYS_SQL = `
    GROUP BY failing`;
 
 /**
- * Measures how long the oldest due delivery has been due. Deliveries that may not be sent do not count, for example while
- * the origin of their endpoint is not approved. Deliveries to endpoints with a rate limit do not count either, because
- * partners choose these limits.
+ * Measures how long the oldest due delivery has been due. Deliveries that may not be sent do not count, for example
+ * while the origin of their endpoint is not approved. Deliveries to endpoints with a rate limit do not count either,
+ * because partners choose these limits.
  *
  * @param now milliseconds since 1970
  */

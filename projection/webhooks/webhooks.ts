@@ -20,7 +20,7 @@ import {
   skipUnapprovedDeliveries,
 } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
-import { releaseForgotten } from "./ordering/arrange.ts";
+import { releaseForgottenDeliveries } from "./ordering/arrange.ts";
 import { drainOutbox } from "./outbox/drain.ts";
 import type { Fact } from "./outbox/facts.ts";
 import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
@@ -207,7 +207,7 @@ function startParts(
   const enforceRetention = async () => {
     const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
     await deleteOldPaces(pool);
-    const hasMoreToRelease = await releaseForgotten(pool, clock());
+    const hasMoreToRelease = await releaseForgottenDeliveries(pool, clock());
     await deleteOldReplays(pool, clock());
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
     return hasOldDeliveries || hasMoreToSkip || hasMoreToRelease;

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { listGroups, type MaybeOrdered, releaseNext } from "../ordering/arrange.ts";
+import { listGroups, type OrderableDelivery, releaseNext } from "../ordering/arrange.ts";
 import { TRY_LOCK_ORDER_SQL } from "../ordering/lock.ts";
 import { addFacts, createSkippedFact, DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../outbox/facts.ts";
 import { inTransaction } from "../outbox/transaction.ts";
@@ -68,7 +68,7 @@ function closeDeliveries(
   earliestDueAt: number,
 ): Promise<SweepResult> {
   return inTransaction(pool, async (client) => {
-    const { rows } = await client.query<DeliveryRound & MaybeOrdered & { status: ClosedStatus }>(statement);
+    const { rows } = await client.query<DeliveryRound & OrderableDelivery & { status: ClosedStatus }>(statement);
     // The next search finds the released deliveries.
     await releaseNext(client, listGroups(rows), earliestDueAt);
     const skippedRows = rows.filter(({ status }) => status === "skipped");

@@ -36,16 +36,13 @@ export async function addDeliveries(
   // The relay may publish an event again, so a batch can contain two messages for one event.
   const distinctEvents = [...new Map(events.map((event) => [event.body.id, event])).values()];
   const allMatches = await matchEndpoints(pool, distinctEvents);
-  const deferredMatches = await findDeferred(pool, allMatches, distinctEvents);
+  const deferredMatches = await findDeferredMatches(pool, allMatches, distinctEvents);
   const deferredIds = new Set(Array.from(deferredMatches, ({ event }) => event.body.id));
   const deferredEvents = new Set(events.filter(({ body }) => deferredIds.has(body.id)));
   const matches = allMatches.filter((match) => !deferredMatches.has(match));
   if (matches.length === 0) return { dueEndpoints: [], factCount: 0, deferredEvents };
   return inTransaction(pool, async (client) => {
-    await lockOrder(
-      client,
-      listGroups(matches).map(({ endpointId }) => endpointId),
-    );
+    await lockOrder(client, listGroups(matches));
     const addedRows = await insertDeliveries(client, matches, now);
     const addedMatches = matches.filter((match) => addedRows.has(deriveDeliveryId(match)));
     const isHeld = (match: EndpointMatch) => addedRows.get(deriveDeliveryId(match))?.isHeld === true;
@@ -63,7 +60,7 @@ export async function addDeliveries(
 }
 
 /** Finds the matches that must wait until an earlier event of the same appointment is matched. */
-async function findDeferred(
+async function findDeferredMatches(
   pool: pg.Pool,
   matches: readonly EndpointMatch[],
   batch: readonly EventMessage[],

@@ -12,7 +12,7 @@ export interface OrderedGroup {
 }
 
 /** A delivery that may belong to an {@link OrderedGroup}. */
-export interface MaybeOrdered {
+export interface OrderableDelivery {
   endpointId: string;
   /** Id of the appointment whose events are sent in order; null if the order of the delivery does not matter. */
   orderingKey: string | null;
@@ -49,8 +49,8 @@ const HOLD_LATER_SQL = `
                   WHERE earlier.endpoint_id = g.endpoint_id AND earlier.ordering_key = g.ordering_key
                     AND earlier.is_held AND earlier.event_revision < later.event_revision)`;
 
-/** Returns the groups of those deliveries whose order matters. */
-export function listGroups(deliveries: readonly MaybeOrdered[]): OrderedGroup[] {
+/** Returns the group of each delivery that has an ordering key. */
+export function listGroups(deliveries: readonly OrderableDelivery[]): OrderedGroup[] {
   return deliveries.flatMap(({ endpointId, orderingKey }) =>
     orderingKey === null ? [] : [{ endpointId, orderingKey }],
   );
@@ -105,7 +105,7 @@ const MAX_REPAIRED_GROUPS = 1_000;
  * @param now milliseconds since 1970
  * @returns true if more deliveries may need to be released
  */
-export function releaseForgotten(pool: pg.Pool, now: number): Promise<boolean> {
+export function releaseForgottenDeliveries(pool: pg.Pool, now: number): Promise<boolean> {
   return inTransaction(pool, async (client) => {
     const { rows } = await client.query<OrderedGroup>({
       name: "find forgotten deliveries",
@@ -116,10 +116,7 @@ export function releaseForgotten(pool: pg.Pool, now: number): Promise<boolean> {
                                  WHERE r.endpoint_id = h.endpoint_id AND r.ordering_key = h.ordering_key AND NOT r.is_held)
               LIMIT ${MAX_REPAIRED_GROUPS}`,
     });
-    await lockOrder(
-      client,
-      rows.map(({ endpointId }) => endpointId),
-    );
+    await lockOrder(client, rows);
     await releaseNext(client, rows, now);
     return rows.length === MAX_REPAIRED_GROUPS;
   });

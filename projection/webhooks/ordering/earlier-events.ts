@@ -2,11 +2,11 @@ import type pg from "pg";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { EventMessage } from "../../relay/message.ts";
 
-/** What is known about events that were matched before. */
+/** The events that are already matched with endpoints. */
 export interface MatchedEvents {
   /** Position of the relay's checkpoint. All events up to this position are matched. */
   checkpoint: bigint;
-  /** Ids of existing deliveries, among the deliveries of the matched events and of the events before them. */
+  /** Ids of existing deliveries of the events of the batch, and of the event before each. */
   deliveryIds: ReadonlySet<string>;
 }
 
@@ -44,7 +44,7 @@ export function createOrderCheck(
   };
 }
 
-/** Reads what {@link createOrderCheck} needs to know about the events before the matches. */
+/** Reads the relay's checkpoint, and the existing deliveries of the events and of the event before each. */
 export async function readMatchedEvents(pool: pg.Pool, matches: readonly OrderedMatch[]): Promise<MatchedEvents> {
   const deliveryIds = matches.flatMap(({ event: { body, previousEvent }, endpointId }) =>
     [body, ...(previousEvent ? [previousEvent] : [])].map(({ id }) => deriveWebhookDeliveryId(id, endpointId)),

@@ -88,8 +88,8 @@ export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_su
 }
 
 /**
- * Creates a `WebhookEndpointFailureReported` event. All events of an endpoint and day (UTC) have the same id, so the log
- * gets only the first.
+ * Creates a `WebhookEndpointFailureReported` event. All events of an endpoint and day (UTC) have the same id, so the
+ * log gets only the first.
  */
 export function createFailureReportedFact(round: DeliveryRound, failurePeriod: FailurePeriod, now: number): Fact {
   const { endpointId } = round;

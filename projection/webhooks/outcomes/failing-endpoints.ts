@@ -41,9 +41,9 @@ const NONE: FailingEndpoints = { disableIds: new Set(), reports: new Map() };
  *
  * @param client connection in the transaction that writes the outcomes
  * @param now milliseconds since 1970
- * @returns the endpoints to disable, whose failure period has lasted five days and includes at least ten failed attempts,
- *   and the endpoints to report, whose failure period has lasted five minutes, includes at least three failed attempts
- *   and was not reported in the last 24 hours
+ * @returns the endpoints to disable, whose failure period has lasted five days and includes at least ten failed
+ *   attempts, and the endpoints to report, whose failure period has lasted five minutes, includes at least three failed
+ *   attempts and was not reported in the last 24 hours
  */
 export async function trackFailingEndpoints(
   client: pg.ClientBase,

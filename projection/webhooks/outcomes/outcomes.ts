@@ -16,7 +16,7 @@ import { deleteFailurePeriods, type FailingEndpoints, trackFailingEndpoints } fr
 import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
 import { writeSuccesses } from "./successes.ts";
 
-/** What writing outcomes has caused, besides the changed deliveries. */
+/** Effects of written outcomes, besides the changed deliveries. */
 export interface WrittenOutcomes {
   /** Number of events that were added to the outbox. */
   factCount: number;
@@ -41,10 +41,7 @@ export async function writeOutcomes(
     return { factCount: 0, releasedEndpoints: [] };
   }
   return inTransaction(pool, async (client) => {
-    await lockOrder(
-      client,
-      groups.map(({ endpointId }) => endpointId),
-    );
+    await lockOrder(client, groups);
     let factCount = 0;
     if (isSuccess) await writeSuccesses(client, outcomes, now);
     else factCount = await writeWithFailures(client, outcomes, now);
@@ -159,10 +156,7 @@ async function updateDeliveries(
 export async function releaseLeases(pool: pg.Pool, deliveries: readonly ClaimedDelivery[], now: number): Promise<void> {
   const deliveryIds = deliveries.map(({ deliveryId }) => deliveryId);
   await inTransaction(pool, async (client) => {
-    await lockOrder(
-      client,
-      listGroups(deliveries).map(({ endpointId }) => endpointId),
-    );
+    await lockOrder(client, listGroups(deliveries));
     await client.query({
       text: `WITH released AS (
                UPDATE webhooks.pending_delivery p SET lease_expires_at = NULL

@@ -3,8 +3,8 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { type FinishedAttempt, toAttemptColumns } from "./finished-attempt.ts";
 
 /**
- * Writes the outcomes of successful attempts in one statement, so that the usual case takes one round trip. The statement
- * updates attempts and deliveries, and ends the failure periods of the endpoints.
+ * Writes the outcomes of successful attempts in one statement, so that the usual case takes one round trip. The
+ * statement updates attempts and deliveries, and ends the failure periods of the endpoints.
  *
  * @param db pool, or the connection of a transaction
  * @param now milliseconds since 1970

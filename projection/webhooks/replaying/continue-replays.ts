@@ -28,7 +28,7 @@ const MAX_CONCURRENT_READS = 8;
 
 /**
  * Result of a step: `started` if deliveries were queued, `ended` if the replay has ended, `waiting` if it has to wait,
- * and `taken` if another process works on it.
+ * and `taken` if another process works on it, or if it ended before.
  */
 export type ReplayStep = "started" | "ended" | "waiting" | "taken";
 
@@ -58,11 +58,11 @@ export function continueReplay(deps: ReplayDeps, replay: UnfinishedReplay, now: 
   return inTransaction(deps.pool, async (client) => {
     const progress = await lockProgress(client, replay.replayId, now);
     if (!progress) return "taken";
-    if (!(await isActive(client, replay.endpointId))) {
+    if (!(await isEndpointActive(client, replay.endpointId))) {
       await endReplay(client, replay, { ...progress, outcome: "stopped" }, now);
       return "ended";
     }
-    if (await hasManyWaiting(client, replay.endpointId)) {
+    if (await hasManyWaitingDeliveries(client, replay.endpointId)) {
       await writeProgress(client, replay.replayId, progress, now);
       return "waiting";
     }
@@ -185,7 +185,7 @@ async function endReplay(
   await addFacts(client, [createReplayCompletedFact(replay, progress, now)]);
 }
 
-async function isActive(client: pg.ClientBase, endpointId: string): Promise<boolean> {
+async function isEndpointActive(client: pg.ClientBase, endpointId: string): Promise<boolean> {
   const { rowCount } = await client.query({
     name: "active endpoint",
     text: buildActiveEndpointSql("$1::uuid"),
@@ -194,7 +194,7 @@ async function isActive(client: pg.ClientBase, endpointId: string): Promise<bool
   return rowCount === 1;
 }
 
-async function hasManyWaiting(client: pg.ClientBase, endpointId: string): Promise<boolean> {
+async function hasManyWaitingDeliveries(client: pg.ClientBase, endpointId: string): Promise<boolean> {
   const { rowCount } = await client.query({
     name: "waiting deliveries",
     text: `SELECT FROM (

@@ -5,7 +5,7 @@ import type { ReplayedDelivery } from "./recreate-body.ts";
 import { buildReplayableSql } from "./start-rounds.ts";
 import type { UnfinishedReplay } from "./unfinished-replays.ts";
 
-/** A delivery that a replay selects. The cause and the correlation are those of the former round. */
+/** A delivery that a replay selects. Cause and correlation id still belong to the former round. */
 export interface SelectedDelivery extends ReplayedDelivery {
   /** Time of creation with microseconds, as text. */
   createdAt: string;

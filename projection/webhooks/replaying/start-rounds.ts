@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { arrange, listGroups, type MaybeOrdered } from "../ordering/arrange.ts";
+import { arrange, listGroups, type OrderableDelivery } from "../ordering/arrange.ts";
 import { lockOrder } from "../ordering/lock.ts";
 
 /** A new round of a finished delivery. */
@@ -28,7 +28,7 @@ export interface RoundRequest {
 /** New status of a delivery: `skipped` if its endpoint is disabled, `cancelled` if it is revoked. */
 export type RoundStatus = "pending" | "skipped" | "cancelled";
 
-interface StartedRow extends MaybeOrdered {
+interface StartedRow extends OrderableDelivery {
   id: string;
   status: RoundStatus;
 }
@@ -79,7 +79,7 @@ export async function startRounds(
   { endpointId, position, correlationId, statuses, traceparent }: RoundRequest,
   now: number,
 ): Promise<Map<string, RoundStatus>> {
-  await lockOrder(client, [endpointId]);
+  await lockOrder(client, [{ endpointId }]);
   const { rows } = await client.query<StartedRow>({
     name: "start rounds",
     text: START_ROUNDS_SQL,

@@ -53,7 +53,7 @@ export class DueEndpoints {
     if (endpoints.length > 0) this.wake();
   }
 
-  /** Records what a claim reported about an endpoint. */
+  /** Records the state of an endpoint that a claim reported. */
   update(endpoint: DueEndpoint, state: Pick<DueEntry, "isFailing" | "isLimited" | "notBefore">): void {
     const dueEntry = this.#find(endpoint);
     if (dueEntry) Object.assign(dueEntry, state);

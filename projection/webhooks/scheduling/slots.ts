@@ -31,8 +31,8 @@ interface LaneLimits {
 }
 
 /**
- * Slot limits of one process. A hanging attempt costs a socket and about 30 KB of memory. For the limits of an application,
- * see {@link grantSlots}.
+ * Slot limits of one process. A hanging attempt costs a socket and about 30 KB of memory. For the limits of an
+ * application, see {@link grantSlots}.
  */
 export const LANE_LIMITS: Record<Lane, LaneLimits> = {
   first: { slotCount: 960, maxSlotsPerEndpoint: 4, maxSlotsPerDecision: 192 },

@@ -42,8 +42,9 @@ const IDLE_TIMEOUT_MS = 4_000;
 const MAX_HEADER_BYTES = 16_384;
 
 /**
- * Creates pools of HTTP/1.1 connections. Each application, origin and address has a separate pool. TLS verifies that the
- * certificate matches the host name in the URL. Redirects are not followed, and response bodies are not decompressed.
+ * Creates pools of HTTP/1.1 connections. Each application, origin and address has a separate pool. TLS verifies that
+ * the certificate matches the host name in the URL. Redirects are not followed, and response bodies are not
+ * decompressed.
  *
  * @param egressProxy proxy for all destinations except loopback addresses
  */

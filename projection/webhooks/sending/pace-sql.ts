@@ -1,7 +1,7 @@
 /**
- * Time by which an attempt may start before its position in the even spacing of a rate limit. Without this tolerance, late
- * decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a tenth
- * more attempts than its limit, plus one. Seconds.
+ * Time by which an attempt may start before its position in the even spacing of a rate limit. Without this tolerance,
+ * late decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a
+ * tenth more attempts than its limit, plus one. Seconds.
  */
 const PACE_TOLERANCE_S = 0.1;
 
@@ -36,8 +36,8 @@ export const ALLOTTED_BY_PACE_SQL = `
   )`;
 
 /**
- * Moves the pace of each endpoint by the number of its leased deliveries. All processes insert missing paces in the order
- * of the ids, so that two claims that insert the same paces cannot deadlock.
+ * Moves the pace of each endpoint by the number of its leased deliveries. All processes insert missing paces in the
+ * order of the ids, so that two claims that insert the same paces cannot deadlock.
  */
 export const RECORD_PACE_SQL = `
   started AS (

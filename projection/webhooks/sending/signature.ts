@@ -12,8 +12,8 @@ export interface SignedContent {
 const SECRET_PREFIX = "whsec_";
 
 /**
- * Signs a delivery with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, encoded in base64. The signature
- * header has one `v1,` value for each secret, and then any asymmetric signatures.
+ * Signs a delivery with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, encoded in base64. The
+ * signature header has one `v1,` value for each secret, and then any asymmetric signatures.
  *
  * @param secrets texts of the form `whsec_<base64>`; more than one while rotated secrets are still valid
  * @param asymmetricSignatures signatures of {@link toSignedText}, of the form `v1a,<base64>`

@@ -1,6 +1,6 @@
 /**
- * Makes attempts through egress proxies in a separate process, because Node reads NODE_EXTRA_CA_CERTS only at its start.
- * The variable ATTEMPTS holds the URLs of the attempts and their proxies. Prints the results as JSON.
+ * Makes attempts through egress proxies in a separate process, because Node reads NODE_EXTRA_CA_CERTS only at its
+ * start. The variable ATTEMPTS holds the URLs of the attempts and their proxies. Prints the results as JSON.
  */
 import { createConnections } from "../../../projection/webhooks/sending/connections.ts";
 import { EgressProxy } from "../../../projection/webhooks/sending/egress-proxy.ts";

@@ -6,7 +6,7 @@ import {
   skipUnapprovedDeliveries,
 } from "../../../../projection/webhooks/maintenance/sweep.ts";
 import { addDeliveries } from "../../../../projection/webhooks/matching/match.ts";
-import { releaseForgotten } from "../../../../projection/webhooks/ordering/arrange.ts";
+import { releaseForgottenDeliveries } from "../../../../projection/webhooks/ordering/arrange.ts";
 import { lockOrder } from "../../../../projection/webhooks/ordering/lock.ts";
 import { writeOutcomes } from "../../../../projection/webhooks/outcomes/outcomes.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../../../projection/webhooks/sending/claim.ts";
@@ -159,17 +159,17 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     await add(createEvents(3));
     await world.pool.query("DELETE FROM webhooks.pending_delivery WHERE NOT is_held");
     expect(await claim()).to.have.length(0);
-    await releaseForgotten(world.pool, Date.now());
+    await releaseForgottenDeliveries(world.pool, Date.now());
     expect(listRevisions(await claim())).to.deep.equal([1]);
-    await releaseForgotten(world.pool, Date.now());
+    await releaseForgottenDeliveries(world.pool, Date.now());
     expect(await claim()).to.have.length(0);
   });
 
   it("the repair reports that more held deliveries may need to be released", async () => {
     await add(Array.from({ length: 1_001 }, () => createEvents(2)).flat());
     await world.pool.query("DELETE FROM webhooks.pending_delivery WHERE NOT is_held");
-    expect(await releaseForgotten(world.pool, Date.now())).to.equal(true);
-    expect(await releaseForgotten(world.pool, Date.now())).to.equal(false);
+    expect(await releaseForgottenDeliveries(world.pool, Date.now())).to.equal(true);
+    expect(await releaseForgottenDeliveries(world.pool, Date.now())).to.equal(false);
     const { rowCount } = await world.pool.query("SELECT FROM webhooks.pending_delivery WHERE is_held");
     expect(rowCount).to.equal(0);
   });
@@ -195,7 +195,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     const deliveries = await claim();
     const locker = await world.pool.connect();
     await locker.query("BEGIN");
-    await lockOrder(locker, [endpoint.endpointId]);
+    await lockOrder(locker, [endpoint]);
     const outcomePromise = finish(deliveries, { status: "pending", nextAttemptAt: Date.now() });
     const waitingSql = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
     try {

@@ -13,8 +13,8 @@ export const PARTNER_HOST = "hooks.partner.example";
 
 export interface PartnerTlsServer {
   port: number;
-  /** Received requests: host names of the TLS connection and of the Host header, and the ids of the deliveries. */
-  requests: { serverName: unknown; host: string | undefined; deliveryId: unknown }[];
+  /** Host names of the received requests: of the TLS connection, and in the Host header. */
+  requests: { serverName: unknown; host: string | undefined }[];
   /** Number of accepted TCP connections. */
   getConnectionCount(): number;
   close(): Promise<void>;
@@ -36,7 +36,7 @@ export async function startPartnerTlsServer(): Promise<PartnerTlsServer> {
     }
     usedSockets.add(socket);
     const { servername: serverName } = socket as TLSSocket & { servername?: unknown };
-    requests.push({ serverName, host: headers.host, deliveryId: headers["webhook-id"] });
+    requests.push({ serverName, host: headers.host });
     response.end("ok");
   });
   server.on("connection", () => {

@@ -14,9 +14,7 @@ export const killingSteps = [
   "committed record | next",
   "fact appended | fact removed",
 ] as const;
-/** Pairs of steps of a replay of several deliveries between which the process can be killed. */
-export const replayKillingSteps = ["rounds started | commit", "commit of rounds | next batch"] as const;
-export type KillingStep = (typeof killingSteps)[number] | (typeof replayKillingSteps)[number];
+export type KillingStep = (typeof killingSteps)[number];
 
 /**
  * For each step, an SQL statement and the time at which the process is killed: before the statement, or after its
@@ -32,8 +30,6 @@ const triggers: Record<KillingStep, { timing: "before" | "after" | "never"; stat
   "response | record": { timing: "before", statement: /^write (successes|attempts)/ },
   "record | commit": { timing: "after", statement: /^move deliveries/ },
   "committed record | next": { timing: "after", statement: /^(write successes|COMMIT move deliveries)/ },
-  "rounds started | commit": { timing: "after", statement: /^start rounds/ },
-  "commit of rounds | next batch": { timing: "after", statement: /^COMMIT start rounds/ },
   "fact appended | fact removed": { timing: "before", statement: /^DELETE FROM webhooks\.outbox/ },
 };
 
@@ -50,7 +46,7 @@ export function killAt(step: KillingStep, pool: pg.Pool): void {
       if (typeof parameters.at(-1) === "function") return query(...parameters);
       const name = getStatementName(parameters[0]);
       const statementName = name === "COMMIT" ? `COMMIT ${lastWrite}` : name;
-      if (["insert deliveries", "move deliveries", "start rounds"].includes(name)) lastWrite = name;
+      if (name === "insert deliveries" || name === "move deliveries") lastWrite = name;
       if (statement.test(statementName) && timing === "before") kill();
       if (statement.test(statementName) && timing === "never") await new Promise(() => undefined);
       const queryResult = (await query(...parameters)) as { rowCount: number | null };

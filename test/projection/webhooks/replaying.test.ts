@@ -1,10 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
-import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { continueReplay } from "../../../projection/webhooks/replaying/continue-replays.ts";
 import { MAX_BATCH_SIZE } from "../../../projection/webhooks/replaying/select-deliveries.ts";
 import { findUnfinishedReplays } from "../../../projection/webhooks/replaying/unfinished-replays.ts";
@@ -15,7 +11,6 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { type KillingStep, replayKillingSteps } from "./killed-at.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
 type Requested = Extract<WebhookReplayEvent, { type: "WebhookReplayRequested" }>["data"];
@@ -29,7 +24,6 @@ describe("replays of several deliveries", function () {
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;
-  const children: ChildProcess[] = [];
 
   before(async () => {
     world = await createWorld();
@@ -37,7 +31,6 @@ describe("replays of several deliveries", function () {
     receiver = await startReceiver();
   });
   after(async () => {
-    for (const child of children) child.kill("SIGKILL");
     await world.close();
     await receiver.close();
   });
@@ -237,39 +230,28 @@ describe("replays of several deliveries", function () {
     expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
   });
 
-  /** Starts a process that kills itself at a step of a replay. It waits for input before it starts the role. */
-  async function loadChild(step: KillingStep): Promise<ChildProcess> {
-    const { eventstoreUrl, databaseUrl, natsUrl } = world;
-    const settings = { eventstoreUrl, databaseUrl, natsUrl, retryScheduleSeconds: [], timeoutMs: 1_000, step };
-    const nodeCommand = buildNodeCommand("test/projection/webhooks/webhooks-process.ts");
-    const [command, args] = withDeathSignal("SIGKILL", nodeCommand.command, nodeCommand.args);
-    const env = { ...process.env, WORLD: JSON.stringify(settings) };
-    const child = spawn(command, args, { env, stdio: ["pipe", "pipe", "inherit"] });
-    children.push(child);
-    await once(child.stdout, "data");
-    return child;
-  }
-
-  it("after processes were killed between any two steps, another one completes the replay without a second request", async () => {
-    const loadPromise = Promise.all(replayKillingSteps.map(loadChild));
+  it("a process continues a replay with its next batch, and adds one event for each delivery", async () => {
     const ids = await insertDeliveries(TWO_BATCHES, "failed");
-    const { replayId } = await requestReplay();
-    // The first process is killed before its commit, and the second one after its commit.
-    const failedCounts = [TWO_BATCHES, TWO_BATCHES - MAX_BATCH_SIZE];
-    for (const [index, child] of (await loadPromise).entries()) {
-      child.stdin?.write("go");
-      expect((await once(child, "exit"))[1]).to.equal("SIGKILL");
-      expect((await readStatuses(ids)).failed).to.equal(failedCounts[index]);
-    }
-    // On this clock, the leases of the killed processes have expired.
-    const webhooks = world.start.webhooks({ clock: () => Date.now() + 60_000 });
-    const end = await awaitEnd(replayId);
-    expect(end).to.deep.include({ outcome: "completed", replayedCount: TWO_BATCHES, notReplayedCount: 0 });
-    await eventually("the deliveries", async () => (await readStatuses(ids)).delivered === TWO_BATCHES);
-    await eventually("the events", async () => (await world.pool.query("SELECT FROM webhooks.outbox")).rowCount === 0);
-    await world.stopRoles(webhooks);
-    const types = await Promise.all(ids.map((id) => listTypes(`webhookDelivery-${id}`)));
-    expect(types).to.deep.equal(ids.map(() => ["WebhookDeliveryReplayRequested"]));
-    expect(ids.map((id) => receiver.listDeliveryRequests(id).length)).to.deep.equal(ids.map(() => 1));
+    const replay = await requestReplay();
+    const newestId = ids.at(-1)!;
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("started");
+    expect(await readStatuses(ids)).to.deep.equal({ pending: MAX_BATCH_SIZE, failed: 1 });
+    expect(await readStatuses([newestId])).to.deep.equal({ failed: 1 });
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
+    expect(await readStatuses(ids)).to.deep.equal({ pending: TWO_BATCHES });
+    const { rows } = await world.pool.query<{ type: string; count: number; streams: number }>(
+      `SELECT event->>'type' AS type, count(*)::integer AS count, count(DISTINCT stream)::integer AS streams
+         FROM webhooks.outbox WHERE event->'data'->>'replayId' = $1 GROUP BY type ORDER BY type`,
+      [replay.replayId],
+    );
+    expect(rows).to.deep.equal([
+      { type: "WebhookDeliveryReplayRequested", count: TWO_BATCHES, streams: TWO_BATCHES },
+      { type: "WebhookReplayCompleted", count: 1, streams: 1 },
+    ]);
+    const { rows: progress } = await world.pool.query(
+      "SELECT replayed_count, not_replayed_count, outcome FROM webhooks.replay WHERE replay_id = $1",
+      [replay.replayId],
+    );
+    expect(progress).to.deep.equal([{ replayed_count: TWO_BATCHES, not_replayed_count: 0, outcome: "completed" }]);
   });
 });

@@ -13,16 +13,9 @@ import { createLogger } from "../../../shared/runtime/logger.ts";
 import { type KillingStep, killAt } from "./killed-at.ts";
 import { BRAND, SECRET_KEYS, type WorldServers } from "./world.ts";
 
-type Settings = WorldServers &
-  Pick<WebhooksOptions, "retryScheduleSeconds" | "timeoutMs" | "egressProxyUrl"> & {
-    step?: KillingStep;
-    /** Address of all host names. */
-    address?: string;
-  };
+type Settings = WorldServers & Pick<WebhooksOptions, "retryScheduleSeconds" | "timeoutMs"> & { step?: KillingStep };
 
-const { eventstoreUrl, databaseUrl, natsUrl, step, address, ...options } = JSON.parse(
-  process.env.WORLD ?? "",
-) as Settings;
+const { eventstoreUrl, databaseUrl, natsUrl, step, ...options } = JSON.parse(process.env.WORLD ?? "") as Settings;
 const logger = createLogger("child", "fatal");
 const pool = createPool({
   url: databaseUrl,
@@ -43,7 +36,6 @@ const deps = {
   brand: BRAND,
   allowsLoopback: true,
   connectTimeoutMs: 1_000,
-  lookup: address === undefined ? undefined : async () => [address],
 };
 if (step) killAt(step, pool);
 process.stdout.write("loaded\n");

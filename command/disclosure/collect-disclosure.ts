@@ -1,6 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { auditorAggregate } from "../../shared/domain/audit/auditor.ts";
 import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
@@ -11,6 +10,7 @@ import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditio
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import { readAuditorName } from "../audit/access/read-auditor-name.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
 import { accessesQuerySchema, listAccesses } from "../audit/accesses/list-accesses.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";
@@ -124,7 +124,6 @@ async function findAccesses(
   const { signal } = new AbortController();
   const accesses: DisclosedAccess[] = [];
   for await (const access of listAccesses(query, {
-    log,
     personalLog: log,
     client,
     permittedClinicIds: null,
@@ -175,8 +174,7 @@ function createNameFinder(log: EventLog) {
   };
   const findApplicationName = (id: string) =>
     remember(`application ${id}`, async () => (await loadAggregate(log, applicationAggregate, id)).state?.name ?? null);
-  const findAuditorName = (id: string) =>
-    remember(`auditor ${id}`, async () => (await loadAggregate(log, auditorAggregate, id)).state?.name ?? null);
+  const findAuditorName = (id: string) => remember(`auditor ${id}`, () => readAuditorName(log, id));
   const findEndpointOrigin = (id: string) =>
     remember(`endpoint ${id}`, async () => {
       const { state } = await loadAggregate(log, endpointAggregate, id);

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { AuditAccessEvent, AuditAction } from "../../../shared/domain/events/audit.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { readAuditorName } from "../access/read-auditor-name.ts";
 import type { AuditEvent, LogEvent } from "../log/audit-event.ts";
@@ -40,7 +40,6 @@ export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
 }
 
 export interface AccessReadOptions {
-  log: EventLog;
   /** Decrypts personal data, for the names of auditors. */
   personalLog: EventLog;
   client: EventStoreDBClient;
@@ -61,11 +60,13 @@ const ACCESS_PREFIXES = ["auditAccess-"];
  */
 export async function* listAccesses(
   { clinic, from, to, after, limit = Number.POSITIVE_INFINITY }: AccessesQuery,
-  { log, personalLog, client, permittedClinicIds, signal, onProgress }: AccessReadOptions,
+  { personalLog, client, permittedClinicIds, signal, onProgress }: AccessReadOptions,
 ): AsyncGenerator<ClinicAccess, void> {
   if (permittedClinicIds && !permittedClinicIds.includes(clinic)) return;
   const endPosition = await readLogEnd(client);
   const findRelation = createRelationFinder(client, clinic);
+  // The auditor's scope must be known even if the name cannot be decrypted.
+  const log = createEventLog(client);
   const findAuditor = remember(async (id) => (await loadAggregate(log, auditorAggregate, id)).state);
   const findAuditorName = remember((id) => readAuditorName(personalLog, id));
   const scan = scanLog({ client, prefixes: ACCESS_PREFIXES, endPosition, signal, onProgress });

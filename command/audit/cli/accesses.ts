@@ -14,7 +14,6 @@ export async function showAccesses(
     const progressReporter = createProgressReporter(terminal);
     const { signal } = new AbortController();
     const readOptions = {
-      log,
       personalLog: log,
       client,
       permittedClinicIds: null,

@@ -19,7 +19,7 @@ export function streamAccesses({
     await streamWithSlot(ctx, takeSlot, async (signal) => {
       await recordRequestAccess(log, ctx, "accesses");
       const permittedClinicIds = ctx.state.auditor.clinicIds;
-      const accesses = listAccesses(query, { log, personalLog, client, permittedClinicIds, signal });
+      const accesses = listAccesses(query, { personalLog, client, permittedClinicIds, signal });
       return { lines: toLines(accesses, query.limit) };
     });
   };

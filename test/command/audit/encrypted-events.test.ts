@@ -171,7 +171,7 @@ describe("encrypted events in the audit API", () => {
     expect(lines.at(-1)).to.include({ action: "accesses", auditorName: "Ines Auditor" });
   });
 
-  it("an auditor whose name cannot be decrypted can sign in, and a list of accesses shows no name", async () => {
+  it("an auditor whose name cannot be decrypted can sign in, and lists of accesses and disclosures show no name", async () => {
     const [lost, unusable] = [await registerInes(), await registerInes()];
     await deleteKey(lost.id);
     await pool.query("UPDATE data_keys.data_key SET master_key_id = 'former' WHERE person_id = $1", [unusable.id]);
@@ -181,5 +181,19 @@ describe("encrypted events in the audit API", () => {
       const { lines } = await requestAudit(`${world.url}/audit/v1/accesses?clinic=${clinicId}`, headers);
       expect(lines.at(-1)).to.deep.include({ action: "accesses", actor: { type: "auditor", id }, auditorName: null });
     }
+    const newDataKeys = createTestDataKeys(pool);
+    const dependencies = {
+      log: createEventLog(client, { dataKeys: newDataKeys }),
+      client,
+      dataKeys: newDataKeys,
+      pool,
+    };
+    const { accesses } = await collectDisclosure(
+      { ...dependencies, onProgress: () => undefined },
+      { clinicId, customerId },
+      createTestOperatorContext(),
+    );
+    for (const { id } of [lost, unusable])
+      expect(accesses.find(({ actor }) => actor.id === id)?.actor).to.include({ type: "auditor", name: null });
   });
 });

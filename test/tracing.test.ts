@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { type ServiceProcess, startService } from "./projection/service-process.ts";
-import { createWorld, SECRET_KEYS, type World } from "./projection/webhooks/world.ts";
+import { SECRET_KEYS } from "./projection/webhooks/service-settings.ts";
+import { createWorld, type World } from "./projection/webhooks/world.ts";
 import { eventually } from "./support/eventually.ts";
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from "./support/otlp-receiver.ts";
 import {

@@ -27,7 +27,8 @@ import { getTestServers, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runInProcess } from "./in-process-cli.ts";
 import { buildServiceSettings, createProbe, type LogLine, type ServiceProbe } from "./service-process.ts";
-import { createWorld, type Endpoint, SECRET_KEYS, type World } from "./webhooks/world.ts";
+import { SECRET_KEYS } from "./webhooks/service-settings.ts";
+import { createWorld, type Endpoint, type World } from "./webhooks/world.ts";
 
 const ROLES = "projectors,relay,webhooks";
 

@@ -11,7 +11,8 @@ import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { type KillingStep, killAt } from "./killed-at.ts";
-import { BRAND, SECRET_KEYS, type WorldServers } from "./world.ts";
+import { BRAND, SECRET_KEYS } from "./service-settings.ts";
+import type { WorldServers } from "./world.ts";
 
 type Settings = WorldServers & Pick<WebhooksOptions, "retryScheduleSeconds" | "timeoutMs"> & { step?: KillingStep };
 

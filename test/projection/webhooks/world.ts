@@ -30,9 +30,8 @@ import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { startOwnLog } from "../../support/own-log.ts";
 import { getTestServers } from "../../support/stack.ts";
+import { BRAND, SECRET_KEYS } from "./service-settings.ts";
 
-export const BRAND = "SERVICE";
-export const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
 const logger = createLogger("test", process.env.TEST_LOG_LEVEL ?? "silent");
 
 export interface Delivery {

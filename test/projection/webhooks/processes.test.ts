@@ -147,7 +147,7 @@ describe("webhooks in several processes", () => {
     for (let round = 0; round < 4; round += 1) {
       const child = await startChild(childPromise);
       if (round < 3) childPromise = loadChild({ timeoutMs: 300 });
-      for (let i = 0; i < 10; i += 1) {
+      for (let i = 0; i < 5; i += 1) {
         const appointments = await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
         eventIds.push(...appointments.map(({ eventId }) => eventId));
       }

@@ -5,7 +5,7 @@ import net from "node:net";
 import { expect } from "chai";
 import pg from "pg";
 import { type ExternalServers, requireReachable } from "../../../../deploy/local/servers/external-servers.ts";
-import { startServers } from "../../../../deploy/local/servers/servers.ts";
+import { type Servers, startServers } from "../../../../deploy/local/servers/servers.ts";
 import { readProcessIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
 import { createProgress } from "../../../../deploy/local/setup/progress.ts";
@@ -35,10 +35,16 @@ const getError = (promise: Promise<unknown>) =>
     (error: Error) => error.message,
   );
 
-describe("embedded Postgres", () => {
-  it("the embedded Postgres keeps its data after a stop and after a SIGKILL", async () => {
+describe("a stack with an embedded Postgres", () => {
+  let servers: Servers;
+
+  before(async () => {
     // An empty setting counts as not set, so Postgres is embedded here.
-    const servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
+    servers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: "" });
+  });
+  after(() => servers.stop());
+
+  it("the embedded Postgres keeps its data after a stop and after a SIGKILL", async () => {
     const { postgres } = servers.components;
     const url = servers.databaseUrls.projection;
     await query(url, "CREATE TABLE kept AS SELECT 1 AS n");
@@ -48,7 +54,6 @@ describe("embedded Postgres", () => {
     await postgres.kill();
     await postgres.start();
     expect(await query(url, "SELECT n FROM kept ORDER BY n")).to.eql([1, 2]);
-    await servers.stop();
   });
 
   it("each service has a separate database role and password, and only the privileges that the service needs", async () => {
@@ -66,6 +71,39 @@ describe("embedded Postgres", () => {
       expect(await getError(query(wrongUrl.href, "SELECT 1"))).to.include("password authentication failed");
     }
     await drop();
+  });
+
+  it("a server at DATABASE_URL replaces the embedded Postgres if the user in the URL can create roles", async () => {
+    const superuserUrl = new URL(servers.adminDatabaseUrl);
+    superuserUrl.pathname = "/clinic";
+    const guestServers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuserUrl.href });
+    expect(guestServers.databaseUrls.projection).to.equal(superuserUrl.href);
+    expect(await query(guestServers.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
+    expect(await getError(guestServers.components.postgres.stop())).to.include("external server");
+    await guestServers.stop();
+    expect(await query(superuserUrl.href, "SELECT 1"), "still runs").to.eql([1]);
+    const refusedStartPromise = startTestServers({
+      ...POSTGRES_ONLY,
+      DATABASE_URL: servers.databaseUrls.projection,
+    });
+    expect(await getError(refusedStartPromise)).to.match(
+      /^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/,
+    );
+  });
+
+  it("startServers fails with a one-line error if another stack uses the folder", async () => {
+    const { root } = servers.root.paths;
+    const progress = createProgress(() => undefined, false);
+    const restartPromise = startServers({
+      root,
+      ports: await findFreePorts(),
+      externalUrls: {},
+      progress,
+      shouldSyncNewData: false,
+    });
+    expect(await getError(restartPromise)).to.equal(
+      `The stack in ${root} is already running as process ${process.pid}.`,
+    );
   });
 });
 
@@ -95,27 +133,7 @@ describe("an external server", () => {
   });
 });
 
-describe("DATABASE_URL", () => {
-  it("a server at DATABASE_URL replaces the embedded Postgres if the user in the URL can create roles", async () => {
-    const hostServers = await startTestServers(POSTGRES_ONLY);
-    const superuserUrl = new URL(hostServers.adminDatabaseUrl);
-    superuserUrl.pathname = "/clinic";
-    const guestServers = await startTestServers({ ...POSTGRES_ONLY, DATABASE_URL: superuserUrl.href });
-    expect(guestServers.databaseUrls.projection).to.equal(superuserUrl.href);
-    expect(await query(guestServers.databaseUrls.command, "SELECT current_user")).to.eql(["local_command"]);
-    expect(await getError(guestServers.components.postgres.stop())).to.include("external server");
-    await guestServers.stop();
-    expect(await query(superuserUrl.href, "SELECT 1"), "still runs").to.eql([1]);
-    const refusedStartPromise = startTestServers({
-      ...POSTGRES_ONLY,
-      DATABASE_URL: hostServers.databaseUrls.projection,
-    });
-    expect(await getError(refusedStartPromise)).to.match(
-      /^DATABASE_URL: the user cannot create the roles .*CREATEROLE\.$/,
-    );
-    await hostServers.stop();
-  });
-
+describe("startServers", () => {
   it("startServers fails with a one-line error if no server listens at DATABASE_URL", async () => {
     const refusedStartPromise = startTestServers({
       ...POSTGRES_ONLY,
@@ -123,9 +141,7 @@ describe("DATABASE_URL", () => {
     });
     expect(await getError(refusedStartPromise)).to.equal("DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1");
   });
-});
 
-describe("startServers", () => {
   it("if a port is in use, startServers stops all servers and suggests another port in a one-line error", async () => {
     const ports = await findFreePorts();
     const portHolder = net.createServer().listen(ports.nats, "127.0.0.1");
@@ -137,23 +153,6 @@ describe("startServers", () => {
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
     expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);
     portHolder.close();
-  });
-
-  it("startServers fails with a one-line error if another stack uses the folder", async () => {
-    const servers = await startTestServers({ ...POSTGRES_ONLY });
-    const { root } = servers.root.paths;
-    const progress = createProgress(() => undefined, false);
-    const restartPromise = startServers({
-      root,
-      ports: await findFreePorts(),
-      externalUrls: {},
-      progress,
-      shouldSyncNewData: false,
-    });
-    expect(await getError(restartPromise)).to.equal(
-      `The stack in ${root} is already running as process ${process.pid}.`,
-    );
-    await servers.stop();
   });
 
   it("all servers end if the supervisor gets SIGKILL, and the next start uses the same data", async () => {

@@ -4,12 +4,10 @@ import { expect } from "chai";
 import type pg from "pg";
 import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import type { Difference } from "../../../projection/engine/compare-tables.ts";
-import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
 import { verify } from "../../../projection/engine/verify.ts";
-import { migrate } from "../../../projection/migrate.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -20,8 +18,9 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
+import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
+import type { TestDatabase } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const logger = createLogger("test", "fatal");
@@ -43,15 +42,13 @@ describe("a rebuild under traffic", () => {
   beforeEach(async () => {
     ownLog = await startOwnLog();
     client = connectEventStore(ownLog.eventstoreUrl, "test");
-    database = await createTestDatabase();
-    await migrate(database.urls.projection, logger);
+    database = await createDatabaseWithReadModels();
     const createTestPool = (url: string, size: number) =>
       createPool({ url, applicationName: "test", size, statementTimeoutMs: 10_000, logger });
     pool = createTestPool(database.urls.projection, 8);
     readerPool = createTestPool(database.urls.query, 2);
     dataKeys = createTestDataKeys(pool);
     log = createEventLog(client, { encryption: "off" });
-    await ensureReadModels(pool, readModels);
     const { projection: databaseUrl } = database.urls;
     projectors = startProjectors({ client, pool, dataKeys, databaseUrl, models: readModels, logger });
     appendedCustomerIds = [];
@@ -110,7 +107,7 @@ describe("a rebuild under traffic", () => {
     const writeLoop = (async () => {
       while (!isOver) await appendCustomers();
     })();
-    for (let round = 0; round < 3; round += 1) {
+    for (let round = 0; round < 2; round += 1) {
       const swapPosition = await rebuild(createOptions(), neverAbortedSignal);
       expect(swapPosition !== undefined && swapPosition > 0n).to.equal(true);
     }

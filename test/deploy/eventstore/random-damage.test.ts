@@ -10,7 +10,7 @@ import { appendEvents, type LogContent, openStore, readContent, readFiles } from
 const EVENT_COUNT = 400;
 /** Segment size in bytes. It is small, so that the log has several segments. */
 const SEGMENT_BYTES = 24 * 1024;
-const START_TRIAL_COUNT = 1_000;
+const START_TRIAL_COUNT = 500;
 const READ_TRIAL_COUNT = 250;
 const SEED = Number(process.env.LOG_DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 

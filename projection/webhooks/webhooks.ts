@@ -10,17 +10,9 @@ import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role-status.ts";
-import { reportExpiringSecrets } from "./maintenance/expiring-secrets.ts";
-import { deleteOldDeliveries, deleteOldPaces, deleteOldReplays } from "./maintenance/retention.ts";
-import {
-  type ClosedStatus,
-  closedStatuses,
-  closeUnsendableDeliveries,
-  type SweepResult,
-  skipUnapprovedDeliveries,
-} from "./maintenance/sweep.ts";
+import { runMaintenance } from "./maintenance/run-maintenance.ts";
+import type { ClosedStatus } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";
-import { releaseForgottenDeliveries } from "./ordering/arrange.ts";
 import { drainOutbox } from "./outbox/drain.ts";
 import type { Fact } from "./outbox/facts.ts";
 import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
@@ -57,9 +49,6 @@ export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connect
 
 /** Pauses of the role's background loops while no work is left. Milliseconds. */
 const OUTBOX_INTERVAL_MS = 1_000;
-const SWEEP_INTERVAL_MS = 1_000;
-const RETENTION_INTERVAL_MS = 10 * 60_000;
-const SECRETS_INTERVAL_MS = 10 * 60_000;
 const REPLAYS_INTERVAL_MS = 1_000;
 
 /** Minimum pause between two batches of a replay. Milliseconds. */
@@ -197,25 +186,6 @@ function startParts(
   };
   const drainOptions = { pool, log: options.log, requireLog, onDiscarded };
   const drain = async () => (await waitUnlessAborted(drainOutbox(drainOptions), signal)) ?? false;
-  const reportClosed = ({ closedCounts, hasMore }: SweepResult) => {
-    for (const status of closedStatuses) options.onClosed?.(status, closedCounts[status]);
-    // Skipped deliveries are recorded as events.
-    if (closedCounts.skipped > 0) outboxNotifier.wake();
-    return hasMore;
-  };
-  const sweep = async () => reportClosed(await closeUnsendableDeliveries(pool, clock()));
-  const enforceRetention = async () => {
-    const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
-    await deleteOldPaces(pool);
-    const hasMoreToRelease = await releaseForgottenDeliveries(pool, clock());
-    await deleteOldReplays(pool, clock());
-    const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
-    return hasOldDeliveries || hasMoreToSkip || hasMoreToRelease;
-  };
-  const reportSecrets = async () => {
-    if ((await reportExpiringSecrets(pool, clock())) > 0) outboxNotifier.wake();
-    return false;
-  };
   const continueAllReplays = async () => {
     const hasReplayed = await continueReplays(deps, clock);
     if (!hasReplayed) return false;
@@ -229,10 +199,8 @@ function startParts(
     retryForever("messages", context, dispatch),
     sender.run(signal),
     repeatForever("outbox", context, drain, () => outboxNotifier.sleep(OUTBOX_INTERVAL_MS, signal)),
-    repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
     repeatForever("replays", context, continueAllReplays, () => pause(REPLAYS_INTERVAL_MS, signal)),
-    repeatForever("secrets", context, reportSecrets, () => pause(SECRETS_INTERVAL_MS, signal)),
-    repeatForever("retention", context, enforceRetention, () => pause(RETENTION_INTERVAL_MS, signal)),
+    runMaintenance({ ...deps, onClosed: options.onClosed }, context),
   ]);
   return { getStatus: () => ({ state: hasConnected ? "running" : "starting", ...health.getStatus() }), completion };
 }

@@ -1,8 +1,8 @@
-import { ConsumerEvents, type ConsumerMessages, JSONCodec, type JsMsg, type NatsConnection } from "nats";
+import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import type pg from "pg";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { onAbort, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
+import { waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
@@ -18,6 +18,7 @@ import { type ReplayResult, replayDelivery } from "../replaying/replay-delivery.
 import type { ReplayDeps } from "../replaying/restore-delivery.ts";
 import type { DueEndpoint } from "../scheduling/due-endpoints.ts";
 import { addInOrder } from "./add-in-order.ts";
+import { consumeMessages, receiveMessages } from "./receive-messages.ts";
 
 export interface DispatcherOptions extends ReplayDeps {
   stream: EventStream;
@@ -31,9 +32,6 @@ export interface DispatcherOptions extends ReplayDeps {
   clock(): number;
 }
 
-/** Maximum number of messages that are fetched from NATS before they are processed. */
-const MAX_PREFETCHED_MESSAGES = 500;
-
 /** Maximum number of messages in one transaction. */
 const MAX_BATCH_SIZE = 250;
 
@@ -45,12 +43,6 @@ const CATCH_UP_TIMEOUT_MS = 2_000;
 
 /** Interval at which the position of the read models is checked. Milliseconds. */
 const POLL_INTERVAL_MS = 5;
-
-/** Interval at which JetStream reports that it has no messages. Milliseconds. */
-const HEARTBEAT_INTERVAL_MS = 1_000;
-
-/** Time without messages and heartbeats after which the dispatcher starts a new session. Milliseconds. */
-const MAX_SILENCE_MS = 3_000;
 
 /** Delay before NATS redelivers a message that was not processed. Milliseconds. */
 const REDELIVERY_DELAY_MS = 1_000;
@@ -92,36 +84,9 @@ export async function runDispatcher(
   const { stream } = options;
   await ensureEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), stream, options.logger);
   const consumer = await connection.jetstream(JETSTREAM_OPTIONS).consumers.get(stream.name, stream.consumerName);
-  const messages = await consumer.consume({
-    max_messages: MAX_PREFETCHED_MESSAGES,
-    expires: 10_000,
-    idle_heartbeat: HEARTBEAT_INTERVAL_MS,
-    abort_on_missing_resource: true,
-  });
+  const messages = await consumeMessages(consumer);
   const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH_SIZE);
   markHealthy();
-  const receiveMessages = async (groupSignal: AbortSignal) => {
-    onAbort(groupSignal, () => {
-      buffer.close();
-      messages.stop();
-    });
-    let idleSince = performance.now();
-    const endIfSilent = () => {
-      if (performance.now() - idleSince < MAX_SILENCE_MS) return;
-      messages.stop(new Error("JetStream sends neither messages nor heartbeats."));
-    };
-    void watchHeartbeats(messages, endIfSilent);
-    for await (const message of messages) {
-      // While the dispatcher is busy, it requests no messages, and JetStream sends no heartbeats.
-      idleSince = Number.POSITIVE_INFINITY;
-      if (groupSignal.aborted) message.nak();
-      else await buffer.push(message);
-      // A closed buffer drops messages. Returning a message twice has no effect.
-      if (groupSignal.aborted) message.nak();
-      idleSince = performance.now();
-    }
-    if (!groupSignal.aborted) throw new Error("The JetStream consumer was removed.");
-  };
   const dispatchBatches = async (groupSignal: AbortSignal) => {
     for (;;) {
       const batch = await buffer.take(MAX_BATCH_SIZE);
@@ -136,7 +101,7 @@ export async function runDispatcher(
     }
   };
   try {
-    await runTaskGroup(signal, [receiveMessages, dispatchBatches]);
+    await runTaskGroup(signal, [(groupSignal) => receiveMessages(messages, buffer, groupSignal), dispatchBatches]);
   } finally {
     // If a batch failed, the messages behind it are still buffered.
     const delayMs = getRedeliveryDelay(signal);
@@ -144,14 +109,6 @@ export async function runDispatcher(
     // If the server no longer responds, it redelivers the messages later.
     if (!connection.isClosed()) await settlesWithin(connection.flush(), FINISH_TIMEOUT_MS).catch(() => false);
   }
-}
-
-/**
- * Calls a function whenever heartbeats are missing, for example because the server that managed the consumer is gone.
- * The client library also requests messages again, but only after up to 20 seconds.
- */
-async function watchHeartbeats(messages: ConsumerMessages, onMissing: () => void): Promise<void> {
-  for await (const { type } of await messages.status()) if (type === ConsumerEvents.HeartbeatsMissed) onMissing();
 }
 
 async function dispatchBatch(

@@ -25,7 +25,8 @@ export class HealthTracker {
   }
 }
 
-interface PartContext {
+/** Resources of a part of a role. */
+export interface PartContext {
   logger: Logger;
   health: HealthTracker;
   signal: AbortSignal;

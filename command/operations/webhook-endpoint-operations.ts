@@ -113,19 +113,24 @@ export const enableOwnEndpoint = defineOperation(decideEnableOwnEndpoint());
 export const revokeEndpoint = defineOperation(decideRevokeEndpoint());
 
 /**
- * Sends a test event to an endpoint. The test event is delivered like any other event.
+ * Sends a test event to an endpoint. The test event is delivered like any other event. It has its own stream, because
+ * commands and the relay read the whole stream of an endpoint.
  *
  * @returns the result of the command, and the id of the test event's delivery
  * @throws {DomainError} `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
 export async function testEndpoint(
   log: EventLog,
-  input: EndpointReference,
+  { endpointId, owner }: EndpointReference,
   context: CommandContext,
 ): Promise<CommandResult<Endpoint> & { deliveryId: string }> {
   const testId = randomUUID();
-  const commandResult = await handleOwnEndpoint(log, input, decideTestEndpoint(testId), context);
-  return { ...commandResult, deliveryId: deriveWebhookDeliveryId(testId, input.endpointId) };
+  const { state } = await loadAggregate(log, endpointAggregate, endpointId);
+  const events = decideTestEndpoint(testId)(requireOwnEndpoint(state, owner));
+  const ownerContext = toOwnerContext(context, owner);
+  const options = { isExpectedNew: true };
+  const commandResult = await handle(log, endpointAggregate, testId, () => events, ownerContext, options);
+  return { ...commandResult, deliveryId: deriveWebhookDeliveryId(testId, endpointId) };
 }
 
 /**

@@ -21,8 +21,8 @@ import { definePartnerRead, parsePathId, type ReadContext } from "./read.ts";
 const MAX_ATTEMPTS = 200;
 
 /**
- * Maximum number of events that are read to create a body. The stream of an endpoint can be longer, because each test adds
- * an event. Reading a long stream would delay the requests of all callers.
+ * Maximum number of events that are read to create a body. Only the stream of an endpoint can be longer. Reading a long
+ * stream would delay the requests of all callers.
  */
 const MAX_EVENTS = 1_000;
 
@@ -31,7 +31,7 @@ const deliveryRequest = z.strictObject({
     .string()
     .nullable()
     .describe(
-      `Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available, or if it is about an endpoint that was changed and tested ${MAX_EVENTS} times before.`,
+      `Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available, or if it is about an endpoint that was changed ${MAX_EVENTS} times before.`,
     ),
   headers: z
     .record(z.string(), z.string())

@@ -206,12 +206,7 @@ export const partnerWrites = {
     description:
       "Sends an event of type `endpoint.test` to this endpoint only. The event's body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other delivery.",
     successResponse: { status: 202, description: "The test is queued.", body: queuedDeliveryBody },
-    refusals: {
-      ...endpointErrors,
-      webhook_endpoint_disabled: 409,
-      webhook_endpoint_revoked: 409,
-      too_many_changes: 503,
-    },
+    refusals: { ...endpointErrors, webhook_endpoint_disabled: 409, webhook_endpoint_revoked: 409 },
   },
   replayWebhookDelivery: {
     description: "Queues a failed or skipped delivery again, with the same delivery id.",

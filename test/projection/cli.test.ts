@@ -19,8 +19,7 @@ import type { CliResult } from "./service-process.ts";
 
 const logger = createLogger("test", "fatal");
 
-describe("the projection command line", function () {
-  this.timeout(120_000);
+describe("the projection command line", () => {
   let ownLog: OwnLog;
   let database: TestDatabase;
   let pool: pg.Pool;

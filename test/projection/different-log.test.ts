@@ -99,19 +99,15 @@ describe("a projection whose database was built from another log", function () {
   };
   /** Requests an appointment as soon as the log is available. */
   const requestAppointment = (clinicId = endpoint.clinicId) =>
-    eventually("an appointment", () => world.requestAppointment(clinicId).catch(() => undefined), 20_000);
+    eventually("an appointment", () => world.requestAppointment(clinicId).catch(() => undefined));
   const awaitDelivery = (eventId: string, targetEndpoint = endpoint) =>
-    world.waitForDelivery(eventId, targetEndpoint, ({ status }) => status === "delivered", 30_000);
-  const awaitReadiness = () => eventually("ready", async () => (await service.readHealth()).status === 200, 30_000);
+    world.waitForDelivery(eventId, targetEndpoint, ({ status }) => status === "delivered");
+  const awaitReadiness = () => eventually("ready", async () => (await service.readHealth()).status === 200);
   const awaitStop = () =>
-    eventually(
-      "all roles stop",
-      async () => {
-        const { status, parts } = await service.readHealth();
-        return status === 503 && Object.values(parts).every((text) => text?.startsWith(`stopped: ${DIFFERENT_LOG}`));
-      },
-      30_000,
-    );
+    eventually("all roles stop", async () => {
+      const { status, parts } = await service.readHealth();
+      return status === 503 && Object.values(parts).every((text) => text?.startsWith(`stopped: ${DIFFERENT_LOG}`));
+    });
   const hasRow = async (appointmentId: string) => {
     const { rowCount } = await world.pool.query(
       `SELECT FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`,
@@ -243,7 +239,7 @@ describe("a projection whose database was built from another log", function () {
     receiver.setDefaultReaction({ status: 410 });
     const { eventId } = await requestAppointment();
     const readEndpointStream = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed", 30_000);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
     await eventually(
       "the appended event",
       async () => (await readEndpointStream()).at(-1)?.type === "WebhookEndpointDisabled",

@@ -42,8 +42,7 @@ const brokenModels: AnyReadModel[] = readModels.map((model) => {
   return { ...model, on: { ...model.on, CustomerDetailsChanged } };
 });
 
-describe("a stream with an event that projectors cannot process", function () {
-  this.timeout(120_000);
+describe("a stream with an event that projectors cannot process", () => {
   let world: EngineWorld;
   let role: Role;
   let reporter: Reporter;

@@ -14,8 +14,7 @@ import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
 
-describe("a projection process", function () {
-  this.timeout(40_000);
+describe("a projection process", () => {
   let database: TestDatabase;
   let child: ChildProcess | undefined;
   const proxies: FaultProxy[] = [];

@@ -50,14 +50,10 @@ describe("two releases at once", function () {
   const runNewerCli = (...args: string[]) => runCli(world, args, newerTree.root);
   const isLeading = async (service: ServiceProcess) => (await service.readGauge(LEADER_METRIC)) === 1;
   const waitForStandby = (service: ServiceProcess) =>
-    eventually(
-      "it stands by",
-      async () => {
-        const { status, parts } = await service.readHealth();
-        return status === 503 && parts.projectors?.startsWith(OTHER_RELEASE) && !(await isLeading(service));
-      },
-      20_000,
-    );
+    eventually("it stands by", async () => {
+      const { status, parts } = await service.readHealth();
+      return status === 503 && parts.projectors?.startsWith(OTHER_RELEASE) && !(await isLeading(service));
+    });
   const readRows = async () =>
     (await world.pool.query(`SELECT full_name, shouted FROM ${READ_MODEL_SCHEMA}.customer ORDER BY 1`)).rows;
 
@@ -76,7 +72,7 @@ describe("two releases at once", function () {
     const rebuildResult = await runNewerCli("rebuild");
     expect(rebuildResult.code, rebuildResult.stderr).to.equal(0);
     await waitForStandby(olderService);
-    await eventually("the newer one leads", () => isLeading(newerService), 20_000);
+    await eventually("the newer one leads", () => isLeading(newerService));
     await world.append(`customer-${secondId}`, createRegisteredEvent(secondId, "Bor"));
     await world.append(`customer-${firstId}`, createRenamedEvent(firstId, "Ana K"));
     const expectedRows = [
@@ -103,7 +99,7 @@ describe("two releases at once", function () {
     expect((refusal as Error).message).to.contain(OTHER_RELEASE);
     expect(await readRows()).to.deep.equal(expectedRows);
     const restartedService = await startProcess(newerTree.root);
-    await eventually("the newer one leads again", () => isLeading(restartedService), 20_000);
+    await eventually("the newer one leads again", () => isLeading(restartedService));
     await eventually("the live event", async () => (await readRows()).at(-1)?.shouted === "BOR R");
     expect((await runNewerCli("verify")).stdout).to.match(/: 0 differ$/m);
 
@@ -114,7 +110,6 @@ describe("two releases at once", function () {
     await eventually(
       "an older one leads",
       async () => (await isLeading(olderService)) || (await isLeading(lateService)),
-      20_000,
     );
   });
 });

@@ -9,7 +9,11 @@ export async function deleteOldPaces(pool: pg.Pool): Promise<void> {
 /** Time for which deliveries, their attempts and the progress of replays are kept. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
-/** Deletes the progress of replays that ended 30 days ago. The log contains their outcomes. */
+/**
+ * Deletes the progress of replays that ended more than 30 days ago. The log contains their outcomes.
+ *
+ * @param now milliseconds since 1970
+ */
 export async function deleteOldReplays(pool: pg.Pool, now: number): Promise<void> {
   await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [
     toInstant(now - RETENTION_MS),

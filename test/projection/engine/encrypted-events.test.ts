@@ -26,8 +26,7 @@ import {
   logger,
 } from "../engine-world.ts";
 
-describe("the projection of encrypted events", function () {
-  this.timeout(60_000);
+describe("the projection of encrypted events", () => {
   let world: EngineWorld;
   const roles: Role[] = [];
 

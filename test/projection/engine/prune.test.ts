@@ -16,8 +16,7 @@ const OTHER_SCHEMA = "read_model_of_other_release";
 /** Longer than a process needs to take its lock again, also on a busy machine. Milliseconds. */
 const UNUSED_MS = 60_000;
 
-describe("prune", function () {
-  this.timeout(60_000);
+describe("prune", () => {
   let database: TestDatabase;
   let pool: pg.Pool;
   const locks: ReadModelLock[] = [];

@@ -32,9 +32,7 @@ const numericNameModels: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const }, indexes: [] }));
 
-describe("read models of another release", function () {
-  this.timeout(120_000);
-
+describe("read models of another release", () => {
   it("read models of another release stay in use until a rebuild, and the projectors wait for the rebuild", async () => {
     const world = await createEngineWorld();
     try {
@@ -66,9 +64,7 @@ describe("read models of another release", function () {
   });
 });
 
-describe("an event that does not fit its schema", function () {
-  this.timeout(120_000);
-
+describe("an event that does not fit its schema", () => {
   it("if the projectors stopped at an invalid event, `verify` compares all rows as of the preceding event", async () => {
     const world = await createEngineWorld();
     try {
@@ -96,8 +92,7 @@ describe("an event that does not fit its schema", function () {
   });
 });
 
-describe("a projection with a database that refuses statements", function () {
-  this.timeout(120_000);
+describe("a projection with a database that refuses statements", () => {
   let world: EngineWorld;
 
   beforeEach(async () => {

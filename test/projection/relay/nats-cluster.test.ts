@@ -109,7 +109,7 @@ describe("relay and dispatchers with a cluster of three NATS servers", function 
         await server.kill();
         server.wipe();
         const { eventId } = await requestOne();
-        await world.waitForDelivery(eventId, endpoint, isDelivered, 30_000);
+        await world.waitForDelivery(eventId, endpoint, isDelivered);
         await server.start();
       }
     } finally {

@@ -16,8 +16,7 @@ const MIN_CONCURRENT_ATTEMPTS = 100;
 /** Time limit of attempts, longer than any test, so that no attempt times out. Milliseconds. */
 const ATTEMPT_TIMEOUT_MS = 300_000;
 
-describe("an application whose endpoints do not respond", function () {
-  this.timeout(120_000);
+describe("an application whose endpoints do not respond", () => {
   let world: World;
   let slowReceiver: Receiver;
   let receiver: Receiver;

@@ -36,7 +36,7 @@ describe("an endpoint with the order `appointment`", () => {
     return eventIds;
   }
   const awaitStatus = (eventId: string, status: string) =>
-    world.waitForDelivery(eventId, endpoint, (delivery) => delivery.status === status, 15_000);
+    world.waitForDelivery(eventId, endpoint, (delivery) => delivery.status === status);
   /** Returns the revisions in the requests about an appointment, in order. */
   const listRequests = (appointmentId: string, path = "/") =>
     receiver.requests

@@ -16,8 +16,7 @@ const LEASE_MS = 60_000;
 /** Number of executions after which Postgres keeps the plan of a prepared statement. */
 const EXECUTIONS_BEFORE_KEPT_PLAN = 6;
 
-describe("the plans of the statements about pending deliveries", function () {
-  this.timeout(60_000);
+describe("the plans of the statements about pending deliveries", () => {
   let world: World;
   let pool: pg.Pool;
   let endpoint: Endpoint;

@@ -74,7 +74,7 @@ describe("webhooks in several processes", () => {
     for (let round = 0; round < 25; round += 1) {
       await Promise.all(endpoints.map(({ clinicId }) => world.requestAppointment(clinicId)));
     }
-    await eventually("150 deliveries", () => listSuccessfulRequests().length >= 150, 15_000);
+    await eventually("150 deliveries", () => listSuccessfulRequests().length >= 150);
     await eventually("170 recorded attempts", async () => {
       const { rows } = await world.pool.query<{ status: string; deliveries: number; attempts: number }>(
         `SELECT status, count(*)::integer AS deliveries,
@@ -94,13 +94,13 @@ describe("webhooks in several processes", () => {
     receiver.setDefaultReaction({ delayMs: 20 });
     const slowEndpoint = await world.registerEndpoint(receiver.url);
     await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(slowEndpoint.clinicId)));
-    await eventually("60 deliveries", () => listSuccessfulRequests().length >= 60, 15_000);
+    await eventually("60 deliveries", () => listSuccessfulRequests().length >= 60);
     expect(receiver.getMaxConcurrentRequests()).to.be.within(2, 4);
   });
 
   it("an endpoint that does not respond does not delay an endpoint of another application", async () => {
     world.start.relay();
-    world.start.webhooks({ timeoutMs: 30_000 });
+    world.start.webhooks({ timeoutMs: 100_000 });
     const hangingReceiver = await startReceiver();
     hangingReceiver.setDefaultReaction({ mode: "hang" });
     const stuckEndpoint = await world.registerEndpoint(hangingReceiver.url);
@@ -108,7 +108,7 @@ describe("webhooks in several processes", () => {
     await Promise.all(Array.from({ length: 40 }, () => world.requestAppointment(stuckEndpoint.clinicId)));
     await eventually("the hanging attempts", () => hangingReceiver.requests.length >= 4);
     const { eventId } = await world.requestAppointment(healthyEndpoint.clinicId);
-    await world.waitForDelivery(eventId, healthyEndpoint, ({ status }) => status === "delivered", 15_000);
+    await world.waitForDelivery(eventId, healthyEndpoint, ({ status }) => status === "delivered");
     // No hanging attempt has ended, so the other endpoint's attempt did not need a slot from a hanging attempt.
     const { rows } = await world.pool.query<{ ended: number }>(
       `SELECT count(a.duration_ms)::integer AS ended
@@ -120,8 +120,7 @@ describe("webhooks in several processes", () => {
     await hangingReceiver.close();
   });
 
-  it("after a process is killed during an attempt, another process repeats the attempt", async function () {
-    this.timeout(60_000);
+  it("after a process is killed during an attempt, another process repeats the attempt", async () => {
     world.start.relay();
     const child = await startChild(loadChild({ timeoutMs: 800 }));
     const endpoint = await world.registerEndpoint(receiver.url);
@@ -130,7 +129,7 @@ describe("webhooks in several processes", () => {
     await eventually("the first attempt", () => receiver.requests.length === 1);
     child.kill("SIGKILL");
     world.start.webhooks({ clock: clockAfterLeases });
-    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 30_000);
+    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     expect(attempts.map(({ number, duration_ms, status_code }) => [number, duration_ms, status_code])).to.deep.include([
       ...[1, null, null],
     ]);
@@ -154,17 +153,13 @@ describe("webhooks in several processes", () => {
       child.kill("SIGKILL");
     }
     world.start.webhooks({ clock: clockAfterLeases });
-    await eventually(
-      "all delivered",
-      async () => {
-        const { rows } = await world.pool.query<{ count: number }>(
-          "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE status = 'delivered' AND clinic_id = ANY ($1::uuid[])",
-          [endpoints.map(({ clinicId }) => clinicId)],
-        );
-        return rows[0]?.count === eventIds.length;
-      },
-      60_000,
-    );
+    await eventually("all delivered", async () => {
+      const { rows } = await world.pool.query<{ count: number }>(
+        "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE status = 'delivered' AND clinic_id = ANY ($1::uuid[])",
+        [endpoints.map(({ clinicId }) => clinicId)],
+      );
+      return rows[0]?.count === eventIds.length;
+    });
     // A webhook may arrive twice only if the success of one attempt was not recorded.
     const { rows } = await world.pool.query<{ unfinished: number }>(
       "SELECT count(*)::integer AS unfinished FROM webhooks.attempt WHERE duration_ms IS NULL OR error IS NOT NULL",
@@ -203,12 +198,12 @@ describe("webhooks in several processes", () => {
         ),
       );
     }
-    await eventually("some deliveries", () => listSuccessfulRequests().length >= 5, 30_000);
+    await eventually("some deliveries", () => listSuccessfulRequests().length >= 5);
     child.kill("SIGKILL");
     world.start.webhooks({ ...options, clock: clockAfterLeases });
     const listAccepted = () =>
       new Map(listSuccessfulRequests().map(({ headers, body }) => [headers["webhook-id"], JSON.parse(body)]));
-    await eventually("32 deliveries", () => listAccepted().size === 32, 60_000);
+    await eventually("32 deliveries", () => listAccepted().size === 32);
     for (const { appointmentId } of appointments) {
       const acceptedAppointments = [...listAccepted().values()].map(({ data: { appointment } }) => appointment);
       const revisions = acceptedAppointments.filter(({ id }) => id === appointmentId).map(({ revision }) => revision);
@@ -244,12 +239,7 @@ describe("webhooks in several processes", () => {
     world.start.webhooks({ timeoutMs: 300, clock: clockAfterLeases });
     for (const { eventId, endpoint, step } of cases) {
       const expectedStatus = step.startsWith("fact") ? "failed" : "delivered";
-      const { attempts } = await world.waitForDelivery(
-        eventId,
-        endpoint,
-        ({ status }) => status === expectedStatus,
-        60_000,
-      );
+      const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === expectedStatus);
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
       const requests = [
         ...receiver.listDeliveryRequests(deliveryId),

@@ -147,7 +147,7 @@ describe("a repeated message to the webhooks role", () => {
     expect(await world.readDelivery(lostEvent.eventId, endpoint)).to.equal(undefined);
     world.start.relay();
     world.start.webhooks();
-    await world.waitForDelivery(lostEvent.eventId, endpoint, ({ status }) => status === "delivered", 20_000);
+    await world.waitForDelivery(lostEvent.eventId, endpoint, ({ status }) => status === "delivered");
   });
 
   it("an event is delivered in order although the relay sent the acknowledged message of the event before it again", async () => {
@@ -183,7 +183,7 @@ describe("a repeated message to the webhooks role", () => {
     world.start.relay();
     await acknowledgeFirstEvent();
     world.start.webhooks();
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 20_000);
+    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
     await eventually("the checkpoint", async () => {
       return (await readRelayCheckpoint(world.pool)).anchor?.eventId === eventId;
     });

@@ -19,8 +19,7 @@ const toHoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000).t
 
 const TWO_BATCHES = MAX_BATCH_SIZE + 1;
 
-describe("replays of several deliveries", function () {
-  this.timeout(60_000);
+describe("replays of several deliveries", () => {
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;

@@ -67,7 +67,6 @@ describe("webhooks whose events cannot be read or appended", () => {
     await eventually(
       "the relay's checkpoint",
       async () => (await readRelayCheckpoint(world.pool)).position >= event!.position,
-      20_000,
     );
   }
   const createNote = () => jsonEvent({ type: "Noted", data: { text: "event of another program" } });

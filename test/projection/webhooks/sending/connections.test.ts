@@ -1,18 +1,18 @@
-import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { readFile } from "node:fs/promises";
-import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../../projection/webhooks/sending/connections.ts";
 import { send } from "../../../../projection/webhooks/sending/send.ts";
 import { eventually } from "../../../support/eventually.ts";
+import {
+  getPartnerPemPath,
+  PARTNER_HOST,
+  type PartnerTlsServer,
+  startPartnerTlsServer,
+} from "../../../support/partner-tls-server.ts";
 import { type RawReceiver, startRawReceiver } from "../../../support/raw-receiver.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
 import { startUnresponsiveServer } from "../../../support/unresponsive-server.ts";
+import { runTrustedAttempts } from "../run-trusted-attempts.ts";
 
 const OK_RESPONSE = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -71,8 +71,7 @@ describe("connections to receivers", () => {
       expect(new Set(ports).size).to.equal(2);
     });
 
-    it("if more than 512 connections are idle, the connection with the longest idle time is closed", async function () {
-      this.timeout(30_000);
+    it("if more than 512 connections are idle, the connection with the longest idle time is closed", async () => {
       const firstApplicationId = randomUUID();
       await attempt(receiver.url, firstApplicationId);
       await Promise.all(Array.from({ length: 511 }, () => attempt(receiver.url, randomUUID())));
@@ -222,55 +221,25 @@ describe("connections to receivers", () => {
   });
 
   describe("TLS", () => {
-    const HOST = "hooks.partner.example";
-    const toPemUrl = (kind: string) => new URL(`../../../support/tls/${HOST}.${kind}.pem`, import.meta.url);
-    let port: number;
-    const receivedHostNames: unknown[] = [];
+    let partnerServer: PartnerTlsServer;
 
     beforeEach(async () => {
-      receivedHostNames.length = 0;
-      const [cert, key] = await Promise.all([readFile(toPemUrl("cert")), readFile(toPemUrl("key"))]);
-      const server = createServer({ cert, key }, (request, response) => {
-        receivedHostNames.push((request.socket as { servername?: unknown }).servername, request.headers.host);
-        response.end("ok");
-      });
-      server.listen(0, "127.0.0.1");
-      await once(server, "listening");
-      port = (server.address() as AddressInfo).port;
-      trackServer({
-        async close() {
-          server.closeAllConnections();
-          server.close();
-        },
-      });
+      partnerServer = trackServer(await startPartnerTlsServer());
     });
 
-    const attemptWithTrustedCert = async (url: string) => {
-      const scriptPath = fileURLToPath(new URL("../tls-attempt.ts", import.meta.url));
-      const { stdout } = await promisify(execFile)(process.execPath, ["--import=tsx", scriptPath], {
-        env: {
-          ...process.env,
-          ...{ NODE_EXTRA_CA_CERTS: fileURLToPath(toPemUrl("cert")), ATTEMPT: JSON.stringify({ url, port }) },
-        },
-      });
-      return JSON.parse(stdout);
-    };
-
-    it("a TLS connection to the checked address uses the host name of the URL to verify the certificate", async () => {
-      expect(await attemptWithTrustedCert(`https://${HOST}/in`)).to.deep.include({ statusCode: 200, error: null });
-      expect(receivedHostNames).to.deep.equal([HOST, `${HOST}:${port}`]);
-    });
-
-    it("if the certificate belongs to another host, the attempt fails with tls_failed before the request is sent", async () => {
-      const attemptResult = await attemptWithTrustedCert("https://hooks.other.example/in");
-      expect(attemptResult).to.deep.include({ statusCode: null, error: "tls_failed" });
-      expect(receivedHostNames).to.deep.equal([]);
+    it("the host name of the URL verifies the certificate, and without a match no request is sent", async () => {
+      const { port } = partnerServer;
+      const attempts = [`https://${PARTNER_HOST}/in`, "https://hooks.other.example/in"].map((url) => ({ url, port }));
+      const outcomes = await runTrustedAttempts(attempts, getPartnerPemPath("cert"));
+      expect(outcomes).to.deep.equal([200, 200, "tls_failed", "tls_failed"]);
+      const request = { serverName: PARTNER_HOST, host: `${PARTNER_HOST}:${port}` };
+      expect(partnerServer.requests).to.deep.equal([request, request]);
     });
 
     it("if no known authority signed the certificate, the attempt fails with tls_failed before the request is sent", async () => {
-      const attemptResult = await attempt(`https://localhost:${port}/in`, "a");
+      const attemptResult = await attempt(`https://localhost:${partnerServer.port}/in`, "a");
       expect(attemptResult).to.deep.include({ statusCode: null, error: "tls_failed" });
-      expect(receivedHostNames).to.deep.equal([]);
+      expect(partnerServer.requests).to.deep.equal([]);
     });
   });
 });

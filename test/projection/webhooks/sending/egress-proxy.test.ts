@@ -1,14 +1,10 @@
-import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { expect } from "chai";
 import { attemptDelivery } from "../../../../projection/webhooks/sending/attempt-delivery.ts";
 import type { ClaimedDelivery } from "../../../../projection/webhooks/sending/claim.ts";
 import { type Connections, createConnections } from "../../../../projection/webhooks/sending/connections.ts";
 import { EgressProxy } from "../../../../projection/webhooks/sending/egress-proxy.ts";
-import type { SendResult } from "../../../../projection/webhooks/sending/send.ts";
 import { createLogger } from "../../../../shared/runtime/logger.ts";
 import { captureLogs } from "../../../support/captured-logs.ts";
 import { type ConnectProxy, startConnectProxy } from "../../../support/connect-proxy.ts";
@@ -22,6 +18,7 @@ import {
 import { startReceiver } from "../../../support/receiver.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { startUnresponsiveServer } from "../../../support/unresponsive-server.ts";
+import { runTrustedAttempts } from "../run-trusted-attempts.ts";
 
 const PUBLIC_ADDRESS = "93.184.216.34";
 const PUBLIC_IPV6_ADDRESS = "2606:2800:220:1:248:1893:25c8:1946";
@@ -90,11 +87,7 @@ describe("the egress proxy", () => {
       // The proxy's certificate is not valid for its address.
       { url: URL_TEXT, proxyUrl: secureProxyUrl.replace("localhost", "127.0.0.1") },
     ];
-    const scriptPath = fileURLToPath(new URL("../proxied-attempts.ts", import.meta.url));
-    const { stdout } = await promisify(execFile)(process.execPath, ["--import=tsx", scriptPath], {
-      env: { ...process.env, NODE_EXTRA_CA_CERTS: certFile, ATTEMPTS: JSON.stringify(attempts) },
-    });
-    const outcomes = (JSON.parse(stdout) as SendResult[]).map(({ statusCode, error }) => statusCode ?? error);
+    const outcomes = await runTrustedAttempts(attempts, certFile);
     expect(outcomes).to.deep.equal([
       ...[200, 200, 200, 200, 200, 200, "tls_failed", "tls_failed"],
       ...["egress_proxy_failed", "egress_proxy_failed"],

@@ -5,6 +5,7 @@ import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
 import { createWebhookBody } from "../../shared/partner-api/create-webhook-body.ts";
+import { MAX_ENDPOINT_EVENTS } from "../../shared/partner-api/operational-body.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createCommonHeaders, createDeliveryIdHeaders } from "../../shared/webhooks/delivery-headers.ts";
 import { uuid } from "../http/fields.ts";
@@ -20,18 +21,12 @@ import { definePartnerRead, parsePathId, type ReadContext } from "./read.ts";
 /** Maximum number of attempts in the response. */
 const MAX_ATTEMPTS = 200;
 
-/**
- * Maximum number of events that are read to create a body. Only the stream of an endpoint can be longer. Reading a long
- * stream would delay the requests of all callers.
- */
-const MAX_EVENTS = 1_000;
-
 const deliveryRequest = z.strictObject({
   body: z
     .string()
     .nullable()
     .describe(
-      `Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available, or if it is about an endpoint that was changed ${MAX_EVENTS} times before.`,
+      `Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available, or if it is about an endpoint that was changed ${MAX_ENDPOINT_EVENTS} times before.`,
     ),
   headers: z
     .record(z.string(), z.string())
@@ -120,7 +115,7 @@ async function recreateBody(
   source: { stream: string; revision: bigint },
   eventId: string,
 ): Promise<string | null> {
-  if (source.revision >= MAX_EVENTS) return null;
+  if (source.revision >= MAX_ENDPOINT_EVENTS) return null;
   try {
     const body = await createWebhookBody(log, source);
     return body?.id === eventId ? JSON.stringify(body) : null;

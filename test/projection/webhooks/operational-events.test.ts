@@ -1,8 +1,10 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { toMessage } from "../../../projection/relay/to-message.ts";
 import { reportExpiringSecrets } from "../../../projection/webhooks/maintenance/expiring-secrets.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { OperationalEventType, WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
+import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
 import {
   endpointDisabledBody,
   endpointFailingBody,
@@ -71,6 +73,11 @@ describe("operational events", () => {
     const events = await world.log.read(`webhookEndpoint-${endpointId}`);
     return events.map(({ type }) => type).filter((type) => type.endsWith("Reported"));
   }
+
+  it("after a thousand events of an endpoint, the relay creates no operational event, because it would read them all", async () => {
+    const event = { type: "WebhookEndpointDisabled", revision: 1_000n, metadata: {} } as RecordedEvent;
+    expect(await toMessage({} as EventLog, event)).to.equal(undefined);
+  });
 
   it("endpoint.failing is sent once a day to other endpoints of the application, and never to the failing endpoint", async () => {
     const endpoint = await world.registerEndpoint(`${receiver.url}/failing`);

@@ -48,19 +48,15 @@ export function showEndpoints() {
   return runAction({ alertId: "endpoints-alert" }, async () => {
     getElement("endpoints").replaceChildren(createEmptyText("Loading …"));
     try {
-      await loadEndpoints();
+      endpoints = (await request("GET", "/webhook-endpoints")).endpoints;
     } catch (error) {
       getElement("endpoints").replaceChildren();
       throw error;
     }
+    renderEndpoints();
     // Without endpoints, the form is the next step.
     if (endpoints.length === 0) openForm(true);
   });
-}
-
-async function loadEndpoints() {
-  endpoints = (await request("GET", "/webhook-endpoints")).endpoints;
-  renderEndpoints();
 }
 
 /** Shows the changed state of an endpoint in the list. */

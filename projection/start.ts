@@ -6,7 +6,7 @@ import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createMissingKeyReporter } from "../shared/metrics/data-key-metrics.ts";
 import { measureEventLog } from "../shared/metrics/event-log-metrics.ts";
-import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
+import { createUncachedDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import type { DataKeys } from "../shared/personal-data/data-keys.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
@@ -129,7 +129,7 @@ function startRoles(
   const { PERSONAL_DATA_KEYS } = config;
   const dataKeys =
     PERSONAL_DATA_KEYS &&
-    createDataKeys(servers.pool, { PERSONAL_DATA_KEYS }, createMissingKeyReporter(metrics.registry, logger));
+    createUncachedDataKeys(servers.pool, { PERSONAL_DATA_KEYS }, createMissingKeyReporter(metrics.registry, logger));
   const starters = {
     projectors: () =>
       startProjectors({

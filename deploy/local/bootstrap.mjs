@@ -101,7 +101,8 @@ try {
     const build = await ensureBuilt(PROJECT_FOLDER);
     const program = path.join(build, entry.replace(/\.ts$/, ".js"));
     const env = { ...process.env, PROJECT_BUILD: build, CLINIC_PROGRAM: "npm run clinic --" };
-    runProgram(["--enable-source-maps", program, ...args], env);
+    // The executable `clinic` sets the same size of the young generation.
+    runProgram(["--enable-source-maps", "--max-semi-space-size=64", program, ...args], env);
   } else {
     runProgram(["--import", "tsx", entry, ...args], process.env);
   }

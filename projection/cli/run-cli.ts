@@ -4,7 +4,7 @@ import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { identifyOperator } from "../../shared/eventstore/identify-operator.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
-import { createDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
+import { createUncachedDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
@@ -229,7 +229,7 @@ function withServers(terminal: CliTerminal, run: (context: CommandContext) => Pr
       await requireEventStore(client, EVENTSTORE_URL);
       const { pool } = database;
       await requirePreparedDatabase(pool);
-      const dataKeys = deferDataKeys(() => createDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], env)));
+      const dataKeys = deferDataKeys(() => createUncachedDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], env)));
       return await run({ client, ...database, dataKeys, terminal, now: Date.now(), signal });
     } finally {
       await client.dispose();

@@ -87,11 +87,30 @@ async function applyEvents(
   models: readonly AnyReadModel[],
   events: readonly RecordedEvent[],
 ): Promise<void> {
+  const eventsByModel = groupByModel(models, events);
   const changesByModel = new Map<AnyReadModel, RowChange[]>();
-  for (const model of models) {
-    const handledEvents = events.filter((event) => model.on[event.type]);
-    if (handledEvents.length > 0) changesByModel.set(model, await foldEvents(client, schema, model, handledEvents));
-  }
+  for (const [model, handledEvents] of eventsByModel)
+    changesByModel.set(model, await foldEvents(client, schema, model, handledEvents));
   await eraseLateData(client, schema, changesByModel);
   for (const [model, changes] of changesByModel) await writeChanges(client, schema, model, changes);
+}
+
+/** Returns the events that each read model handles. Read models without such events are absent. */
+function groupByModel(
+  models: readonly AnyReadModel[],
+  events: readonly RecordedEvent[],
+): Map<AnyReadModel, RecordedEvent[]> {
+  const eventsByModel = new Map<AnyReadModel, RecordedEvent[]>();
+  const modelsByType = new Map<string, AnyReadModel[]>();
+  for (const event of events) {
+    const { type } = event;
+    const handlingModels = modelsByType.get(type) ?? models.filter((model) => model.on[type]);
+    modelsByType.set(type, handlingModels);
+    for (const model of handlingModels) {
+      const handledEvents = eventsByModel.get(model);
+      if (handledEvents) handledEvents.push(event);
+      else eventsByModel.set(model, [event]);
+    }
+  }
+  return eventsByModel;
 }

@@ -50,10 +50,7 @@ function findNewData(model: AnyReadModel, changes: readonly RowChange[]): NewDat
     const { rowAfter, dataKeyIds } = change;
     const customerId = rowAfter?.customer_id;
     if (!rowAfter || !dataKeyIds || typeof customerId !== "string") return [];
-    return [...dataKeyIds].flatMap(([category, dataKeyId]) => {
-      const hasData = eraseColumns(rowAfter, [category], model.personalColumns ?? {}) !== rowAfter;
-      return hasData ? [{ model, change, category, customerId, dataKeyId }] : [];
-    });
+    return [...dataKeyIds].map(([category, dataKeyId]) => ({ model, change, category, customerId, dataKeyId }));
   });
 }
 

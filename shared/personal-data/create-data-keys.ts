@@ -11,11 +11,23 @@ export type ReportMissingKeys = (ids: readonly string[]) => void;
 /** Creates the data keys of a process: the store in Postgres with a cache. */
 export function createDataKeys(
   pool: pg.Pool,
+  config: Config<"PERSONAL_DATA_KEYS">,
+  reportMissingKeys?: ReportMissingKeys,
+): DataKeys {
+  return cacheDataKeys(createUncachedDataKeys(pool, config, reportMissingKeys));
+}
+
+/**
+ * Creates the data keys of projectors, without a cache. Projectors read the keys of a whole batch of events with one
+ * query, and rarely need a key again.
+ */
+export function createUncachedDataKeys(
+  pool: pg.Pool,
   { PERSONAL_DATA_KEYS }: Config<"PERSONAL_DATA_KEYS">,
   reportMissingKeys: ReportMissingKeys = () => undefined,
 ): DataKeys {
   const store = createDataKeyStore(pool, createMasterKeys(PERSONAL_DATA_KEYS));
-  return cacheDataKeys({
+  return {
     ...store,
     async find(ids) {
       const keys = await store.find(ids);
@@ -23,7 +35,7 @@ export function createDataKeys(
       if (missingIds.length > 0) reportMissingKeys(missingIds);
       return keys;
     },
-  });
+  };
 }
 
 /**

@@ -42,7 +42,11 @@ console.log(
 printHeader();
 for (const name of names.length > 0 ? names : Object.keys(BENCHMARK_FILES)) {
   const file = fileURLToPath(new URL(BENCHMARK_FILES[name] as string, import.meta.url));
-  const child = spawn(process.execPath, ["--import=tsx", file], { stdio: ["ignore", "inherit", "inherit"] });
+  // A rebuild is a command of the executable `clinic`, which sets this option.
+  const options = name === "rebuild" ? ["--max-semi-space-size=64"] : [];
+  const child = spawn(process.execPath, [...options, "--import=tsx", file], {
+    stdio: ["ignore", "inherit", "inherit"],
+  });
   const [exitCode] = await once(child, "exit");
   if (exitCode !== 0) {
     console.error(`The benchmark ${name} failed.`);

@@ -1,7 +1,7 @@
 /**
- * Measures the speed of a rebuild of the read models, and the CPU time of this process and of Postgres. Compares this speed with the speed at which the same client reads
- * the same log without processing the events. Then measures how long it takes until the row of an appended event is in
- * the read model.
+ * Measures the speed of a rebuild of the read models, and the CPU time of this process and of Postgres. Compares this
+ * speed with the speed at which the same client reads the same log without processing the events. Then measures how
+ * long it takes until the row of an appended event is in the read model.
  *
  *     npm run bench -- rebuild
  */
@@ -17,10 +17,12 @@ import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { createUncachedDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
-import { createTestDataKeys } from "../support/data-keys.ts";
+import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createTestDatabase, getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import { type LoadResult, readCpuSeconds } from "./load.ts";
 import { printRow } from "./report.ts";
@@ -40,7 +42,7 @@ const url = database.urls.projection;
 const pool = createPool({ url, applicationName: "bench", size: 6, statementTimeoutMs: 60_000, logger });
 await ensureReadModels(pool, readModels);
 const client = connectEventStore(eventstoreUrl, "bench");
-const dataKeys = createTestDataKeys(pool);
+const dataKeys = createUncachedDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS }));
 const log = createEventLog(client, { dataKeys });
 try {
   await generateEvents(log, EVENT_COUNT / 8);

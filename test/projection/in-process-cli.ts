@@ -1,7 +1,7 @@
 import type { CommandContext } from "../../projection/cli/command.ts";
 import { runCli } from "../../projection/cli/run-cli.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
+import { createUncachedDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
@@ -30,7 +30,10 @@ export async function runInProcess(
     const context = {
       client,
       pool,
-      dataKeys: createDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: personalDataKeys })),
+      dataKeys: createUncachedDataKeys(
+        pool,
+        readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: personalDataKeys }),
+      ),
       logger,
       terminal,
       databaseUrl,

@@ -8,7 +8,7 @@ import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
+import { createUncachedDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
@@ -69,7 +69,10 @@ async function rebuildReadModels(
       { showProgress: (text) => progress.log(`  … ${text}`) },
       await readLogEnd(client),
     );
-    const dataKeys = createDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: personalDataKeys }));
+    const dataKeys = createUncachedDataKeys(
+      pool,
+      readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS: personalDataKeys }),
+    );
     await rebuild({ client, pool, dataKeys, models: readModels, logger, onProgress }, signal);
     if (!signal.aborted) await pruneReadModels(pool, signal);
   } catch (error) {

@@ -148,4 +148,15 @@ describe("webhook delivery", () => {
       new Webhook(endpoint.secret).verify(body, headers as Record<string, string>);
     }
   });
+
+  it("a delivery that needs an asymmetric signature is not sent without a signing key", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { endpointId } = endpoint;
+    const data = { endpointId, asymmetricSignature: true };
+    await world.append(`webhookEndpoint-${endpointId}`, { type: "WebhookEndpointChanged", data });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    expect(new Set(attempts.map(({ error }) => error))).to.deep.equal(new Set(["not_signed"]));
+    expect(receiver.requests).to.have.length(0);
+  });
 });

@@ -95,7 +95,7 @@ function startPoolProcess(queue: FileQueue, counts: Counts): ChildProcess {
   child.on("message", ({ output, failureOutput, ...fileCounts }: FileResult) => {
     fs.writeSync(process.stdout.fd, output);
     if (file === undefined) return;
-    queue.record(file, performance.now() - startedAtMs);
+    queue.record(file, (performance.now() - startedAtMs) / 1000);
     if (failureOutput !== "") failureOutputs.push(`${file}\n${failureOutput}`);
     for (const [name, count] of Object.entries(fileCounts)) counts[name as keyof Counts] += count;
     sendNext();

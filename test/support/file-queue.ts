@@ -4,46 +4,46 @@ import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 
 const TEST_FOLDER = path.join(PROJECT_FOLDER, "test");
 
-/** Duration of each test file in its last run, in milliseconds. */
-const DURATIONS_FILE = path.join(PROJECT_FOLDER, "node_modules", ".cache", "test-durations.json");
+/** Durations of the long test files in seconds. `UPDATE_DURATIONS=true npm test` measures them again. */
+const DURATIONS_FILE = path.join(TEST_FOLDER, "durations.json");
+
+/** Files that take at least this time are long. Seconds. */
+const MIN_LONG_DURATION_SECONDS = 5;
 
 /** All test files of the project. A long file must not start last, because then only one process would still work. */
 export interface FileQueue {
   /** Returns the next file, or undefined if no file is left. The path is relative to the project's folder. */
   take(): string | undefined;
-  /** Records the duration of a file for the order of the next run. */
-  record(file: string, durationMs: number): void;
-  /** Stores the recorded durations. */
+  /** Records the duration of a file. */
+  record(file: string, seconds: number): void;
+  /** Stores the recorded durations if the environment variable UPDATE_DURATIONS is `true`. */
   save(): void;
 }
 
-/** Creates the queue. New files come first, the largest at the beginning. The others follow, the longest first. */
+/** Creates the queue. Long files come first, the longest at the beginning. The others follow, the largest first. */
 export function createFileQueue(): FileQueue {
-  const durations = readDurations();
+  const durations: Record<string, number> = JSON.parse(fs.readFileSync(DURATIONS_FILE, "utf8"));
   const files = fs
     .readdirSync(TEST_FOLDER, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".test.ts"))
     .map((name) => path.join("test", name))
     .map((file) => ({
       file,
-      durationMs: durations[file] ?? Number.POSITIVE_INFINITY,
+      seconds: durations[file] ?? 0,
       size: fs.statSync(path.join(PROJECT_FOLDER, file)).size,
     }))
-    .sort((a, b) => (a.durationMs === b.durationMs ? b.size - a.size : b.durationMs - a.durationMs))
+    .sort((a, b) => b.seconds - a.seconds || b.size - a.size)
     .map(({ file }) => file);
+  const longDurations: [string, number][] = [];
   return {
     take: () => files.shift(),
-    record(file, durationMs) {
-      durations[file] = Math.round(durationMs);
+    record(file, seconds) {
+      if (seconds >= MIN_LONG_DURATION_SECONDS) longDurations.push([file, Math.round(seconds)]);
     },
     save() {
-      fs.mkdirSync(path.dirname(DURATIONS_FILE), { recursive: true });
-      fs.writeFileSync(DURATIONS_FILE, JSON.stringify(durations));
+      if (process.env.UPDATE_DURATIONS !== "true") return;
+      const sortedDurations = Object.fromEntries(longDurations.sort(([, a], [, b]) => b - a));
+      fs.writeFileSync(DURATIONS_FILE, `${JSON.stringify(sortedDurations, null, 2)}\n`);
     },
   };
-}
-
-function readDurations(): Record<string, number> {
-  if (!fs.existsSync(DURATIONS_FILE)) return {};
-  return JSON.parse(fs.readFileSync(DURATIONS_FILE, "utf8"));
 }

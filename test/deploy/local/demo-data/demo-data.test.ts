@@ -4,13 +4,13 @@ import { expect } from "chai";
 import { jwtVerify } from "jose";
 import { hashClientSecret } from "../../../../command/operations/application-operations.ts";
 import { seedDemoData } from "../../../../deploy/local/demo-data/demo-data.ts";
-import { type LogServer, startLogServer } from "../../../../deploy/local/eventstore/server.ts";
 import type { DemoAccess } from "../../../../deploy/local/stack/stack-file.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
-import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { startTestLog, type TestLog } from "../../../command/cli/log-copy/copied-logs.ts";
+import { adoptCopy } from "../../../command/cli/log-copy/copied-read-models.ts";
 import { PERSONAL_DATA_KEYS } from "../../../support/data-keys.ts";
-import { createMigratedDatabase } from "../../../support/migrated-database.ts";
+import { createDatabaseWithReadModels } from "../../../support/migrated-database.ts";
 import { makeTestRoot, type TestDatabase } from "../../../support/stack.ts";
 
 const portalOptions = {
@@ -21,9 +21,10 @@ const portalOptions = {
 const now = Date.parse("2026-05-05T09:10:00Z");
 const HOUR_MS = 3_600_000;
 
-describe("demo data", () => {
+describe("demo data", function () {
+  this.timeout(300_000);
   let root: string;
-  let server: LogServer;
+  let source: TestLog;
   const lines: string[] = [];
   let interruption: { message: string; eventCount: number };
   let firstAccess: DemoAccess;
@@ -32,8 +33,8 @@ describe("demo data", () => {
   // The tests share one log, because a run takes seconds. Each test sees the events of all earlier tests.
   before(async () => {
     root = makeTestRoot();
-    database = await createMigratedDatabase();
-    server = await startLogServer({ dir: path.join(root, "log"), host: "127.0.0.1", port: 0, shouldSync: false });
+    database = await createDatabaseWithReadModels();
+    source = await startTestLog();
     const seedError = await seed(() => {
       throw new Error("interrupted");
     }).catch((error: Error) => error);
@@ -41,28 +42,25 @@ describe("demo data", () => {
     firstAccess = await seed(undefined, now + 5 * HOUR_MS);
   });
   after(async () => {
-    await server.stop();
+    await source.stop();
     await database.drop();
   });
 
   const getCredentialsPath = () => path.join(root, "demo-credentials.json");
-  const getEventstoreUrl = () => `esdb://127.0.0.1:${server.port}?tls=false`;
   const seed = (log = (line: string) => void lines.push(line), seedTime = now): Promise<DemoAccess> =>
     seedDemoData({
       ...portalOptions,
       ...{ databaseUrl: database.urls.command, personalDataKeys: PERSONAL_DATA_KEYS },
-      ...{ eventstoreUrl: getEventstoreUrl(), credentialsFile: getCredentialsPath(), log, now: seedTime },
+      ...{ eventstoreUrl: source.url, credentialsFile: getCredentialsPath(), log, now: seedTime },
     });
 
   /** Returns all events of the log, parsed by the event catalog. */
   async function readEvents(): Promise<CatalogEvent[]> {
-    const client = connectEventStore(getEventstoreUrl(), "test");
     const events: CatalogEvent[] = [];
-    for await (const { event } of client.readAll()) {
+    for await (const { event } of source.client.readAll()) {
       const catalogEvent = event && !event.type.startsWith("$") ? parseStoredEvent(event as never) : undefined;
       if (catalogEvent) events.push(catalogEvent);
     }
-    await client.dispose();
     return events;
   }
   const filterByType = <Type extends CatalogEvent["type"]>(events: CatalogEvent[], type: Type) =>
@@ -146,5 +144,12 @@ describe("demo data", () => {
     for (const [index, { clientSecret }] of secondAccess.applications.entries()) {
       expect(clientSecret).not.to.equal(firstAccess.applications[index]?.clientSecret);
     }
+  });
+
+  it("a database that adopts a copy of the demo data has the same rows as before, except for log positions", async () => {
+    const { rowCount, differences } = await adoptCopy(source, database);
+    expect(rowCount).to.be.greaterThan(500);
+    const unexpectedDifferences = differences.filter(({ columns }) => columns.join() !== "registered_position");
+    expect(unexpectedDifferences).to.deep.equal([]);
   });
 });

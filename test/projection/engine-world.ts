@@ -39,7 +39,7 @@ export const logger = createLogger("test", "silent");
 
 export async function createEngineWorld(): Promise<EngineWorld> {
   const dir = await mkdtemp(join(tmpdir(), "clinic-engine-"));
-  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
+  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
   const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
   const database = await createDatabaseWithReadModels();
   const databaseUrl = database.urls.projection;

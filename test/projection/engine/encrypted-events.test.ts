@@ -32,13 +32,10 @@ describe("the projection of encrypted events", () => {
   let world: EngineWorld;
   const roles: Role[] = [];
 
-  beforeEach(async () => {
+  const openWorld = async () => {
     world = await createEngineWorld();
-  });
-  afterEach(async () => {
-    await Promise.all(roles.splice(0).map((role) => role.stop()));
-    await world.close();
-  });
+  };
+  const stopRoles = () => Promise.all(roles.splice(0).map((role) => role.stop()));
 
   async function registerCustomer(fullName: string): Promise<string> {
     const id = randomUUID();
@@ -64,163 +61,180 @@ describe("the projection of encrypted events", () => {
   const waitForName = (id: string, name: string) =>
     eventually(`${name} in the read model`, async () => (await world.readName(id)) === name);
 
-  it("read models contain the personal data of plain and encrypted events", async () => {
-    const plainId = randomUUID();
-    await world.append(`customer-${plainId}`, {
-      ...createRegisteredEvent(plainId, "Plain Petra"),
-      metadata: createStoredMetadata(),
+  describe("in a log that projectors can process", () => {
+    // The tests share the log and the database. Each test sees the events of all earlier tests.
+    before(openWorld);
+    afterEach(stopRoles);
+    after(() => world.close());
+
+    it("a batch needs one query for the keys of all its persons", async () => {
+      for (let count = 0; count < 20; count += 1) await registerCustomer(`Customer ${count}`);
+      const findSizes: number[] = [];
+      const countingKeys: DataKeys = {
+        ...world.dataKeys,
+        find: (ids) => {
+          findSizes.push(ids.length);
+          return world.dataKeys.find(ids);
+        },
+      };
+      await rebuildModels(countingKeys);
+      const { rows } = await world.pool.query(`SELECT full_name FROM ${READ_MODEL_SCHEMA}.customer`);
+      expect(rows).to.have.length(20);
+      expect(findSizes.reduce((sum, size) => sum + size)).to.equal(20);
+      expect(findSizes).to.have.length.below(5);
     });
-    const encryptedId = await registerCustomer("Ana Kos");
-    startRole();
-    await waitForName(plainId, "Plain Petra");
-    await waitForName(encryptedId, "Ana Kos");
-  });
 
-  it("a batch needs one query for the keys of all its persons", async () => {
-    for (let count = 0; count < 20; count += 1) await registerCustomer(`Customer ${count}`);
-    const findSizes: number[] = [];
-    const countingKeys: DataKeys = {
-      ...world.dataKeys,
-      find: (ids) => {
-        findSizes.push(ids.length);
-        return world.dataKeys.find(ids);
-      },
-    };
-    await rebuildModels(countingKeys);
-    const { rows } = await world.pool.query(`SELECT full_name FROM ${READ_MODEL_SCHEMA}.customer`);
-    expect(rows).to.have.length(20);
-    expect(findSizes.reduce((sum, size) => sum + size)).to.equal(20);
-    expect(findSizes).to.have.length.below(5);
-  });
-
-  it("after a key is destroyed, a rebuild contains neutral values", async () => {
-    const [erasedId, otherId] = [await registerCustomer("Ana Kos"), await registerCustomer("Bor Zupan")];
-    await rebuildModels();
-    expect(await world.readName(erasedId)).to.equal("Ana Kos");
-    await world.dataKeys.destroy({ type: "customer", id: erasedId });
-    await rebuildModels();
-    expect([await world.readName(erasedId), await world.readName(otherId)]).to.deep.equal(["(erased)", "Bor Zupan"]);
-  });
-
-  it("projectors notice at once that another process has destroyed a key", async () => {
-    const id = await registerCustomer("Ana Kos");
-    const keysOfProjectors = createUncachedDataKeys(world.pool, keyConfig);
-    await rebuildModels(keysOfProjectors);
-    expect(await world.readName(id)).to.equal("Ana Kos");
-    await world.dataKeys.destroy({ type: "customer", id });
-    await rebuildModels(keysOfProjectors);
-    expect(await world.readName(id)).to.equal("(erased)");
-  });
-
-  it("text that a process records with a key that was just destroyed is not shown, as after a rebuild", async () => {
-    // With a stopped clock, neither the writer nor the projectors notice the destruction.
-    const dataKeys = cacheDataKeys(createUncachedDataKeys(world.pool, keyConfig), () => 0);
-    const log = createEventLog(world.client, { dataKeys });
-    const { clinicId, branchId, animalId, customerId: id } = await createClinic(log);
-    startRole(dataKeys);
-    const requestVisit = async (notes: string) => {
-      const appointmentId = randomUUID();
-      const scheduledAt = new Date(Date.now() + 86_400_000).toISOString();
-      const visit = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes: 30, reason: null };
-      await requestAppointment(log, { ...visit, notes }, createTestOperatorContext());
-      return eventually("the appointment", async () => {
-        const sql = `SELECT notes FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`;
-        return (await world.pool.query<{ notes: string | null }>(sql, [appointmentId])).rows[0];
+    it("read models contain the personal data of plain and encrypted events", async () => {
+      const plainId = randomUUID();
+      await world.append(`customer-${plainId}`, {
+        ...createRegisteredEvent(plainId, "Plain Petra"),
+        metadata: createStoredMetadata(),
       });
-    };
-    expect(await requestVisit("Limps")).to.deep.equal({ notes: "Limps" });
-    const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
-    const stores = { log, pool: world.pool };
-    await recordAndDestroy(stores, { type: "customer", id, clinicId }, erasure, createTestOperatorContext());
-    expect(await requestVisit("Bites")).to.deep.equal({ notes: null });
-    const result = await verify(
-      { ...world, models: readModels, logger, onProgress: () => undefined, onDifference: () => undefined },
-      new AbortController().signal,
-    );
-    expect(result).to.include({ differenceCount: 0 });
-  });
-
-  it("while the key store is unreachable, projectors wait, and then continue with the waiting event", async () => {
-    let isReachable = true;
-    const unreliableKeys: DataKeys = {
-      ...world.dataKeys,
-      find: (ids) => (isReachable ? world.dataKeys.find(ids) : Promise.reject(new KeyStoreUnavailableError("down"))),
-    };
-    const role = startRole(unreliableKeys);
-    await waitForName(await registerCustomer("Ana Kos"), "Ana Kos");
-    isReachable = false;
-    const waitingId = await registerCustomer("Bor Zupan");
-    await eventually("waiting", () => role.getStatus().detail === "waits for the database");
-    expect(await world.readName(waitingId)).to.equal(undefined);
-    isReachable = true;
-    await waitForName(waitingId, "Bor Zupan");
-  });
-
-  it("projectors stop at an event whose ciphertext was changed, and name the event", async () => {
-    const id = await registerCustomer("Ana Kos");
-    const keys = await world.dataKeys.getOrCreate([{ person: { type: "customer", id }, category: "contact" }]);
-    const encrypted = { keyId: keys[0]?.id, ciphertext: Buffer.alloc(60).toString("base64") };
-    await world.append(`customer-${id}`, {
-      type: "CustomerDetailsChanged",
-      data: { customerId: id, encrypted },
-      metadata: { ...createStoredMetadata(), schemaVersion: 2 },
+      const encryptedId = await registerCustomer("Ana Kos");
+      startRole();
+      await waitForName(plainId, "Plain Petra");
+      await waitForName(encryptedId, "Ana Kos");
     });
-    const role = startRole();
-    await eventually("failed", () => role.getStatus().state === "failed");
-    expect(role.getStatus().lastError?.message).to.match(/customer-.*revision 1.*cannot be decrypted/);
-    expect(await world.readName(id)).to.equal("Ana Kos");
+
+    it("after a key is destroyed, a rebuild contains neutral values", async () => {
+      const [erasedId, otherId] = [await registerCustomer("Ana Kos"), await registerCustomer("Bor Zupan")];
+      await rebuildModels();
+      expect(await world.readName(erasedId)).to.equal("Ana Kos");
+      await world.dataKeys.destroy({ type: "customer", id: erasedId });
+      await rebuildModels();
+      expect([await world.readName(erasedId), await world.readName(otherId)]).to.deep.equal(["(erased)", "Bor Zupan"]);
+    });
+
+    it("projectors notice at once that another process has destroyed a key", async () => {
+      const id = await registerCustomer("Ana Kos");
+      const keysOfProjectors = createUncachedDataKeys(world.pool, keyConfig);
+      await rebuildModels(keysOfProjectors);
+      expect(await world.readName(id)).to.equal("Ana Kos");
+      await world.dataKeys.destroy({ type: "customer", id });
+      await rebuildModels(keysOfProjectors);
+      expect(await world.readName(id)).to.equal("(erased)");
+    });
+
+    it("text that a process records with a key that was just destroyed is not shown, as after a rebuild", async () => {
+      // With a stopped clock, neither the writer nor the projectors notice the destruction.
+      const dataKeys = cacheDataKeys(createUncachedDataKeys(world.pool, keyConfig), () => 0);
+      const log = createEventLog(world.client, { dataKeys });
+      const { clinicId, branchId, animalId, customerId: id } = await createClinic(log);
+      startRole(dataKeys);
+      const requestVisit = async (notes: string) => {
+        const appointmentId = randomUUID();
+        const scheduledAt = new Date(Date.now() + 86_400_000).toISOString();
+        const visit = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes: 30, reason: null };
+        await requestAppointment(log, { ...visit, notes }, createTestOperatorContext());
+        return eventually("the appointment", async () => {
+          const sql = `SELECT notes FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`;
+          return (await world.pool.query<{ notes: string | null }>(sql, [appointmentId])).rows[0];
+        });
+      };
+      expect(await requestVisit("Limps")).to.deep.equal({ notes: "Limps" });
+      const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
+      const stores = { log, pool: world.pool };
+      await recordAndDestroy(stores, { type: "customer", id, clinicId }, erasure, createTestOperatorContext());
+      expect(await requestVisit("Bites")).to.deep.equal({ notes: null });
+      const result = await verify(
+        { ...world, models: readModels, logger, onProgress: () => undefined, onDifference: () => undefined },
+        new AbortController().signal,
+      );
+      expect(result).to.include({ differenceCount: 0 });
+    });
+
+    it("while the key store is unreachable, projectors wait, and then continue with the waiting event", async () => {
+      let isReachable = true;
+      const unreliableKeys: DataKeys = {
+        ...world.dataKeys,
+        find: (ids) => (isReachable ? world.dataKeys.find(ids) : Promise.reject(new KeyStoreUnavailableError("down"))),
+      };
+      const role = startRole(unreliableKeys);
+      await waitForName(await registerCustomer("Ana Kos"), "Ana Kos");
+      isReachable = false;
+      const waitingId = await registerCustomer("Bor Zupan");
+      await eventually("waiting", () => role.getStatus().detail === "waits for the database");
+      expect(await world.readName(waitingId)).to.equal(undefined);
+      isReachable = true;
+      await waitForName(waitingId, "Bor Zupan");
+    });
+
+    it("a key that was lost gives neutral values and is reported, and projectors continue", async () => {
+      const lostId = await registerCustomer("Ana Kos");
+      const reports: (readonly string[])[] = [];
+      const dataKeys = createTestDataKeys(world.pool, (ids) => reports.push(ids));
+      const { rows } = await world.pool.query("DELETE FROM data_keys.data_key WHERE person_id = $1 RETURNING id", [
+        lostId,
+      ]);
+      startRole(dataKeys);
+      await waitForName(await registerCustomer("Bor Zupan"), "Bor Zupan");
+      expect(await world.readName(lostId)).to.equal("(erased)");
+      expect(reports).to.deep.equal([[rows[0].id]]);
+    });
+
+    it("with another master key, projectors stop with one line instead of showing neutral values", async () => {
+      const id = await registerCustomer("Ana Kos");
+      const otherMasterKeys = createMasterKeys({ current: "b", keys: { b: Buffer.alloc(32, 1).toString("base64") } });
+      const options = {
+        ...{ ...world, models: readModels, logger, schema: READ_MODEL_SCHEMA, onProgress: () => undefined },
+        loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
+      };
+      const error = await runProjection(
+        { ...options, dataKeys: createDataKeyStore(world.pool, otherMasterKeys) },
+        new AbortController().signal,
+      ).catch((error: Error) => error);
+      expect(error?.message).to.contain("master key test, which is not in PERSONAL_DATA_KEYS");
+      expect(await world.readName(id)).to.equal(undefined);
+    });
+
+    it("a renamed customer needs no further key", async () => {
+      const id = await registerCustomer("Ana Kos");
+      await world.log.append(`customer-${id}`, 0n, [
+        {
+          ...{ id: randomUUID(), event: createRenamedEvent(id, "Ana Novak"), metadata: createStoredMetadata() },
+          person: { type: "customer", id },
+        },
+      ]);
+      await rebuildModels();
+      expect(await world.readName(id)).to.equal("Ana Novak");
+      expect(await world.dataKeys.listOf({ type: "customer", id })).to.have.length(1);
+    });
   });
 
-  it("a key of an unknown master key stops projectors at its first event, with one line that names the event", async () => {
-    const earlierId = await registerCustomer("Bor Zupan");
-    const id = await registerCustomer("Ana Kos");
-    await world.pool.query("UPDATE data_keys.data_key SET master_key_id = 'former' WHERE person_id = $1", [id]);
-    const role = startRole(createTestDataKeys(world.pool));
-    await eventually("failed", () => role.getStatus().state === "failed");
-    expect(role.getStatus().lastError?.message).to.match(
-      new RegExp(`^position \\d+, stream customer-${id}, revision 0: data key .*former, which is not in .*; add this`),
-    );
-    expect([await world.readName(earlierId), await world.readName(id)]).to.deep.equal(["Bor Zupan", undefined]);
-  });
+  describe("in a log that stops projectors", () => {
+    beforeEach(openWorld);
+    afterEach(async () => {
+      await stopRoles();
+      await world.close();
+    });
 
-  it("a key that was lost gives neutral values and is reported, and projectors continue", async () => {
-    const lostId = await registerCustomer("Ana Kos");
-    const reports: (readonly string[])[] = [];
-    const dataKeys = createTestDataKeys(world.pool, (ids) => reports.push(ids));
-    const { rows } = await world.pool.query("DELETE FROM data_keys.data_key WHERE person_id = $1 RETURNING id", [
-      lostId,
-    ]);
-    startRole(dataKeys);
-    await waitForName(await registerCustomer("Bor Zupan"), "Bor Zupan");
-    expect(await world.readName(lostId)).to.equal("(erased)");
-    expect(reports).to.deep.equal([[rows[0].id]]);
-  });
+    it("projectors stop at an event whose ciphertext was changed, and name the event", async () => {
+      const id = await registerCustomer("Ana Kos");
+      const keys = await world.dataKeys.getOrCreate([{ person: { type: "customer", id }, category: "contact" }]);
+      const encrypted = { keyId: keys[0]?.id, ciphertext: Buffer.alloc(60).toString("base64") };
+      await world.append(`customer-${id}`, {
+        type: "CustomerDetailsChanged",
+        data: { customerId: id, encrypted },
+        metadata: { ...createStoredMetadata(), schemaVersion: 2 },
+      });
+      const role = startRole();
+      await eventually("failed", () => role.getStatus().state === "failed");
+      expect(role.getStatus().lastError?.message).to.match(/customer-.*revision 1.*cannot be decrypted/);
+      expect(await world.readName(id)).to.equal("Ana Kos");
+    });
 
-  it("with another master key, projectors stop with one line instead of showing neutral values", async () => {
-    const id = await registerCustomer("Ana Kos");
-    const otherMasterKeys = createMasterKeys({ current: "b", keys: { b: Buffer.alloc(32, 1).toString("base64") } });
-    const options = {
-      ...{ ...world, models: readModels, logger, schema: READ_MODEL_SCHEMA, onProgress: () => undefined },
-      loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
-    };
-    const error = await runProjection(
-      { ...options, dataKeys: createDataKeyStore(world.pool, otherMasterKeys) },
-      new AbortController().signal,
-    ).catch((error: Error) => error);
-    expect(error?.message).to.contain("master key test, which is not in PERSONAL_DATA_KEYS");
-    expect(await world.readName(id)).to.equal(undefined);
-  });
-
-  it("a renamed customer needs no further key", async () => {
-    const id = await registerCustomer("Ana Kos");
-    await world.log.append(`customer-${id}`, 0n, [
-      {
-        ...{ id: randomUUID(), event: createRenamedEvent(id, "Ana Novak"), metadata: createStoredMetadata() },
-        person: { type: "customer", id },
-      },
-    ]);
-    await rebuildModels();
-    expect(await world.readName(id)).to.equal("Ana Novak");
-    expect(await world.dataKeys.listOf({ type: "customer", id })).to.have.length(1);
+    it("a key of an unknown master key stops projectors at its first event, with one line that names the event", async () => {
+      const earlierId = await registerCustomer("Bor Zupan");
+      const id = await registerCustomer("Ana Kos");
+      await world.pool.query("UPDATE data_keys.data_key SET master_key_id = 'former' WHERE person_id = $1", [id]);
+      const role = startRole(createTestDataKeys(world.pool));
+      await eventually("failed", () => role.getStatus().state === "failed");
+      expect(role.getStatus().lastError?.message).to.match(
+        new RegExp(
+          `^position \\d+, stream customer-${id}, revision 0: data key .*former, which is not in .*; add this`,
+        ),
+      );
+      expect([await world.readName(earlierId), await world.readName(id)]).to.deep.equal(["Bor Zupan", undefined]);
+    });
   });
 });

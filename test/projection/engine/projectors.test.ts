@@ -1,18 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { BEFORE_FIRST_EVENT, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
-import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
-import { migrate } from "../../../projection/migrate.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
 import { LeadershipLostError } from "../../../projection/roles/failure.ts";
@@ -25,9 +19,11 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
+import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
+import type { TestDatabase } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
+import { createEngineWorld } from "../engine-world.ts";
 
 const logger = createLogger("test", "fatal");
 const createRegisteredEvent = (customerId: string, fullName = "Ana Kos"): CatalogEvent => ({
@@ -47,12 +43,12 @@ describe("projectors", () => {
   let pool: pg.Pool;
   const roles: Role[] = [];
 
-  beforeEach(async () => {
+  // The tests share the log and the database. Each test sees the events of all earlier tests.
+  before(async () => {
     ownLog = await startOwnLog();
     client = connectEventStore(ownLog.eventstoreUrl, "test");
     log = createEventLog(client, { encryption: "off" });
-    database = await createTestDatabase();
-    await migrate(database.urls.projection, logger);
+    database = await createDatabaseWithReadModels();
     pool = createPool({
       url: database.urls.projection,
       applicationName: "test",
@@ -60,25 +56,20 @@ describe("projectors", () => {
       statementTimeoutMs: 5_000,
       logger,
     });
-    await ensureReadModels(pool, readModels);
   });
 
-  afterEach(async () => {
-    await Promise.all(roles.splice(0).map((role) => role.stop()));
+  afterEach(() => Promise.all(roles.splice(0).map((role) => role.stop())));
+  after(async () => {
     await pool.end();
     await client.dispose();
     await ownLog.stop();
     await database.drop();
   });
 
-  const startRole = (logClient = client) => {
+  const startRole = () => {
     const role = startProjectors({
-      client: logClient,
-      pool,
-      dataKeys: createTestDataKeys(pool),
-      databaseUrl: database.urls.projection,
-      models: readModels,
-      logger,
+      ...{ client, pool, dataKeys: createTestDataKeys(pool), databaseUrl: database.urls.projection },
+      ...{ models: readModels, logger },
     });
     roles.push(role);
     return role;
@@ -135,34 +126,25 @@ describe("projectors", () => {
   });
 
   it("projectors stop at an event that does not fit the schema, and write nothing for later events", async () => {
-    // This test needs a separate log, because the event would stop the projections of all tests that share a log.
-    const dir = await mkdtemp(join(tmpdir(), "clinic-poison-"));
-    const server = await startLogServer({ dir, host: "127.0.0.1", port: 0 });
-    const poisonedClient = connectEventStore(`esdb://127.0.0.1:${server.port}?tls=false`, "test");
+    // This test needs a separate log, because the event would stop the projectors of all later tests.
+    const world = await createEngineWorld();
+    const [id, brokenCustomerId] = [randomUUID(), randomUUID()];
+    await world.append(`customer-${id}`, createRegisteredEvent(id));
+    await world.append(`customer-${brokenCustomerId}`, {
+      type: "CustomerRegistered",
+      data: { customerId: brokenCustomerId },
+    });
+    await world.append(`customer-${id}`, createRenamedEvent(id, "Too Late"));
+    const role = startProjectors({ ...world, models: readModels, logger });
     try {
-      const [id, brokenCustomerId] = [randomUUID(), randomUUID()];
-      const append = (stream: string, { type, data }: CatalogEvent | { type: string; data: object }) =>
-        poisonedClient.appendToStream(
-          stream,
-          jsonEvent({ type, data: data as Record<string, string>, metadata: createStoredMetadata() }),
-        );
-      await append(`customer-${id}`, createRegisteredEvent(id));
-      await append(`customer-${brokenCustomerId}`, {
-        type: "CustomerRegistered",
-        data: { customerId: brokenCustomerId },
-      });
-      await append(`customer-${id}`, createRenamedEvent(id, "Too Late"));
-      const role = startRole(poisonedClient);
       await eventually("failed", () => role.getStatus().state === "failed");
       expect(role.getStatus().lastError?.message)
         .to.contain(`stream customer-${brokenCustomerId}, revision 0`)
         .and.contain("data.clinicId");
-      expect((await readRow(id))?.full_name ?? "Ana Kos").to.equal("Ana Kos");
-      await role.stop();
+      expect((await world.readName(id)) ?? "Ana Kos").to.equal("Ana Kos");
     } finally {
-      await poisonedClient.dispose();
-      await server.stop();
-      await rm(dir, { recursive: true });
+      await role.stop();
+      await world.close();
     }
   });
 
@@ -198,6 +180,7 @@ describe("projectors", () => {
     beforeEach(async () => {
       await pool.query(buildReadModelDdl(models, "forced"));
     });
+    afterEach(() => pool.query("DROP SCHEMA forced CASCADE"));
 
     const applyEvents = async (events: RecordedEvent[], fromPosition: bigint, toPosition: bigint) => {
       const connection = await pool.connect();

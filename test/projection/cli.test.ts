@@ -4,13 +4,13 @@ import { expect } from "chai";
 import type pg from "pg";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
-import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, EMPTY_STREAM } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
+import { createMigratedDatabase } from "../support/migrated-database.ts";
 import { type OwnLog, startOwnLog } from "../support/own-log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
@@ -29,9 +29,8 @@ describe("the projection command line", () => {
   before(async () => {
     ownLog = await startOwnLog();
     const { eventstoreUrl } = ownLog;
-    database = await createTestDatabase();
+    database = await createMigratedDatabase();
     const url = database.urls.projection;
-    await migrate(url, logger);
     pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 5_000, logger });
     await ensureReadModels(pool, readModels);
     env = { ...process.env, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: url };
@@ -144,7 +143,7 @@ describe("the projection command line", () => {
   });
 
   it("`rebuild` fails without DATABASE_URL, even if EVENTSTORE_URL is set", async () => {
-    const { code, stdout, stderr } = await spawnProjection("rebuild", { DATABASE_URL: undefined });
+    const { code, stdout, stderr } = await runProjection("rebuild", { DATABASE_URL: undefined });
     expect([code, stdout]).to.deep.equal([2, ""]);
     expect(stderr.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);
   });

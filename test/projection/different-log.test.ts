@@ -21,9 +21,7 @@ import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { createTemporaryDir, findFreePort } from "../deploy/eventstore/log-process.ts";
 import { type CapturedLogs, captureLogs } from "../support/captured-logs.ts";
 import { eventually } from "../support/eventually.ts";
-import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
-import { getTestServers, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runInProcess } from "./in-process-cli.ts";
 import { buildServiceSettings, createProbe, type LogLine, type ServiceProbe } from "./service-process.ts";
@@ -38,7 +36,6 @@ describe("a projection whose database was built from another log", function () {
   let remove: () => Promise<void>;
   let port: number;
   let log: LogServer;
-  let database: TestDatabase;
   let world: World;
   let logs: CapturedLogs;
   let service: ServiceProbe & Pick<RunningService, "stop">;
@@ -49,10 +46,7 @@ describe("a projection whose database was built from another log", function () {
     ({ dir, remove } = await createTemporaryDir());
     port = await findFreePort();
     log = await startLog();
-    database = await createDatabaseWithReadModels();
-    const { natsUrl } = await getTestServers();
-    const eventstoreUrl = `esdb://127.0.0.1:${port}?tls=false`;
-    world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
+    world = await createWorld({ eventstoreUrl: `esdb://127.0.0.1:${port}?tls=false` });
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(receiver.url);
     logs = captureLogs();
@@ -65,7 +59,6 @@ describe("a projection whose database was built from another log", function () {
     await world.close();
     await receiver.close();
     await log.stop();
-    await database.drop();
     await remove();
   });
 

@@ -15,7 +15,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { createTestDatabase, getTestServers, makeTestRoot, type TestDatabase } from "../../support/stack.ts";
+import { makeTestRoot } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { runInProcess } from "../in-process-cli.ts";
 import { createWorld, type Endpoint, type RequestedAppointment, type World } from "../webhooks/world.ts";
@@ -26,7 +26,6 @@ const signal = new AbortController().signal;
 describe("an event that projectors can process and the relay cannot map", () => {
   /** A separate log. In the shared log, an event that the relay cannot map would stop the relays of other tests. */
   let log: Awaited<ReturnType<typeof startLogServer>>;
-  let database: TestDatabase;
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;
@@ -35,12 +34,7 @@ describe("an event that projectors can process and the relay cannot map", () => 
 
   beforeEach(async () => {
     log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, shouldSync: false });
-    database = await createTestDatabase();
-    world = await createWorld({
-      eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false`,
-      natsUrl: (await getTestServers()).natsUrl,
-      databaseUrl: database.urls.projection,
-    });
+    world = await createWorld({ eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false` });
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(receiver.url);
     const projectors = world.start.projectors();
@@ -53,7 +47,6 @@ describe("an event that projectors can process and the relay cannot map", () => 
     await world.close();
     await receiver.close();
     await log.stop();
-    await database.drop();
   });
 
   const runOperatorCommand = (runCommand: typeof park, position: bigint) => {

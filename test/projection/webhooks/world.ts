@@ -119,26 +119,25 @@ export interface RequestedAppointment {
   eventId: string;
 }
 
-export async function createWorld(servers?: WorldServers): Promise<World> {
-  const database = servers ? undefined : await createDatabaseWithReadModels();
-  const ownLog = servers ? undefined : await startOwnLog();
-  const urls = servers ?? {
-    ...{ natsUrl: (await getTestServers()).natsUrl, eventstoreUrl: ownLog!.eventstoreUrl },
-    databaseUrl: database!.urls.projection,
-  };
-  const { databaseUrl, eventstoreUrl, natsUrl } = urls;
+/** @param servers servers to use. The given database is migrated. Every other server is a shared or new test server. */
+export async function createWorld(servers: Partial<WorldServers> = {}): Promise<World> {
+  const database = servers.databaseUrl === undefined ? await createDatabaseWithReadModels() : undefined;
+  const ownLog = servers.eventstoreUrl === undefined ? await startOwnLog() : undefined;
+  const databaseUrl = servers.databaseUrl ?? database!.urls.projection;
+  const eventstoreUrl = servers.eventstoreUrl ?? ownLog!.eventstoreUrl;
+  const natsUrl = servers.natsUrl ?? (await getTestServers()).natsUrl;
   const client = connectEventStore(eventstoreUrl, "test");
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000, logger };
   const pool = createPool(options);
   const dataKeys = createTestDataKeys(pool);
   const log = createEventLog(client, { encryption: "off" });
-  if (servers) {
+  if (database === undefined) {
     await migrate(databaseUrl, logger);
     await ensureReadModels(pool, readModels);
   }
   const roles = new Set<Role>();
   const start = createStarters(
-    { client, log, pool, dataKeys, databaseUrl, nats: { ...servers?.nats, url: natsUrl }, logger },
+    { client, log, pool, dataKeys, databaseUrl, nats: { ...servers.nats, url: natsUrl }, logger },
     roles,
   );
   const append = createAppender(log);

@@ -9,6 +9,7 @@ import { type CapturedLogs, captureLogs } from "./support/captured-logs.ts";
 import { PERSONAL_DATA_KEYS } from "./support/data-keys.ts";
 import { eventually } from "./support/eventually.ts";
 import { createDatabaseWithReadModels } from "./support/migrated-database.ts";
+import { type OwnLog, startOwnLog } from "./support/own-log.ts";
 import {
   createPartnerWorld,
   createTestOperatorContext,
@@ -29,6 +30,7 @@ const RESPONSE_BODY = "the body of the receiver's response";
 
 describe("the logs of all services at level debug", () => {
   let logs: CapturedLogs;
+  let ownLog: OwnLog;
   let database: TestDatabase;
   let provider: IdentityProvider;
   let receiver: Receiver;
@@ -37,12 +39,13 @@ describe("the logs of all services at level debug", () => {
   let queryApi: RunningService;
 
   before(async () => {
-    const { eventstoreUrl, natsUrl } = await getTestServers();
+    const { natsUrl } = await getTestServers();
+    ownLog = await startOwnLog();
     database = await createDatabaseWithReadModels();
     provider = await startIdentityProvider();
     receiver = await startReceiver();
     logs = captureLogs();
-    const commonEnv = { PORT: "0", LOG_LEVEL: "debug", EVENTSTORE_URL: eventstoreUrl, NATS_URL: natsUrl };
+    const commonEnv = { PORT: "0", LOG_LEVEL: "debug", EVENTSTORE_URL: ownLog.eventstoreUrl, NATS_URL: natsUrl };
     const webhookEnv = {
       PERSONAL_DATA_KEYS,
       WEBHOOK_SECRET_KEYS: JSON.stringify({
@@ -70,6 +73,7 @@ describe("the logs of all services at level debug", () => {
     logs.stop();
     await receiver.close();
     await provider.close();
+    await ownLog.stop();
     await database.drop();
   });
 

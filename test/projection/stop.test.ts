@@ -12,23 +12,28 @@ import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
+import { type OwnLog, startOwnLog } from "../support/own-log.ts";
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
 
 describe("a projection process", () => {
   let database: TestDatabase;
+  let ownLog: OwnLog | undefined;
   let child: ChildProcess | undefined;
   const proxies: FaultProxy[] = [];
 
   afterEach(async () => {
     child?.kill("SIGKILL");
-    await Promise.all(proxies.map((proxy) => proxy.close()));
+    await Promise.all(proxies.splice(0).map((proxy) => proxy.close()));
+    await ownLog?.stop();
+    ownLog = undefined;
     await database.drop();
   });
 
   async function startBehindProxies(): Promise<string> {
-    const { eventstoreUrl, natsUrl } = await getTestServers();
+    const { natsUrl } = await getTestServers();
     database = await createDatabaseWithReadModels();
-    const urls = [eventstoreUrl, database.urls.projection, natsUrl];
+    ownLog = await startOwnLog();
+    const urls = [ownLog.eventstoreUrl, database.urls.projection, natsUrl];
     proxies.push(...(await Promise.all(urls.map(startFaultProxy))));
     const [EVENTSTORE_URL, DATABASE_URL, NATS_URL] = proxies.map(({ url }) => url);
     const keys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };

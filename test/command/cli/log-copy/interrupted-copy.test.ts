@@ -11,7 +11,7 @@ import { createRawClient } from "../../../deploy/eventstore/raw-client.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
-import { listEvents } from "./copied-logs.ts";
+import { type ListedEvent, listEvents } from "./copied-logs.ts";
 
 /** Number of streams with one event each. The copy appends each event separately, which takes long enough to stop it. */
 const STREAM_COUNT = 400;
@@ -30,6 +30,7 @@ interface CopyProcess {
 describe("an interrupted copy of an event log", function () {
   this.timeout(300_000);
   let source: LogProcess;
+  let sourceEvents: ListedEvent[];
   let target: LogProcess;
   let targetDir: string;
   const processes: CopyProcess[] = [];
@@ -46,6 +47,7 @@ describe("an interrupted copy of an event log", function () {
       );
     }
     await client.dispose();
+    sourceEvents = await listLogEvents(source);
   });
 
   beforeEach(async () => {
@@ -93,7 +95,7 @@ describe("an interrupted copy of an event log", function () {
   /** Expects that the target holds the first events of the source. Returns their number. */
   async function expectTargetIsPrefix(): Promise<number> {
     const events = await listLogEvents(target);
-    expect(events).to.deep.equal((await listLogEvents(source)).slice(0, events.length));
+    expect(events).to.deep.equal(sourceEvents.slice(0, events.length));
     return events.length;
   }
 
@@ -103,11 +105,14 @@ describe("an interrupted copy of an event log", function () {
     expect(copiedCount).to.be.within(1, STREAM_COUNT - 1);
     const { code, outputLines, errorLines } = await runClinic(["log", "copy", "--json"], { env: getUrls() });
     expect(code, errorLines.join("\n")).to.equal(0);
+    expectCompletion(outputLines, STREAM_COUNT - copiedCount, lateAppends);
+    expect(await expectTargetIsPrefix()).to.equal(STREAM_COUNT);
+  }
+
+  function expectCompletion(outputLines: string[], missingCount: number, lateAppends = 0): void {
     const result = JSON.parse(outputLines.join());
     expect(result).to.include({ end: "complete", equal: true });
-    const missingCount = STREAM_COUNT - copiedCount;
     expect(result.copied).to.be.within(missingCount - lateAppends, missingCount);
-    expect(await expectTargetIsPrefix()).to.equal(STREAM_COUNT);
   }
 
   it("a copy that is killed, or stops on a signal and says how to continue, leaves the first events, and another copy completes the target", async () => {
@@ -132,17 +137,6 @@ describe("an interrupted copy of an event log", function () {
     await expectCompletedByNextCopy();
   });
 
-  it("a copy continues when a killed target is restarted", async () => {
-    const copy = startCopy();
-    await copy.progressPromise;
-    await target.kill("SIGKILL");
-    await awaitNote(copy);
-    target = await LogProcess.start(targetDir, target.port);
-    expect(await copy.exitPromise, copy.err.join("\n")).to.equal(0);
-    expect(copy.err).to.include("log copy: the target log is available again");
-    expect(await expectTargetIsPrefix()).to.equal(STREAM_COUNT);
-  });
-
   it("a copy exits with 4 if the target stays halted for too long, and a second copy completes it", async () => {
     const copy = startCopy("--log-wait", "1");
     await copy.progressPromise;
@@ -156,14 +150,25 @@ describe("an interrupted copy of an event log", function () {
     await expectCompletedByNextCopy(1);
   });
 
-  it("a copy that waits for its target stops on SIGINT", async () => {
-    const copy = startCopy();
+  it("a copy that waits for a killed target stops on SIGINT, and the next copy continues when the target is restarted", async () => {
+    const stoppedCopy = startCopy();
+    await stoppedCopy.progressPromise;
+    await target.kill("SIGKILL");
+    await awaitNote(stoppedCopy);
+    stoppedCopy.child.kill("SIGINT");
+    expect(await stoppedCopy.exitPromise).to.equal(130);
+    target = await LogProcess.start(targetDir, target.port);
+    const copiedCount = await expectTargetIsPrefix();
+    expect(copiedCount).to.be.within(1, STREAM_COUNT - 1);
+
+    const copy = startCopy("--json");
     await copy.progressPromise;
     await target.kill("SIGKILL");
     await awaitNote(copy);
-    copy.child.kill("SIGINT");
-    expect(await copy.exitPromise).to.equal(130);
     target = await LogProcess.start(targetDir, target.port);
-    await expectCompletedByNextCopy();
+    expect(await copy.exitPromise, copy.err.join("\n")).to.equal(0);
+    expect(copy.err).to.include("log copy: the target log is available again");
+    expectCompletion(copy.out, STREAM_COUNT - copiedCount);
+    expect(await expectTargetIsPrefix()).to.equal(STREAM_COUNT);
   });
 });

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
-import axe from "axe-core";
 import { expect } from "chai";
 import type { Browser, Page } from "playwright-core";
 import { registerCustomer } from "../../../command/operations/people-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { findViolations } from "../../support/accessibility.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { customerRegistered } from "../../support/clinics.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
@@ -63,12 +63,7 @@ describe("the page /audit", function () {
   });
 
   const requireAccessible = async (viewName: string) => {
-    await page.evaluate(axe.source);
-    const axeResults = await page.evaluate<axe.AxeResults>("axe.run()");
-    const violations = axeResults.violations.map(
-      ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`,
-    );
-    expect(violations, viewName).to.deep.equal([]);
+    expect(await findViolations(page), viewName).to.deep.equal([]);
   };
   const readTimeline = () => page.locator("#panel-timeline .what").allInnerTexts();
 

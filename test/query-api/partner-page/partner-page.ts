@@ -1,8 +1,8 @@
-import axe from "axe-core";
 import { expect } from "chai";
 import pg from "pg";
 import type { Page } from "playwright-core";
 import { type DocumentedService, startDocumentedService } from "../../docs/documented-service.ts";
+import { findViolations } from "../../support/accessibility.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { eventually } from "../../support/eventually.ts";
 import { sendRequest, sendTokenRequest, type TestApplication } from "../../support/partner.ts";
@@ -64,10 +64,7 @@ export async function startPartnerPage(): Promise<PartnerPage> {
         expect(await page.evaluate("document.documentElement.scrollWidth"), viewName).to.be.at.most(width);
       };
       await requireFit(PHONE_PX);
-      await page.evaluate(axe.source);
-      const { violations } = await page.evaluate<axe.AxeResults>("axe.run()");
-      const texts = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-      expect(texts, viewName).to.deep.equal([]);
+      expect(await findViolations(page), viewName).to.deep.equal([]);
       await requireFit(DESKTOP_PX);
     },
     expectProblems(pattern) {

@@ -1,0 +1,21 @@
+import fs from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { AxeResults } from "axe-core";
+import type { Page } from "playwright-core";
+
+/** The minified source, which a page loads faster. */
+const AXE_SOURCE = fs.readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
+
+/**
+ * Checks the page with axe. Loads axe only once per document, and fetches only the violations, because axe and its
+ * complete results are large.
+ *
+ * @returns one line per violated rule, with the HTML of the elements
+ */
+export async function findViolations(page: Page): Promise<string[]> {
+  if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(AXE_SOURCE);
+  const { violations } = await page.evaluate<Pick<AxeResults, "violations">>(
+    "axe.run({ resultTypes: ['violations'] }).then(({ violations }) => ({ violations }))",
+  );
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+}

@@ -13,10 +13,10 @@ export interface DocumentedService {
   stop(): Promise<void>;
 }
 
-export async function startDocumentedService(): Promise<DocumentedService> {
-  const api = await startPartnerApi({
-    projectionEnv: { ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true", WEBHOOK_RETRY_SCHEDULE: "1" },
-  });
+/** @param projectionEnv settings of the projection service that override the defaults */
+export async function startDocumentedService(projectionEnv: Record<string, string> = {}): Promise<DocumentedService> {
+  const defaults = { ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true", WEBHOOK_RETRY_SCHEDULE: "1" };
+  const api = await startPartnerApi({ projectionEnv: { ...defaults, ...projectionEnv } });
   const gateway = await startGateway({
     ...{ host: "127.0.0.1", port: 0, drainTimeoutMs: 0, log: () => undefined },
     upstreamUrls: { command: api.command.url, queryApi: api.queryUrl, audit: UNREACHABLE_URL },

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { runClinic } from "../command/cli/terminal.ts";
+import { type DocumentedService, startDocumentedService } from "../docs/documented-service.ts";
 import { eventually } from "../support/eventually.ts";
+import { UNREACHABLE_URL } from "../support/query-environment.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
-import { startTestStack } from "../support/stack.ts";
+import { getTestServers } from "../support/stack.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../support/webhook-libraries.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -16,31 +17,32 @@ interface Delivery {
   attempts: { number: number; statusCode: number | null }[];
 }
 
+/** The portal's session settings. The tests do not call the portal. */
+const PORTAL = { queryApi: { PORTAL_JWT_ISSUER: UNREACHABLE_URL, PORTAL_COOKIE_NAME: "session" } };
+
 describe("tests, replays and secret rotations of webhooks", () => {
-  let stack: Stack;
+  let service: DocumentedService;
   let world: World;
   let receiver: Receiver;
   let endpoint: { id: string; secret: string };
   let runOperator: (...args: string[]) => ReturnType<typeof runClinic>;
 
   before(async () => {
-    stack = await startTestStack({
-      serviceEnv: {
-        projection: {
-          WEBHOOK_RETRY_SCHEDULE: "0.1",
-          WEBHOOK_CONNECT_TIMEOUT_MS: "1000",
-          WEBHOOK_TIMEOUT_MS: "1000",
-        },
-      },
+    service = await startDocumentedService({
+      WEBHOOK_RETRY_SCHEDULE: "0.1",
+      WEBHOOK_CONNECT_TIMEOUT_MS: "1000",
+      WEBHOOK_TIMEOUT_MS: "1000",
     });
-    world = await createWorld(stack);
+    const { eventstoreUrl } = service.api;
+    const { root } = await getTestServers();
+    world = await createWorld({ servers: { eventstoreUrl, root }, urls: { gateway: service.origin }, env: PORTAL });
     receiver = await startReceiver();
-    runOperator = (...args) => runClinic(args, { env: { EVENTSTORE_URL: stack.servers.eventstoreUrl } });
+    runOperator = (...args) => runClinic(args, { env: { EVENTSTORE_URL: eventstoreUrl } });
     endpoint = await registerEndpoint();
   });
   after(async () => {
     await receiver?.close();
-    await stack?.stop();
+    await service?.stop();
   });
 
   async function registerEndpoint(): Promise<{ id: string; secret: string }> {

@@ -22,10 +22,12 @@ import {
 
 const neverAbortedSignal = new AbortController().signal;
 
-/** Number of events, large enough for more than two batches. */
-const CHANGE_COUNT = 5_000;
+/** Number of events, large enough for two batches. */
+const CHANGE_COUNT = 2_700;
+/** Number of events in one append. */
+const APPEND_COUNT = 900;
 /** Pause between two reads, so that the reads leave CPU time for the rebuilds. Milliseconds. */
-const READ_PAUSE_MS = 2;
+const READ_PAUSE_MS = 6;
 
 describe("a rebuild that is killed with -9", () => {
   let world: EngineWorld;
@@ -39,8 +41,8 @@ describe("a rebuild that is killed with -9", () => {
   before(async () => {
     world = await createEngineWorld();
     await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Name 0"));
-    for (let firstNumber = 1; firstNumber <= CHANGE_COUNT; firstNumber += 1_000) {
-      const changes = Array.from({ length: 1_000 }, (_, index) =>
+    for (let firstNumber = 1; firstNumber <= CHANGE_COUNT; firstNumber += APPEND_COUNT) {
+      const changes = Array.from({ length: APPEND_COUNT }, (_, index) =>
         createRenamedEvent(customerId, `Name ${firstNumber + index}`),
       );
       logEnd = await world.append(`customer-${customerId}`, ...changes);
@@ -60,7 +62,7 @@ describe("a rebuild that is killed with -9", () => {
   });
 
   /**
-   * Reads several hundred times per second until the test ends. Each read must return exactly one complete row, either
+   * Reads more than a hundred times per second until the test ends. Each read must return exactly one complete row, either
    * of the former tables or of the new tables. After a read of the new tables, no read may return a row of the former
    * tables.
    */

@@ -23,7 +23,7 @@ const TLS_FILES = {
   keyFile: getTlsFile("client.key"),
 };
 const OPERATORS_MAX_MESSAGES = 50_000;
-const REQUEST_INTERVAL_MS = 100;
+const REQUEST_INTERVAL_MS = 200;
 
 const logger = createLogger("test", "silent");
 const isDelivered = ({ status }: { status: string }) => status === "delivered";

@@ -56,7 +56,7 @@ describe("relay and dispatchers during failures of servers", () => {
 
   it("the relay's checkpoint moves when deliveries are in the database, not when messages are published", async () => {
     const relay = world.start.relay();
-    const eventIds = await requestAppointments(20);
+    const eventIds = await requestAppointments(8);
     await eventually("the relay", () => relay.getStatus().state === "running");
     const positionBefore = (await readRelayCheckpoint(world.pool)).position;
     const webhooksRole = world.start.webhooks();
@@ -68,9 +68,9 @@ describe("relay and dispatchers during failures of servers", () => {
   it("messages that NATS lost are published a second time, and each event is delivered once", async () => {
     const relay = world.start.relay();
     await eventually("the relay", () => relay.getStatus().state === "running");
-    const eventIds = await requestAppointments(30);
+    const eventIds = await requestAppointments(8);
     // The messages are published but not consumed when NATS loses them.
-    await eventually("all published", () => countMessages(servers).then((count) => count >= 30));
+    await eventually("all published", () => countMessages(servers).then((count) => count >= 8));
     await servers.components.nats.stop();
     fs.rmSync(path.join(servers.context.paths.nats, "jetstream"), { recursive: true });
     await servers.components.nats.start();
@@ -85,7 +85,7 @@ describe("relay and dispatchers during failures of servers", () => {
     await awaitDeliveries(await requestAppointments(3));
     for (const name of ["nats", "postgres", "eventstore"] as const) {
       receiver.requests.length = 0;
-      const eventIds = await requestAppointments(10);
+      const eventIds = await requestAppointments(4);
       await servers.components[name].kill();
       await servers.components[name].start();
       eventIds.push(...(await eventually("the log", () => requestAppointments(3).catch(() => undefined))));

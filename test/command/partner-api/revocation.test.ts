@@ -5,6 +5,7 @@ import { expect } from "chai";
 import { revokeCredential } from "../../../command/operations/application-operations.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -42,7 +43,8 @@ describe("revocations with two command processes", () => {
   /** Starts a command service in its own process. It accepts the tokens of the service in this process. */
   async function startProcess(): Promise<{ commandProcess: ChildProcess; url: string }> {
     const { eventstoreUrl, databaseUrls } = await getTestServers();
-    const child = spawn(globalThis.process.execPath, ["--import=tsx", "command/main.ts"], {
+    const nodeCommand = buildNodeCommand("command/main.ts");
+    const child = spawn(nodeCommand.command, nodeCommand.args, {
       stdio: ["ignore", "pipe", "inherit"],
       env: {
         ...globalThis.process.env,

@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { expect } from "chai";
 import pg from "pg";
+import { withClient } from "../../../../deploy/local/servers/database-roles.ts";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { createDataKeyStore } from "../../../../shared/personal-data/data-key-store.ts";
 import type { DataKeyOwner } from "../../../../shared/personal-data/data-keys.ts";
@@ -22,13 +23,16 @@ describe("clinic data-keys rotate", () => {
   let database: TestDatabase;
   let pool: pg.Pool;
 
-  beforeEach(async () => {
+  before(async () => {
     database = await createMigratedDatabase();
     pool = new pg.Pool({ connectionString: database.urls.command, max: 2 });
   });
-  afterEach(async () => {
+  after(async () => {
     await pool.end();
     await database.drop();
+  });
+  afterEach(async () => {
+    await withClient(database.urls.projection, (client) => client.query("TRUNCATE data_keys.data_key"));
   });
 
   async function createKeys(count: number) {

@@ -56,7 +56,7 @@ describe("the embedded log under SIGKILL", function () {
       const client = log.createClient();
       const runPromises = appenders.map((appender) => appender.run(client));
       // Kills the log after a random number of appends, so that every round makes progress.
-      const targetCount = countBefore + 100 + Math.floor(Math.random() * 900);
+      const targetCount = countBefore + 100 + Math.floor(Math.random() * 400);
       await waitFor(() => countAcknowledged(appenders) >= targetCount);
       const { signal } = await log.kill("SIGKILL");
       expect(signal).to.equal("SIGKILL");

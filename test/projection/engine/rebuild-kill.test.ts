@@ -62,9 +62,9 @@ describe("a rebuild that is killed with -9", () => {
   });
 
   /**
-   * Reads more than a hundred times per second until the test ends. Each read must return exactly one complete row, either
-   * of the former tables or of the new tables. After a read of the new tables, no read may return a row of the former
-   * tables.
+   * Reads more than a hundred times per second until the test ends. Each read must return exactly one complete row,
+   * either of the former tables or of the new tables. After a read of the new tables, no read may return a row of the
+   * former tables.
    */
   async function keepReading(): Promise<void> {
     let latestCity = "former";

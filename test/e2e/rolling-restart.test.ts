@@ -32,7 +32,7 @@ const DRAIN_DELAY_MS = 60_000;
 const APPOINTMENT_COUNT = 15;
 
 /** Pause of each worker between two requests, so that the load leaves CPU time for the restarts. Milliseconds. */
-const LOAD_PAUSE_MS = 75;
+const LOAD_PAUSE_MS = 25;
 
 describe("a rolling restart", function () {
   this.timeout(240_000);

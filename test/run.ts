@@ -83,7 +83,7 @@ function startPool(counts: Counts): ChildProcess[] {
 
 function startPoolProcess(queue: FileQueue, counts: Counts): ChildProcess {
   const entryFile = path.join(PROJECT_FOLDER, "test", "support", "mocha-process.ts");
-  const child = startProcess(process.execPath, ["--import=tsx", entryFile], {}, "ipc");
+  const child = startProcess(process.execPath, ["--import=./deploy/local/setup/tsx.mjs", entryFile], {}, "ipc");
   let file: string | undefined;
   let startedAtMs = 0;
   const sendNext = () => {

@@ -11,13 +11,13 @@ import { createProgressReporter } from "./fill-progress.ts";
  * @returns the exit code
  */
 export async function rebuildReadModels(
-  { client, pool, dataKeys, logger, terminal, signal }: CommandContext,
+  { client, pool, dataKeys, readLog, logger, terminal, signal }: CommandContext,
   includedStream?: string,
 ): Promise<number> {
   const startedAt = performance.now();
   const swapPosition = await rebuild(
     {
-      ...{ client, pool, dataKeys, models: readModels, logger, includedStream },
+      ...{ client, pool, dataKeys, readLog, models: readModels, logger, includedStream },
       onProgress: createProgressReporter(terminal, await readLogEnd(client)),
     },
     signal,

@@ -10,6 +10,7 @@ import { ConfigError, readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
+import { readInThread } from "../engine/read-in-thread.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
 import { requirePreparedDatabase } from "../require-prepared-database.ts";
@@ -230,7 +231,8 @@ function withServers(terminal: CliTerminal, run: (context: CommandContext) => Pr
       const { pool } = database;
       await requirePreparedDatabase(pool);
       const dataKeys = deferDataKeys(() => createUncachedDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], env)));
-      return await run({ client, ...database, dataKeys, terminal, now: Date.now(), signal });
+      const readLog = readInThread(EVENTSTORE_URL);
+      return await run({ client, ...database, dataKeys, readLog, terminal, now: Date.now(), signal });
     } finally {
       await client.dispose();
     }

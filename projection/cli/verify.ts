@@ -6,10 +6,10 @@ import { createProgressReporter } from "./fill-progress.ts";
 
 /** Compares the read models with the log. @returns the exit code: 1 if rows differ */
 export async function verifyReadModels(context: CommandContext): Promise<number> {
-  const { client, pool, dataKeys, logger, terminal, signal } = context;
+  const { client, pool, dataKeys, readLog, logger, terminal, signal } = context;
   const { position, rows, differenceCount, skippedStreamCount } = await verify(
     {
-      ...{ client, pool, dataKeys, models: readModels, logger },
+      ...{ client, pool, dataKeys, readLog, models: readModels, logger },
       onProgress: createProgressReporter(terminal, await readLogEnd(client)),
       onDifference: ({ table, key, kind, columns }) => {
         const columnsText = columns.length > 0 ? `: ${columns.join(", ")}` : "";

@@ -3,6 +3,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { ParkedStreams } from "../parking/skipped-events.ts";
 import type { AwaitedServer } from "../roles/role.ts";
+import type { ReadLog } from "./read-log.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 /** Progress of a projection run. */
@@ -26,6 +27,8 @@ export interface ProjectionProgress {
 export interface ProjectionOptions extends LogAndDatabase {
   /** Keys of the personal data in the events. */
   dataKeys: DataKeys;
+  /** Reads the log. By default, the calling thread reads it. */
+  readLog?: ReadLog | undefined;
   schema: string;
   models: readonly AnyReadModel[];
   logger: Logger;

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { type SubscriptionItem, subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import { type SubscriptionItem, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
@@ -15,6 +15,7 @@ import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/fa
 import type { AwaitedServer } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
 import type { ProjectionOptions, ProjectionProgress, ReportProgress } from "./projection-options.ts";
+import { readInCallingThread } from "./read-log.ts";
 import { type ProjectionRun, writeItems } from "./write-items.ts";
 
 /** Maximum number of subscription items in one transaction. */
@@ -133,17 +134,13 @@ async function fillBuffer(
   { options, checkpoint, streamsToSkip }: ProjectionRun,
   signal: AbortSignal,
 ): Promise<void> {
-  const { client, endPosition } = options;
+  const { client, endPosition, readLog = readInCallingThread(client) } = options;
   // The writer changes `checkpoint`, so the start position of the subscription needs a copy.
   const startCheckpoint = { ...checkpoint };
   const afterPosition = startCheckpoint.position === BEFORE_FIRST_EVENT ? undefined : startCheckpoint.position;
-  const isSkipped = (stream: string, revision: bigint) => {
-    const firstSkippedEvent = streamsToSkip.get(stream);
-    return firstSkippedEvent !== undefined && revision >= firstSkippedEvent.revision;
-  };
   let isLogConfirmed = false;
   try {
-    for await (const logItem of subscribeToLog({ client, after: afterPosition, isSkipped, signal })) {
+    for await (const logItem of readLog({ after: afterPosition, streamsToSkip, signal })) {
       // The log may have been replaced between the first check and the subscription.
       if (!isLogConfirmed) await requireMatchingLog(options, startCheckpoint);
       isLogConfirmed = true;

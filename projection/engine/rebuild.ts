@@ -13,7 +13,7 @@ import type { ProjectionOptions, ProjectionProgress } from "./projection-options
 import { dropFormerSchema, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
 export interface RebuildOptions
-  extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "models" | "logger" | "onProgress"> {
+  extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "readLog" | "models" | "logger" | "onProgress"> {
   /** Parked stream whose events the rebuild includes. */
   includedStream?: string | undefined;
   /**
@@ -114,7 +114,7 @@ async function runUntilSwapped(
     options.onProgress(progress);
   };
   const projectionPromise = runProjection(
-    { ...options, schema: NEXT_SCHEMA, onProgress },
+    { ...options, readLog: undefined, schema: NEXT_SCHEMA, onProgress },
     AbortSignal.any([signal, swapController.signal]),
   ).catch((error: unknown) => {
     // If the projection run has ended, the new tables cannot catch up, so the swap must end too.

@@ -11,7 +11,7 @@ import { runProjection } from "./projection.ts";
 import type { ProjectionOptions } from "./projection-options.ts";
 
 export interface VerifyOptions
-  extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "models" | "logger" | "onProgress"> {
+  extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "readLog" | "models" | "logger" | "onProgress"> {
   onDifference(difference: Difference): void;
 }
 

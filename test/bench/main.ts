@@ -44,7 +44,7 @@ for (const name of names.length > 0 ? names : Object.keys(BENCHMARK_FILES)) {
   const file = fileURLToPath(new URL(BENCHMARK_FILES[name] as string, import.meta.url));
   // A rebuild is a command of the executable `clinic`, which sets this option.
   const options = name === "rebuild" ? ["--max-semi-space-size=64"] : [];
-  const child = spawn(process.execPath, [...options, "--import=tsx", file], {
+  const child = spawn(process.execPath, [...options, "--import=./deploy/local/setup/tsx.mjs", file], {
     stdio: ["ignore", "inherit", "inherit"],
   });
   const [exitCode] = await once(child, "exit");

@@ -10,6 +10,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { excludeSystemEvents } from "@eventstore/db-client";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
+import { readInThread } from "../../projection/engine/read-in-thread.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";
@@ -43,6 +44,7 @@ const pool = createPool({ url, applicationName: "bench", size: 6, statementTimeo
 await ensureReadModels(pool, readModels);
 const client = connectEventStore(eventstoreUrl, "bench");
 const dataKeys = createUncachedDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS }));
+const readLog = readInThread(eventstoreUrl);
 const log = createEventLog(client, { dataKeys });
 try {
   await generateEvents(log, EVENT_COUNT / 8);
@@ -52,7 +54,7 @@ try {
     peakBytes = Math.max(peakBytes, process.memoryUsage.rss());
   }, 50);
   const rebuildLoad = await measureRead(() =>
-    rebuild({ client, pool, dataKeys, models: readModels, logger, onProgress: () => undefined }, signal),
+    rebuild({ client, pool, dataKeys, readLog, models: readModels, logger, onProgress: () => undefined }, signal),
   );
   clearInterval(memoryTimer);
   const readLoadAfter = await measureRead(readAllEvents);

@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { build, type Plugin } from "esbuild";
 import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 
-/** Entries of the programs that many tests start. Other programs run from the compiler's output. */
+/** Entries of the programs and threads that many tests start. Other programs run from the compiler's output. */
 const ENTRIES = [
   "command/audit/main.ts",
   "command/cli/main.ts",
@@ -13,6 +13,7 @@ const ENTRIES = [
   "deploy/local/eventstore/main.ts",
   "deploy/local/gateway/main.ts",
   "projection/cli/main.ts",
+  "projection/engine/log-reader-thread.ts",
   "projection/main.ts",
   "query-api/main.ts",
   "test/deploy/local/supervised-servers.ts",

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
+import { pathToFileURL } from "node:url";
 
 /** The folder of the running code: the project's folder, or a folder with the compiled project. */
 const CODE_FOLDER = path.resolve(import.meta.dirname, "..", "..", "..");
@@ -53,7 +54,9 @@ export function getLocalRoot(env: NodeJS.ProcessEnv): string {
  * @param entryFile path relative to the project's folder
  */
 export function buildNodeCommand(entryFile: string, args: readonly string[] = []): { command: string; args: string[] } {
-  const options = process.env.PROJECT_BUILD ? ["--enable-source-maps"] : ["--import", "tsx"];
+  const options = process.env.PROJECT_BUILD
+    ? ["--enable-source-maps"]
+    : ["--import", pathToFileURL(path.join(PROJECT_FOLDER, "deploy/local/setup/tsx.mjs")).href];
   return { command: process.execPath, args: [...options, resolveEntry(entryFile), ...args] };
 }
 

@@ -1,0 +1,53 @@
+import { on } from "node:events";
+import { extname } from "node:path";
+import { Worker } from "node:worker_threads";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { type LogPosition, type SubscriptionItem, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import type { ReadLog, ReadLogOptions } from "./read-log.ts";
+
+/** Input of the thread. */
+export interface ReaderInput extends Pick<ReadLogOptions, "after" | "streamsToSkip"> {
+  eventstoreUrl: string;
+}
+
+/** Message of the thread: the next items, or the event that this release cannot read. */
+export type ReaderMessage =
+  | { items: SubscriptionItem[] }
+  | { unreadableEvent: { id: string; logPosition: LogPosition; reason: string } };
+
+/** Entry of the thread, in the source tree or in the compiled project. */
+const READER_URL = new URL(`./log-reader-thread${extname(import.meta.url)}`, import.meta.url);
+
+/** Maximum size of the thread's young generation. The default of Node causes more garbage collection. MiB. */
+const MAX_YOUNG_GENERATION_MIB = 64;
+
+/**
+ * Creates a reader that runs in a thread of its own, with its own connection. Decoding events takes half of the time of a
+ * rebuild, so a rebuild on two cores is at least a quarter faster.
+ *
+ * @param eventstoreUrl valid connection string of the log
+ */
+export function readInThread(eventstoreUrl: string): ReadLog {
+  return async function* ({ after, streamsToSkip, signal }) {
+    if (signal.aborted) return;
+    const worker = new Worker(READER_URL, {
+      workerData: { eventstoreUrl, after, streamsToSkip } satisfies ReaderInput,
+      resourceLimits: { maxYoungGenerationSizeMb: MAX_YOUNG_GENERATION_MIB },
+    });
+    try {
+      const messages = on(worker, "message", { signal, close: ["exit"] }) as AsyncIterable<[ReaderMessage]>;
+      for await (const [message] of messages) {
+        if ("unreadableEvent" in message) {
+          const { id, logPosition, reason } = message.unreadableEvent;
+          throw new UnreadableEventError(id, logPosition, new EventSchemaError(reason));
+        }
+        worker.postMessage("received");
+        yield* message.items;
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      await worker.terminate();
+    }
+  };
+}

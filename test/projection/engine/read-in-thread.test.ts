@@ -1,0 +1,91 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import type { ProjectionProgress } from "../../../projection/engine/projection-options.ts";
+import { readInThread } from "../../../projection/engine/read-in-thread.ts";
+import { rebuild } from "../../../projection/engine/rebuild.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { type SubscriptionItem, UnreadableEventError } from "../../../shared/eventstore/subscription.ts";
+import { eventually } from "../../support/eventually.ts";
+import { startFaultProxy } from "../../support/fault-proxy.ts";
+import {
+  createEngineWorld,
+  createRegisteredEvent,
+  createRenamedEvent,
+  type EngineWorld,
+  logger,
+} from "../engine-world.ts";
+
+/** More events than fit into one message of the thread. */
+const EVENT_COUNT = 1_200;
+
+describe("reading the log in a thread", () => {
+  let world: EngineWorld;
+  let lastPosition: bigint;
+  const id = randomUUID();
+  const stream = `customer-${id}`;
+  const neverAbortedSignal = new AbortController().signal;
+
+  before(async () => {
+    world = await createEngineWorld();
+    await world.append(stream, createRegisteredEvent(id, "Ana Kos"));
+    const names = Array.from({ length: EVENT_COUNT - 1 }, (_, index) => `Ana ${index + 1}`);
+    lastPosition = await world.append(stream, ...names.map((name) => createRenamedEvent(id, name)));
+  });
+  after(() => world.close());
+
+  it("a rebuild that reads in a thread waits while the log is unreachable, and then contains all events", async () => {
+    const proxy = await startFaultProxy(world.eventstoreUrl);
+    proxy.disconnect();
+    try {
+      let progress: ProjectionProgress | undefined;
+      const onProgress = (newProgress: ProjectionProgress) => {
+        progress = newProgress;
+      };
+      const readLog = readInThread(proxy.url);
+      const rebuildPromise = rebuild({ ...world, readLog, models: readModels, logger, onProgress }, neverAbortedSignal);
+      await eventually("it waits for the log", () => progress?.waitsFor === "the event log");
+      proxy.restore();
+      expect(await rebuildPromise).to.equal(lastPosition);
+      expect(await world.readName(id)).to.equal(`Ana ${EVENT_COUNT - 1}`);
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it("reading ends when its signal aborts", async () => {
+    const controller = new AbortController();
+    const kinds: string[] = [];
+    const readLog = readInThread(world.eventstoreUrl);
+    for await (const { kind } of readLog({
+      after: lastPosition,
+      streamsToSkip: new Map(),
+      signal: controller.signal,
+    })) {
+      kinds.push(kind);
+      controller.abort();
+    }
+    expect(kinds).to.deep.equal(["caughtUp"]);
+  });
+
+  it("the thread skips parked streams, and names an unreadable event after the events before it", async () => {
+    const parkedId = randomUUID();
+    const brokenRename = { type: "CustomerDetailsChanged", data: { fullName: 7 } };
+    const parkedPosition = await world.append(`customer-${parkedId}`, brokenRename);
+    const unreadablePosition = await world.append(stream, brokenRename);
+    const items: SubscriptionItem[] = [];
+    const readAll = async () => {
+      const streamsToSkip = new Map([[`customer-${parkedId}`, { revision: 0n, position: parkedPosition }]]);
+      const readLog = readInThread(world.eventstoreUrl);
+      for await (const item of readLog({ after: undefined, streamsToSkip, signal: neverAbortedSignal }))
+        items.push(item);
+    };
+    const error = await readAll().catch((reason: unknown) => reason as UnreadableEventError);
+    expect(error).to.be.instanceOf(UnreadableEventError);
+    expect(error).to.have.nested.include({ "logPosition.stream": stream, "logPosition.position": unreadablePosition });
+    expect((error as UnreadableEventError).message).to.contain("data.fullName must be of type string");
+    const skippedItem = items.pop();
+    expect(skippedItem).to.include({ kind: "skipped", stream: `customer-${parkedId}`, position: parkedPosition });
+    const revisions = items.map((item) => item.kind === "event" && Number(item.event.revision));
+    expect(revisions).to.deep.equal([...Array(EVENT_COUNT).keys()]);
+  });
+});

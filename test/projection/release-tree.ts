@@ -35,7 +35,8 @@ export async function createReleaseTree(): Promise<ReleaseTree> {
       }
       await writeFile(file, text);
     },
-    build: () => bundle(root, ["projection/main.ts", "projection/cli/main.ts"], root),
+    build: () =>
+      bundle(root, ["projection/main.ts", "projection/cli/main.ts", "projection/engine/log-reader-thread.ts"], root),
     remove: () => rm(root, { recursive: true, force: true }),
   };
 }

@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { createTemporaryDir, LogProcess } from "./log-process.ts";
 
 const READER_COUNT = 4;
-const EVENT_COUNT = 30;
+const EVENT_COUNT = 60;
 const EVENT_BYTES = 1_000_000;
 
 /** Returns the peak memory usage of a process in bytes. */

@@ -6,6 +6,9 @@ import { getSignal } from "./session.js";
  * Runs an action, for example after a click on a button. Shows an error of the API in an alert. While the action runs,
  * further clicks on the button do nothing. The button is not disabled, because a disabled button loses the focus.
  *
+ * An action ends when its outcome is shown. It does not wait for the lists that it loads again: the button would ignore
+ * clicks after it seems to be done.
+ *
  * @param {{ button?: HTMLElement | null, alertId: string }} controls
  * @param {() => Promise<void>} action
  */

@@ -12,6 +12,9 @@ const DAY_MS = 24 * 3_600_000;
 /** The listed appointments. */
 let appointments = [];
 
+/** Number of requests for the list. Only the response to the latest one is shown. */
+let requestCount = 0;
+
 let onShowDeliveries = () => undefined;
 
 /**
@@ -59,14 +62,17 @@ async function loadPage(cursor) {
   const to = new Date(Date.parse(from) + days * DAY_MS).toISOString();
   const status = getElement("appointments-status");
   if (!cursor) status.textContent = "Loading …";
+  requestCount += 1;
+  const count = requestCount;
   const body = await request("GET", "/appointments", { query: { from, to, cursor } }).catch((error) => {
-    status.textContent = "";
+    if (count === requestCount) status.textContent = "";
     throw error;
   });
+  if (count !== requestCount) return;
   const { nextCursor } = body.page;
   appointments = cursor ? [...appointments, ...body.appointments] : body.appointments;
-  const count = `${appointments.length} ${appointments.length === 1 ? "appointment" : "appointments"}`;
-  status.textContent = `${count}${nextCursor ? "; there are more" : ""}`;
+  const countText = `${appointments.length} ${appointments.length === 1 ? "appointment" : "appointments"}`;
+  status.textContent = `${countText}${nextCursor ? "; there are more" : ""}`;
   getElement("appointments-body").replaceChildren(createAppointmentTable(), nextCursor ? createMore(nextCursor) : "");
 }
 
@@ -124,7 +130,7 @@ async function createAppointment() {
   status.textContent = headers.has("Idempotent-Replayed")
     ? `The key was already used: the API returned its first response, appointment ${id}. Nothing was created.`
     : `Created appointment ${id} on ${start}.`;
-  await showAppointments();
+  showAppointments(); // without waiting, so that the user can create the next appointment
 }
 
 /** Removes all data of the former session. */

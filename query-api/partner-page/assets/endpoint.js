@@ -56,11 +56,10 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
 }
 
 /** Shows a new endpoint with its signing secret. */
-export async function showNewEndpoint(newEndpoint, secret) {
-  const showPromise = showEndpoint(newEndpoint);
-  // The secret does not wait for other requests, because they can fail, and the API returns it only once.
+export function showNewEndpoint(newEndpoint, secret) {
+  // The secret does not wait for the endpoint, because requests can fail, and the API returns it only once.
+  showEndpoint(newEndpoint);
   showSecret(secret, "Use it to verify the signatures of deliveries.");
-  await showPromise;
 }
 
 /** Shows that no endpoint is selected, and removes all data of the former endpoint. */
@@ -174,17 +173,17 @@ async function sendTest() {
   const { id } = endpoint;
   const { delivery } = await request("POST", `/webhook-endpoints/${id}/test`);
   getElement("endpoint-status").textContent = "The test event is queued.";
-  await showDeliveriesOf(id, { awaitedId: delivery.id });
+  showDeliveriesOf(id, { awaitedId: delivery.id });
 }
 
 async function replayFailed() {
   const { id } = endpoint;
-  if (await replayFailedDeliveries(id)) await showDeliveriesOf(id);
+  if (await replayFailedDeliveries(id)) showDeliveriesOf(id);
 }
 
 /** Shows the deliveries of an endpoint, unless the user has selected another endpoint. */
-async function showDeliveriesOf(id, options) {
-  if (endpoint?.id === id) await showDeliveries(endpoint, options);
+function showDeliveriesOf(id, options) {
+  if (endpoint?.id === id) showDeliveries(endpoint, options);
 }
 
 async function rotateSecret() {
@@ -216,7 +215,7 @@ async function disable() {
   if (!isConfirmed) return;
   const { endpoint: changed } = await request("POST", `/webhook-endpoints/${endpoint.id}/disable`);
   showChange(changed, "The endpoint is disabled.");
-  await showDeliveriesOf(changed.id);
+  showDeliveriesOf(changed.id);
 }
 
 async function revoke() {
@@ -229,7 +228,7 @@ async function revoke() {
   const { endpoint: changed } = await request("DELETE", `/webhook-endpoints/${endpoint.id}`);
   hideSecret();
   showChange(changed, "The endpoint is revoked.");
-  await showDeliveriesOf(changed.id);
+  showDeliveriesOf(changed.id);
 }
 
 /** Shows the endpoint after a change, and moves the focus to the title if the used button no longer exists. */

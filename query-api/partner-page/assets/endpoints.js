@@ -13,7 +13,7 @@ let onSelect = () => undefined;
 /**
  * Initializes the list of endpoints and the form that creates an endpoint.
  *
- * @param {{ onSelect(endpoint: object): void, onCreate(endpoint: object, secret: string): Promise<void> }} handlers
+ * @param {{ onSelect(endpoint: object): void, onCreate(endpoint: object, secret: string): void }} handlers
  */
 export function initEndpoints(handlers) {
   onSelect = handlers.onSelect;
@@ -27,7 +27,8 @@ export function initEndpoints(handlers) {
     const body = { url: getElement("endpoint-url").value.trim(), events };
     const { endpoint, secret } = await request("POST", "/webhook-endpoints", { body });
     openForm(false);
-    await Promise.all([handlers.onCreate(endpoint, secret), showEndpoints()]);
+    handlers.onCreate(endpoint, secret);
+    showEndpoints();
   });
 }
 

@@ -18,6 +18,8 @@ export interface LoadOptions {
   /** Processes whose CPU time is attributed to the requests, by name. */
   pids: Record<string, readonly number[]>;
   connectionCount?: number;
+  /** Duration of the unmeasured load before the measurement. Milliseconds. */
+  warmUpMs?: number;
 }
 
 export interface LoadResult {
@@ -42,13 +44,13 @@ const TICKS_PER_SECOND = 100;
  * @throws {Error} if a response has another status than expected
  */
 export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
-  const { origin, createNextRequest, status = 200, pids, connectionCount: connections = 50 } = options;
+  const { origin, createNextRequest, status = 200, connectionCount: connections = 50, ...measurement } = options;
   const pool = new Pool(origin, { connections, pipelining: 1 });
   try {
     return await measureRate({
       runTask: () => sendRequest(pool, createNextRequest(), status),
       concurrency: connections,
-      pids,
+      ...measurement,
     });
   } finally {
     await pool.close();
@@ -60,8 +62,9 @@ export async function measureRate(options: {
   runTask(): Promise<unknown>;
   concurrency: number;
   pids: LoadOptions["pids"];
+  warmUpMs?: number;
 }): Promise<LoadResult> {
-  const { runTask, concurrency, pids } = options;
+  const { runTask, concurrency, pids, warmUpMs = WARM_UP_MS } = options;
   const runTasks = async (durationMs: number) => {
     const latencies: number[] = [];
     const endsAt = performance.now() + durationMs;
@@ -74,7 +77,7 @@ export async function measureRate(options: {
     await Promise.all(Array.from({ length: concurrency }, runWorker));
     return latencies.sort((a, b) => a - b);
   };
-  await runTasks(WARM_UP_MS);
+  await runTasks(warmUpMs);
   const cpuSecondsBefore = readCpuSeconds(pids);
   const startedAt = performance.now();
   const latencies = await runTasks(MEASURED_MS);

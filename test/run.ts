@@ -18,6 +18,9 @@ import type { FileResult } from "./support/mocha-process.ts";
 
 const toBinPath = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".bin", name);
 
+/** The compiler. `.bin/tsc` can be another version, because `typescript-5` has a program of the same name. */
+const COMPILER_FILE = path.join(PROJECT_FOLDER, "node_modules", "typescript", "bin", "tsc");
+
 /**
  * Number of mocha processes. Exceeds the number of cores by two, because many tests wait for servers and time limits, but
  * is at most 4.
@@ -40,7 +43,8 @@ await runEntry(async () => {
   const counts: Counts = { passed: 0, failed: 0, skipped: 0 };
   const args = process.argv.slice(2);
   const summaryFile = path.join(scratchDir, "summary");
-  const typeCheckExitCode = await runStep("types", () => [startProcess(toBinPath("tsc"), ["--outDir", buildDir])]);
+  const compilerArgs = [COMPILER_FILE, "--outDir", buildDir];
+  const typeCheckExitCode = await runStep("types", () => [startProcess(process.execPath, compilerArgs)]);
   linkBuild(buildDir);
   await bundlePrograms(buildDir);
   const exitCodes = [

@@ -11,7 +11,7 @@ import { linkAssets } from "../deploy/local/setup/build.mjs";
 import { withDeathSignal } from "../deploy/local/setup/death-signal.mjs";
 import { PROJECT_FOLDER } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
-import { bundlePrograms } from "./support/bundle.ts";
+import { bundlePrograms, bundleTests } from "./support/bundle.ts";
 import { findChromium } from "./support/chromium.ts";
 import { createFileQueue, type FileQueue } from "./support/file-queue.ts";
 import type { FileResult } from "./support/mocha-process.ts";
@@ -26,6 +26,9 @@ const COMPILER_FILE = path.join(PROJECT_FOLDER, "node_modules", "typescript", "b
  * is at most 4.
  */
 const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 2;
+
+/** Program of these processes. */
+const POOL_ENTRY = "test/support/mocha-process.ts";
 
 /** Number of tests by result. */
 type Counts = Record<"passed" | "failed" | "skipped", number>;
@@ -47,12 +50,14 @@ await runEntry(async () => {
   const typeCheckExitCode = await runStep("types", () => [startProcess(process.execPath, compilerArgs)]);
   linkBuild(buildDir);
   await bundlePrograms(buildDir);
+  const queue = createFileQueue();
+  const bundleDir = args.length > 0 ? buildDir : await bundleTests(buildDir, [POOL_ENTRY, ...queue.files]);
   const exitCodes = [
     typeCheckExitCode,
     await runStep("lint", () => [startProcess(toBinPath("biome"), ["check", "."])]),
     await runStep(
       "tests",
-      () => (args.length > 0 ? [startMocha(args, summaryFile)] : startPool(counts)),
+      () => (args.length > 0 ? [startMocha(args, summaryFile)] : startPool(queue, bundleDir, counts)),
       () => counts.failed > 0,
     ),
   ];
@@ -79,22 +84,21 @@ function startMocha(args: readonly string[], summaryFile: string): ChildProcess 
 }
 
 /** Starts several processes that together run all test files. Adds the results to the counts. */
-function startPool(counts: Counts): ChildProcess[] {
-  const queue = createFileQueue();
+function startPool(queue: FileQueue, bundleDir: string, counts: Counts): ChildProcess[] {
   process.once("exit", queue.save);
-  return Array.from({ length: MOCHA_PROCESSES }, () => startPoolProcess(queue, counts));
+  return Array.from({ length: MOCHA_PROCESSES }, () => startPoolProcess(queue, bundleDir, counts));
 }
 
-function startPoolProcess(queue: FileQueue, counts: Counts): ChildProcess {
-  const entryFile = path.join(PROJECT_FOLDER, "test", "support", "mocha-process.ts");
-  const child = startProcess(process.execPath, ["--import=./deploy/local/setup/tsx.mjs", entryFile], {}, "ipc");
+function startPoolProcess(queue: FileQueue, bundleDir: string, counts: Counts): ChildProcess {
+  const toBundle = (sourceFile: string) => path.join(bundleDir, sourceFile.replace(/\.ts$/, ".js"));
+  const child = startProcess(process.execPath, ["--enable-source-maps", toBundle(POOL_ENTRY)], {}, "ipc");
   let file: string | undefined;
   let startedAtMs = 0;
   const sendNext = () => {
     file = queue.take();
     startedAtMs = performance.now();
     if (file === undefined) child.disconnect();
-    else child.send(path.join(PROJECT_FOLDER, file));
+    else child.send(toBundle(file));
   };
   child.on("message", ({ output, failureOutput, ...fileCounts }: FileResult) => {
     fs.writeSync(process.stdout.fd, output);

@@ -12,7 +12,9 @@ const MIN_LONG_DURATION_SECONDS = 5;
 
 /** All test files of the project. A long file must not start last, because then only one process would still work. */
 export interface FileQueue {
-  /** Returns the next file, or undefined if no file is left. The path is relative to the project's folder. */
+  /** All files. The paths are relative to the project's folder. */
+  files: readonly string[];
+  /** Returns the next file, or undefined if no file is left. */
   take(): string | undefined;
   /** Records the duration of a file. */
   record(file: string, seconds: number): void;
@@ -35,8 +37,10 @@ export function createFileQueue(): FileQueue {
     .sort((a, b) => b.seconds - a.seconds || b.size - a.size)
     .map(({ file }) => file);
   const longDurations: [string, number][] = [];
+  const remainingFiles = [...files];
   return {
-    take: () => files.shift(),
+    files,
+    take: () => remainingFiles.shift(),
     record(file, seconds) {
       if (seconds >= MIN_LONG_DURATION_SECONDS) longDurations.push([file, Math.round(seconds)]);
     },

@@ -72,12 +72,17 @@ describe("the page /audit", function () {
     await page.getByRole("button", { name: "Sign in" }).click();
   }
 
+  /** Starts a search and waits until its events are shown. Before its request, the former events are still shown. */
+  async function awaitSearch(startSearch: () => Promise<unknown>) {
+    await Promise.all([page.waitForRequest(/\/events\?/), startSearch()]);
+    await page.locator("#status", { hasText: /\d events?/ }).waitFor();
+  }
+
   async function search(kind: string, id: string) {
     await page.getByRole("tab", { name: "Id", exact: true }).click();
     await page.getByLabel("Find events related to").selectOption(kind);
     await page.locator("#subject").fill(id);
-    await page.locator("#subject").press("Enter");
-    await page.locator("#status", { hasText: /\d events?/ }).waitFor();
+    await awaitSearch(() => page.locator("#subject").press("Enter"));
   }
 
   it("the audit page has a content security policy that forbids other origins and inline code", async () => {
@@ -247,8 +252,7 @@ describe("the page /audit", function () {
 
   it("the audit page supports links and the Back button, and shows no events of another clinic", async () => {
     const foreignHistory = await createClinicWithHistory(world.log);
-    await page.goto(`${world.url}/audit#stream=${history.stream}`);
-    await page.getByText("3 events", { exact: true }).waitFor();
+    await awaitSearch(() => page.goto(`${world.url}/audit#stream=${history.stream}`));
     await page.getByRole("button", { name: "Appointment requested" }).click();
     await page.getByRole("link", { name: history.requestContext.correlationId }).click();
     await page.getByText("1 event", { exact: true }).waitFor();

@@ -83,19 +83,19 @@ function startMocha(args: readonly string[], summaryFile: string): ChildProcess 
   return startProcess(toBinPath("mocha"), [...strictOptions, ...args, ...filePatterns], { TEST_SUMMARY: summaryFile });
 }
 
-/** Starts several processes that together run all test files. Adds the results to the counts. */
+/** Starts several processes that together run all test files, one of them the short files first. Counts the results. */
 function startPool(queue: FileQueue, bundleDir: string, counts: Counts): ChildProcess[] {
   process.once("exit", queue.save);
-  return Array.from({ length: MOCHA_PROCESSES }, () => startPoolProcess(queue, bundleDir, counts));
+  return Array.from({ length: MOCHA_PROCESSES }, (_, index) => startPoolProcess(queue, index === 0, bundleDir, counts));
 }
 
-function startPoolProcess(queue: FileQueue, bundleDir: string, counts: Counts): ChildProcess {
+function startPoolProcess(queue: FileQueue, prefersShort: boolean, bundleDir: string, counts: Counts): ChildProcess {
   const toBundle = (sourceFile: string) => path.join(bundleDir, sourceFile.replace(/\.ts$/, ".js"));
   const child = startProcess(process.execPath, ["--enable-source-maps", toBundle(POOL_ENTRY)], {}, "ipc");
   let file: string | undefined;
   let startedAtMs = 0;
   const sendNext = () => {
-    file = queue.take();
+    file = queue.take(prefersShort);
     startedAtMs = performance.now();
     if (file === undefined) child.disconnect();
     else child.send(toBundle(file));

@@ -10,12 +10,19 @@ const DURATIONS_FILE = path.join(TEST_FOLDER, "durations.json");
 /** Files that take at least this time are long. Seconds. */
 const MIN_LONG_DURATION_SECONDS = 5;
 
-/** All test files of the project. A long file must not start last, because then only one process would still work. */
+/**
+ * All test files of the project. A long file must not start last, because then only one process would still work. Long
+ * files must not all run at the same time either, because they mostly wait for servers and time limits.
+ */
 export interface FileQueue {
   /** All files. The paths are relative to the project's folder. */
   files: readonly string[];
-  /** Returns the next file, or undefined if no file is left. */
-  take(): string | undefined;
+  /**
+   * Returns the next file, or undefined if no file is left.
+   *
+   * @param prefersShort whether to return a long file only if no other file is left
+   */
+  take(prefersShort: boolean): string | undefined;
   /** Records the duration of a file. */
   record(file: string, seconds: number): void;
   /** Stores the recorded durations if the environment variable UPDATE_DURATIONS is `true`. */
@@ -40,7 +47,10 @@ export function createFileQueue(): FileQueue {
   const remainingFiles = [...files];
   return {
     files,
-    take: () => remainingFiles.shift(),
+    take(prefersShort) {
+      const shortIndex = prefersShort ? remainingFiles.findIndex((file) => !(file in durations)) : 0;
+      return remainingFiles.splice(Math.max(shortIndex, 0), 1)[0];
+    },
     record(file, seconds) {
       if (seconds >= MIN_LONG_DURATION_SECONDS) longDurations.push([file, Math.round(seconds)]);
     },

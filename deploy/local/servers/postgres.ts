@@ -30,6 +30,9 @@ const SERVER_SETTINGS = [
   "timezone=UTC",
   "log_timezone=UTC",
   "log_min_messages=warning",
+  // If a process crashes, the whole server ends, and the supervisor restarts it. Postgres 18 can hang forever if it
+  // restarts itself on a full disk (see DECISIONS.md).
+  "restart_after_crash=off",
 ];
 
 /** Time limit in milliseconds for the processes of a killed server to end. */

@@ -56,6 +56,18 @@ describe("a stack with an embedded Postgres", () => {
     expect(await query(url, "SELECT n FROM kept ORDER BY n")).to.eql([1, 2]);
   });
 
+  it("if a process of the embedded Postgres crashes, the whole server ends, so that the supervisor can restart it", async () => {
+    const { postgres } = servers.components;
+    const client = new pg.Client(servers.databaseUrls.projection);
+    client.on("error", () => undefined);
+    await client.connect();
+    const { rows } = await client.query("SELECT pg_backend_pid() AS pid");
+    process.kill(rows[0].pid, "SIGKILL");
+    await eventually("the server ends", () => postgres.pid === undefined);
+    await postgres.start();
+    expect(await query(servers.databaseUrls.projection, "SELECT 1")).to.eql([1]);
+  });
+
   it("each service has a separate database role and password, and only the privileges that the service needs", async () => {
     const { urls, drop } = await createTestDatabase();
     expect(await query(urls.projection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).to.eql([false]);

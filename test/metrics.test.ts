@@ -19,7 +19,11 @@ const PROCESS_METRICS = /^(process|nodejs)_/;
 const THREE_DAYS_MS = 3 * 24 * 60 * 60 * 1_000;
 
 /** Metrics of the projection service that appear only after its roles have started. */
-const REPORTED_LAST = ["jetstream_backlog_messages", "webhook_oldest_due_delivery_age_seconds"];
+const REPORTED_LAST = [
+  "jetstream_backlog_messages",
+  "projection_lag_seconds",
+  "webhook_oldest_due_delivery_age_seconds",
+];
 
 /** Labels whose values are added by the format. */
 const FORMAT_LABELS = new Set(["le", "quantile"]);

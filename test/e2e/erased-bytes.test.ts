@@ -55,6 +55,7 @@ describe("the bytes of erased data", function () {
   let pool: pg.Pool;
   const services: RunningService[] = [];
   let logs: CapturedLogs;
+  const startedAtMs = Date.now();
 
   before(async function () {
     servers = await getTestServers();
@@ -88,12 +89,17 @@ describe("the bytes of erased data", function () {
       for (const statement of statements) await connection.query(statement);
     });
 
-  /** Searches all files of a server, regardless of case. @returns the names of the texts that occur */
+  /**
+   * Searches all files of a server that were written since the test started, regardless of case. Older files belong to
+   * the databases of other tests.
+   *
+   * @returns the names of the texts that occur
+   */
   function findTexts(folder: string, texts: Record<string, string | undefined>): string[] {
     const foundNames = new Set<string>();
     for (const entry of fs.readdirSync(folder, { recursive: true, withFileTypes: true })) {
       if (!entry.isFile()) continue;
-      const content = readFileIfExists(path.join(entry.parentPath, entry.name))?.toString("latin1").toLowerCase();
+      const content = readFileSince(startedAtMs, path.join(entry.parentPath, entry.name))?.toLowerCase();
       for (const [name, text] of Object.entries(texts)) {
         if (content?.includes(text?.toLowerCase() ?? "")) foundNames.add(name);
       }
@@ -195,10 +201,10 @@ describe("the bytes of erased data", function () {
   }
 });
 
-/** Reads a file. @returns undefined if the file was deleted since the folder was listed */
-function readFileIfExists(file: string): Buffer | undefined {
+/** Reads a file. @returns undefined if it was last written before the given time, or deleted since the folder was listed */
+function readFileSince(sinceMs: number, file: string): string | undefined {
   try {
-    return fs.readFileSync(file);
+    return fs.statSync(file).mtimeMs < sinceMs ? undefined : fs.readFileSync(file, "latin1");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;

@@ -147,7 +147,7 @@ describe("the lifecycle of a delivery", () => {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await awaitStatus(eventId, endpoint, "delivered");
     const [firstRequest, secondRequest] = receiver.requests;
-    expect(secondRequest!.receivedAtMs - firstRequest!.receivedAtMs).to.be.within(1_990, 3_500);
+    expect(secondRequest!.receivedAtMs - firstRequest!.receivedAtMs).to.be.at.least(1_990);
   });
 
   it("a response with status 410 disables the endpoint", async () => {

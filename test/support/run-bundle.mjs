@@ -1,0 +1,26 @@
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import vm from "node:vm";
+
+/**
+ * Runs a CommonJS bundle. The first process that exits stores V8's compiled code next to the bundle. Later processes
+ * load that code, so that their start takes about half the CPU time.
+ *
+ * @param {string} file path of the bundle
+ */
+export function runBundle(file) {
+  const cacheFile = `${file}.cache`;
+  const cachedData = fs.existsSync(cacheFile) ? fs.readFileSync(cacheFile) : undefined;
+  const source = `(function (require) {${fs.readFileSync(file, "utf8")}\n})`;
+  const script = new vm.Script(source, { filename: file, cachedData });
+  if (!cachedData) process.once("exit", () => storeCache(script, cacheFile));
+  script.runInThisContext()(createRequire(file));
+}
+
+/** Processes can end at the same time, so a file gets its name when it is complete. */
+function storeCache(script, cacheFile) {
+  if (fs.existsSync(cacheFile)) return;
+  const newFile = `${cacheFile}.${process.pid}`;
+  fs.writeFileSync(newFile, script.createCachedData());
+  fs.renameSync(newFile, cacheFile);
+}

@@ -74,6 +74,7 @@ export async function bundle(sourceDir: string, entries: readonly string[], outD
     // Node 20 parses a source map when it loads a file, which takes a fifth of a program's start. The code stays readable.
     sourcemap: false,
     format: "cjs",
+    supported: { "dynamic-import": false }, // the stored code cannot import further modules
     outExtension: { ".js": ".cjs" },
     plugins: [createLocationPlugin(locate, (file, source) => (entryFiles.has(file) ? wrapStatements(source) : source))],
   });

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { withDeathSignal } from "../../deploy/local/setup/death-signal.mjs";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 
@@ -116,15 +117,14 @@ export function buildServiceSettings(options: ServiceOptions): Record<string, st
 export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
   const { root = ROOT } = options;
   const nodeCommand = buildEntryCommand(root, "projection/main.ts");
-  const child = spawn(nodeCommand.command, nodeCommand.args, {
+  // The process must end even if the test's process is killed.
+  const [command, args] = withDeathSignal("SIGKILL", nodeCommand.command, nodeCommand.args);
+  const child = spawn(command, args, {
     cwd: root,
     env: { ...process.env, ...buildServiceSettings(options) },
     stdio: ["ignore", "pipe", "inherit"],
   });
-  // The process must end even if a test fails before it kills the process.
-  const killAtExit = () => child.kill("SIGKILL");
-  process.once("exit", killAtExit);
-  const exitPromise = once(child, "exit").then(() => process.off("exit", killAtExit));
+  const exitPromise = once(child, "exit");
   const lines: ServiceProcess["lines"] = [];
   const url = await new Promise<string>((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`the projection service ended with ${code}`)));

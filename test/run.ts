@@ -22,10 +22,10 @@ const toBinPath = (name: string) => path.join(PROJECT_FOLDER, "node_modules", ".
 const COMPILER_FILE = path.join(PROJECT_FOLDER, "node_modules", "typescript", "bin", "tsc");
 
 /**
- * Number of mocha processes. Exceeds the number of cores by three, because many tests wait for servers and time limits,
- * but is at most 5.
+ * Number of mocha processes. Exceeds the number of cores by two, because many tests wait for servers and time limits, but
+ * is at most 4.
  */
-const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 3;
+const MOCHA_PROCESSES = Math.min(2, os.availableParallelism()) + 2;
 
 /** Program of these processes. */
 const POOL_ENTRY = "test/support/mocha-process.ts";

@@ -46,7 +46,7 @@ await runEntry(async () => {
     env,
     externalUrls: env,
     progress,
-    shouldSyncNewData: true,
+    shouldSyncPostgres: true,
     shouldRestart: true,
     signal: shutdown.signal,
   }).catch((error: unknown) => {

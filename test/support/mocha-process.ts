@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { format } from "node:util";
 import Mocha from "mocha";
-import { mochaGlobalTeardown } from "./stack.ts";
+import { mochaGlobalSetup, mochaGlobalTeardown } from "./stack.ts";
 
 /** Result of the tests of one file. */
 export interface FileResult {
@@ -19,6 +19,7 @@ export interface FileResult {
 
 const { timeout } = JSON.parse(readFileSync(new URL("../../.mocharc.json", import.meta.url), "utf8"));
 
+mochaGlobalSetup();
 process.on("message", async (file: string) => {
   process.send?.(await runFile(file));
 });

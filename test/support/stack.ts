@@ -48,6 +48,8 @@ export interface TestStackOptions {
 /** State that all tests of a process share. */
 interface SharedState {
   servers?: Promise<Servers> | undefined;
+  /** If false, new Postgres servers do not sync to disk. */
+  shouldSyncPostgres: boolean;
   /** Functions that stop servers and delete folders and databases, oldest first. */
   cleanups: Set<() => Promise<void>>;
 }
@@ -56,7 +58,7 @@ interface SharedState {
 const STATE_KEY: unique symbol = Symbol.for("clinic-service.test-servers");
 const globalState = globalThis as { [STATE_KEY]?: SharedState };
 if (!globalState[STATE_KEY]) {
-  globalState[STATE_KEY] = { cleanups: new Set() };
+  globalState[STATE_KEY] = { shouldSyncPostgres: true, cleanups: new Set() };
   exitWithParent();
 }
 const sharedState = globalState[STATE_KEY];
@@ -88,7 +90,8 @@ function exitWithParent(): void {
 export async function startTestServers(externalUrls: ExternalServers = process.env): Promise<Servers> {
   const root = makeTestRoot();
   const ports = await findFreePorts();
-  const servers = await startServers({ root, ports, externalUrls, progress, shouldSyncNewData: false });
+  const { shouldSyncPostgres } = sharedState;
+  const servers = await startServers({ root, ports, externalUrls, progress, shouldSyncPostgres });
   const stop = registerCleanup(async () => {
     await servers.stop();
     removeLocalRoot(root);
@@ -165,7 +168,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<St
       DATABASE_URL: externalUrls.DATABASE_URL && (await createTestDatabase()).urls.projection,
     },
     progress: options.log ? createProgress(options.log, false) : progress,
-    shouldSyncNewData: false,
+    shouldSyncPostgres: sharedState.shouldSyncPostgres,
     shouldRestart: options.shouldRestart ?? false,
     ...(options.serviceEnv ? { serviceEnv: options.serviceEnv } : {}),
   });
@@ -186,6 +189,14 @@ export function makeTestRoot(): string {
   fs.chmodSync(root, 0o755);
   registerCleanup(async () => removeLocalRoot(root));
   return root;
+}
+
+/**
+ * Mocha calls this hook before the first test. Tests kill processes, but not the machine, so their databases need not be
+ * synced to disk. Benchmarks do not call the hook.
+ */
+export function mochaGlobalSetup(): void {
+  sharedState.shouldSyncPostgres = false;
 }
 
 /** Mocha calls this hook after the last test. Stops servers and deletes folders that tests have left. */

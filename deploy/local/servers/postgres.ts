@@ -11,15 +11,11 @@ import { ensurePostgresUser } from "../setup/system-user.ts";
 import type { Component, ComponentContext } from "../supervisor/component.ts";
 import { createComponent } from "../supervisor/supervised-process.ts";
 import { withClient } from "./database-roles.ts";
-import { createDataFolder, findProcessesIn, removeStalePidFile } from "./postgres-data.ts";
+import { createDataFolder, type DataFolderOptions, findProcessesIn, removeStalePidFile } from "./postgres-data.ts";
 import { findPostgresHome } from "./postgres-home.ts";
 
-export interface PostgresOptions {
+export interface PostgresOptions extends Omit<DataFolderOptions, "user"> {
   port: number;
-  /** Password of the superuser `postgres`. */
-  password: string;
-  /** If true, a new data folder is synced to disk. A running server always syncs its writes. */
-  shouldSyncNewData: boolean;
 }
 
 const SERVER_SETTINGS = [
@@ -48,7 +44,7 @@ export async function preparePostgres(context: ComponentContext, options: Postgr
   const { paths, log } = context;
   const user = await ensurePostgresUser();
   const home = await findPostgresHome(paths.postgres, user, log);
-  await createDataFolder(home, { password: options.password, user, shouldSync: options.shouldSyncNewData });
+  await createDataFolder(home, { ...options, user });
   const url = buildSuperuserUrl(options.port, options.password);
   const settings = [...SERVER_SETTINGS, `port=${options.port}`].flatMap((setting) => ["-c", setting]);
   const prepareProcess = async () => {

@@ -2,13 +2,15 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
 import { expect } from "chai";
+import { withClient } from "../../../deploy/local/servers/database-roles.ts";
+import { buildSuperuserUrl } from "../../../deploy/local/servers/postgres.ts";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { buildNodeCommand, getLocalPaths, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 describe("npm start", () => {
-  it("`npm start` stops gracefully on Ctrl-C, even while a service is not ready yet", async () => {
+  it("`npm start` syncs Postgres to disk, and stops gracefully on Ctrl-C, even while a service is not ready yet", async () => {
     const root = makeTestRoot();
     const ports = await findFreePorts();
     const portsByVariable = {
@@ -33,6 +35,10 @@ describe("npm start", () => {
       100_000,
     );
     process.kill(gateway.pid, "SIGSTOP"); // the gateway does not become ready, and does not react to SIGTERM
+    const { postgres: passwords } = JSON.parse(fs.readFileSync(getLocalPaths(root).secrets, "utf8"));
+    const superuserUrl = buildSuperuserUrl(ports.postgres, passwords.superuser);
+    const { rows } = await withClient(superuserUrl, (client) => client.query("SHOW fsync"));
+    expect(rows).to.eql([{ fsync: "on" }]);
     child.kill("SIGINT");
     expect(await exitPromise).to.eql([0, null]);
     expect(output).to.match(/\nStopped\.\n$/);

@@ -111,7 +111,7 @@ describe("a stack with an embedded Postgres", () => {
       ports: await findFreePorts(),
       externalUrls: {},
       progress,
-      shouldSyncNewData: false,
+      shouldSyncPostgres: false,
     });
     expect(await getError(restartPromise)).to.equal(
       `The stack in ${root} is already running as process ${process.pid}.`,
@@ -160,7 +160,9 @@ describe("startServers", () => {
     await once(portHolder, "listening");
     const root = makeTestRoot();
     const progress = createProgress(() => undefined, false);
-    const message = await getError(startServers({ root, ports, externalUrls: {}, progress, shouldSyncNewData: false }));
+    const message = await getError(
+      startServers({ root, ports, externalUrls: {}, progress, shouldSyncPostgres: false }),
+    );
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
     expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);

@@ -46,7 +46,7 @@ await runEntry(async () => {
     env,
     externalUrls: env,
     progress,
-    shouldSyncPostgres: true,
+    isPostgresEphemeral: false,
     shouldRestart: true,
     signal: shutdown.signal,
   }).catch((error: unknown) => {

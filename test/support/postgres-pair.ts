@@ -105,7 +105,7 @@ async function prepareServer(primary?: PreparedServer): Promise<PreparedServer> 
   const { postgres: port } = await findFreePorts();
   const password = (primary ?? { root }).root.secrets.postgres.superuser;
   if (primary) copyToStandby(primary, root, password);
-  const options = { port, password, shouldSync: false };
+  const options = { port, password, isEphemeral: true };
   return { port, root, component: await preparePostgres({ ...root, log }, options) };
 }
 

@@ -14,10 +14,10 @@ export interface DataFolderOptions {
   password: string;
   user: SystemUser | undefined;
   /**
-   * If false, neither the new files nor later writes of the server are synced to disk, which is faster. The data then
-   * survives a killed server, but not a power failure. Only tests set it to false.
+   * If true, nothing is synced to disk, so the data survives a killed server, but not a power failure. Autovacuum is off,
+   * because it starts a process for each database once a minute. Only tests set it to true, which is faster.
    */
-  shouldSync: boolean;
+  isEphemeral: boolean;
 }
 
 /**
@@ -35,7 +35,7 @@ export async function createDataFolder(home: PostgresHome, options: DataFolderOp
   if (user) for (const file of [newFolder, passwordFile]) fs.chownSync(file, user.uid, user.gid);
   const args = ["--username=postgres", `--pwfile=${passwordFile}`, "--auth=scram-sha-256", "--encoding=UTF8"];
   args.push("--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C", `--pgdata=${newFolder}`);
-  if (!options.shouldSync) args.push("--no-sync", "--set=fsync=off");
+  if (options.isEphemeral) args.push("--no-sync", "--set=fsync=off", "--set=autovacuum=off");
   try {
     await execFileAsync(home.initdbPath, args, { ...user, cwd: "/", env: { PATH: process.env.PATH, LC_ALL: "C" } });
   } catch (error) {

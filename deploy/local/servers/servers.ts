@@ -25,8 +25,8 @@ export interface ServerOptions {
   /** Components that the caller starts later. Their ports are also checked before the servers start. */
   otherComponents?: readonly ComponentName[];
   progress: Progress;
-  /** If false, a new data folder of Postgres is never synced to disk. Only tests set it to false, which is faster. */
-  shouldSyncPostgres: boolean;
+  /** If true, a new data folder of Postgres is for tests: nothing is synced to disk, and autovacuum is off. */
+  isPostgresEphemeral: boolean;
   /** If true, a component that dies or hangs is restarted. */
   shouldRestart?: boolean;
   /** Aborted to stop the servers, even while they start. */
@@ -82,12 +82,12 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
 
 /** Starts the embedded servers in parallel. Adds each server to `startedComponents` before its process starts. */
 async function startComponents(
-  { progress, externalUrls, ports, shouldSyncPostgres: shouldSync }: ServerOptions,
+  { progress, externalUrls, ports, isPostgresEphemeral: isEphemeral }: ServerOptions,
   context: ComponentContext,
   secrets: LocalSecrets,
   startedComponents: Component[],
 ): Promise<Servers["components"]> {
-  const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, shouldSync };
+  const postgresOptions = { port: ports.postgres, password: secrets.postgres.superuser, isEphemeral };
   const prepareFunctions = {
     eventstore: () => prepareEventstore(context, ports.eventstore),
     postgres: () => preparePostgres(context, postgresOptions),

@@ -107,7 +107,7 @@ describe("on a full disk", function () {
     const port = (await findFreePorts()).postgres;
     const { context, lines } = createContext();
     const password = "superuser";
-    component = await preparePostgres(context, { port, password, shouldSync: true });
+    component = await preparePostgres(context, { port, password, isEphemeral: false });
     await component.start();
     const query = async (text: string) => {
       const connectionString = buildSuperuserUrl(port, password);

@@ -9,7 +9,7 @@ const servers = await startServers({
   ports: await findFreePorts(),
   externalUrls: {},
   progress: createProgress(() => undefined, false),
-  shouldSyncPostgres: false,
+  isPostgresEphemeral: true,
 });
 const pids = Object.values(servers.components).map(({ pid }) => pid);
 process.stdout.write(`${JSON.stringify({ pids, url: servers.adminDatabaseUrl })}\n`);

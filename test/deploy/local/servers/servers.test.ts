@@ -111,7 +111,7 @@ describe("a stack with an embedded Postgres", () => {
       ports: await findFreePorts(),
       externalUrls: {},
       progress,
-      shouldSyncPostgres: false,
+      isPostgresEphemeral: true,
     });
     expect(await getError(restartPromise)).to.equal(
       `The stack in ${root} is already running as process ${process.pid}.`,
@@ -161,7 +161,7 @@ describe("startServers", () => {
     const root = makeTestRoot();
     const progress = createProgress(() => undefined, false);
     const message = await getError(
-      startServers({ root, ports, externalUrls: {}, progress, shouldSyncPostgres: false }),
+      startServers({ root, ports, externalUrls: {}, progress, isPostgresEphemeral: true }),
     );
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);

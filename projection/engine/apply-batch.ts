@@ -6,7 +6,7 @@ import { LeadershipLostError } from "../roles/failure.ts";
 import { splitBatch } from "./batch-segments.ts";
 import { eraseCustomerRows } from "./customer-erasures.ts";
 import { computeFingerprint } from "./ddl.ts";
-import { foldEvents, type RowChange, writeChanges } from "./fold-events.ts";
+import { foldEvents, type RowChanges, writeChanges } from "./fold-events.ts";
 import { eraseLateData } from "./late-data.ts";
 import type { AnyReadModel } from "./read-model.ts";
 import { deleteSandboxRows, loadGenerations } from "./sandbox-resets.ts";
@@ -88,9 +88,13 @@ async function applyEvents(
   events: readonly RecordedEvent[],
 ): Promise<void> {
   const eventsByModel = groupByModel(models, events);
-  const changesByModel = new Map<AnyReadModel, RowChange[]>();
-  for (const [model, handledEvents] of eventsByModel)
-    changesByModel.set(model, await foldEvents(client, schema, model, handledEvents));
+  const changesByModel = new Map<AnyReadModel, RowChanges>();
+  for (const model of models) {
+    const handledEvents = eventsByModel.get(model);
+    if (!handledEvents) continue;
+    const referencedChanges = model.references && changesByModel.get(model.references);
+    changesByModel.set(model, await foldEvents(client, schema, model, handledEvents, referencedChanges));
+  }
   await eraseLateData(client, schema, changesByModel);
   for (const [model, changes] of changesByModel) await writeChanges(client, schema, model, changes);
 }

@@ -99,8 +99,9 @@ const EXAMPLE_VALUES: Record<ColumnType, unknown> = {
 /**
  * Creates a row with the same values in every release, so that a change of the rendered JSON changes the fingerprint.
  */
-function createExampleRow({ columns }: AnyReadModel): Row {
-  return Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, EXAMPLE_VALUES[type]]));
+function createExampleRow({ columns, exampleValues }: AnyReadModel): Row {
+  const row = Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, EXAMPLE_VALUES[type]]));
+  return { ...row, ...exampleValues };
 }
 
 function buildTableDdl(model: AnyReadModel, schema: string): string {

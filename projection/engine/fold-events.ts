@@ -17,9 +17,13 @@ export interface RowChange {
   dataKeyIds: Map<PersonalDataCategory, string | null> | undefined;
 }
 
+/** Changed rows of a read model, by primary key. */
+export type RowChanges = Map<string, RowChange>;
+
 /**
  * Loads the rows that events change, and folds the events in memory.
  *
+ * @param referencedChanges changes of the read model that `model` references
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
 export async function foldEvents(
@@ -27,28 +31,44 @@ export async function foldEvents(
   schema: string,
   model: AnyReadModel,
   events: readonly RecordedEvent[],
-): Promise<RowChange[]> {
-  const changes = new Map<string, RowChange>();
+  referencedChanges: RowChanges | undefined,
+): Promise<RowChanges> {
+  const changes: RowChanges = new Map();
   const changesByEvent = events.map((event) => {
     const key = callProjector(model, event, () => model.key(event));
-    const id = key.join("\n");
+    const id = toRowId(key);
     const change = changes.get(id) ?? { key, rowBefore: undefined, rowAfter: undefined, dataKeyIds: undefined };
     changes.set(id, change);
     return change;
   });
   const keys = [...changes.values()].map(({ key }) => key);
   for (const row of await loadRows(client, schema, model, keys)) {
-    const change = changes.get(model.primaryKey.map((column) => row[column]).join("\n"));
+    const change = changes.get(toRowId(model.primaryKey.map((column) => row[column])));
     if (change) change.rowBefore = change.rowAfter = row;
   }
   for (const [index, event] of events.entries()) {
     const change = changesByEvent[index];
     if (!change) continue;
     const formerRow = change.rowAfter;
-    change.rowAfter = callProjector(model, event, () => model.on[event.type]?.(formerRow, event));
+    const referencedRow = findReferencedRow(model, event, referencedChanges);
+    change.rowAfter = callProjector(model, event, () => model.on[event.type]?.(formerRow, event, referencedRow));
     if (model.customerRowsSql) recordDataKeys(model, change, formerRow, event);
   }
-  return [...changes.values()];
+  return changes;
+}
+
+/** Returns the row of the referenced read model that the event changes, if that read model handles the event. */
+function findReferencedRow(
+  { references: model }: AnyReadModel,
+  event: RecordedEvent,
+  changes: RowChanges | undefined,
+): Row | undefined {
+  return model?.on[event.type] && changes?.get(toRowId(model.key(event)))?.rowAfter;
+}
+
+/** Returns the primary key as one text. */
+function toRowId(key: readonly unknown[]): string {
+  return key.join("\n");
 }
 
 /** Writes the changed rows of a read model. */
@@ -56,11 +76,11 @@ export async function writeChanges(
   client: ClientBase,
   schema: string,
   model: AnyReadModel,
-  changes: readonly RowChange[],
+  changes: RowChanges,
 ): Promise<void> {
   const changedRows: Row[] = [];
   const deletedKeys: (readonly string[])[] = [];
-  for (const { key, rowBefore, rowAfter } of changes) {
+  for (const { key, rowBefore, rowAfter } of changes.values()) {
     if (rowAfter && rowAfter !== rowBefore) changedRows.push(rowAfter);
     if (rowBefore && !rowAfter) deletedKeys.push(key);
   }

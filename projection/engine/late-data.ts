@@ -1,6 +1,6 @@
 import type { ClientBase } from "pg";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
-import type { RowChange } from "./fold-events.ts";
+import type { RowChange, RowChanges } from "./fold-events.ts";
 import { type AnyReadModel, eraseColumns } from "./read-model.ts";
 import { toArrayLiteral } from "./rows.ts";
 
@@ -24,7 +24,7 @@ interface NewData {
 export async function eraseLateData(
   client: ClientBase,
   schema: string,
-  changesByModel: ReadonlyMap<AnyReadModel, readonly RowChange[]>,
+  changesByModel: ReadonlyMap<AnyReadModel, RowChanges>,
 ): Promise<void> {
   const newData = [...changesByModel].flatMap(([model, changes]) => findNewData(model, changes));
   if (newData.length === 0) return;
@@ -45,8 +45,8 @@ export async function eraseLateData(
   }
 }
 
-function findNewData(model: AnyReadModel, changes: readonly RowChange[]): NewData[] {
-  return changes.flatMap((change) => {
+function findNewData(model: AnyReadModel, changes: RowChanges): NewData[] {
+  return [...changes.values()].flatMap((change) => {
     const { rowAfter, dataKeyIds } = change;
     const customerId = rowAfter?.customer_id;
     if (!rowAfter || !dataKeyIds || typeof customerId !== "string") return [];

@@ -66,6 +66,7 @@ export interface ReadModel<
   C extends Columns = Columns,
   Nullable extends string = string,
   Type extends CatalogEventType = CatalogEventType,
+  Referenced extends Row = Row,
 > {
   table: string;
   columns: C;
@@ -79,6 +80,11 @@ export interface ReadModel<
    * the JSON when it writes the row. Concatenating the stored text in a query is cheaper than building the JSON there.
    */
   renderedColumns?: { [column: string]: (row: RowOf<C, Nullable>) => object };
+  /**
+   * Example values of the JSON columns that `renderedColumns` uses. They must stay the same in every release, so that a
+   * change of the rendered JSON changes the fingerprint of the tables.
+   */
+  exampleValues?: Partial<RowOf<C, Nullable>>;
   /** True if the database role clinic_query cannot read the table, because no API needs its rows. */
   isHidden?: boolean;
   /** Columns that the database role clinic_audit can read, to show auditors names next to ids; default: none. */
@@ -97,27 +103,50 @@ export interface ReadModel<
    * erased customers.
    */
   customerRowsSql?: (schema: string) => string;
+  /**
+   * Earlier read model in the list of read models. If it handles an event too, the handler here also receives its row.
+   * The row may already contain changes of later events in the batch, so a handler may only use values that never change.
+   */
+  references?: ReferencedModel<Referenced>;
   /** Returns the primary key of the row that an event changes. */
   key(event: RecordedEventOf<Type>): readonly string[];
   /** Handlers of events, by event type. */
   on: {
-    [T in Type]: (row: RowOf<C, Nullable> | undefined, event: RecordedEventOf<T>) => RowOf<C, Nullable> | undefined;
+    [T in Type]: (
+      row: RowOf<C, Nullable> | undefined,
+      event: RecordedEventOf<T>,
+      referencedRow?: Referenced,
+    ) => RowOf<C, Nullable> | undefined;
   };
 }
 
+/** Read model with rows of the given type. */
+interface ReferencedModel<Referenced> {
+  table: string;
+  renderedColumns?: { [column: string]: (row: Referenced) => object };
+}
+
 /** Declares a read model with its types inferred. */
-export function defineReadModel<C extends Columns, Nullable extends string, Type extends CatalogEventType>(
-  model: ReadModel<C, Nullable, Type>,
-): ReadModel<C, Nullable, Type> {
+export function defineReadModel<
+  C extends Columns,
+  Nullable extends string,
+  Type extends CatalogEventType,
+  Referenced extends Row = never,
+>(model: ReadModel<C, Nullable, Type, Referenced>): ReadModel<C, Nullable, Type, Referenced> {
   return model;
 }
 
+type AnyHandler = (row: Row | undefined, event: RecordedEvent, referencedRow?: Row) => Row | undefined;
+
 /** Read model with any row type and event types. */
-export interface AnyReadModel extends Omit<ReadModel, "key" | "on" | "renderedColumns" | "personalColumns"> {
+export interface AnyReadModel
+  extends Omit<ReadModel, "key" | "on" | "renderedColumns" | "exampleValues" | "personalColumns" | "references"> {
   renderedColumns?: { [column: string]: (row: Row) => object };
+  exampleValues?: Row;
   personalColumns?: PersonalColumns<Row>;
+  references?: AnyReadModel;
   key(event: RecordedEvent): readonly string[];
-  on: Partial<Record<CatalogEventType, (row: Row | undefined, event: RecordedEvent) => Row | undefined>>;
+  on: Partial<Record<CatalogEventType, AnyHandler>>;
 }
 
 /** Name of a column for a member of event data: `clinic_id` for `clinicId`. */

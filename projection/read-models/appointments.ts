@@ -3,16 +3,30 @@ import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import {
   createUpdateHandler,
+  defineJsonColumn,
   defineReadModel,
   eraseColumns,
   getNeutralColumns,
   type RecordedEventOf,
   toColumns,
 } from "../engine/read-model.ts";
+import { resources } from "./resources.ts";
 
 type AppointmentEvent = RecordedEventOf<keyof typeof appointmentCategory.events>;
 
 type RowWithRevision = { revision: number };
+
+/** Resource that was allocated to the appointment, as the portal shows it. */
+interface AssignedResource {
+  id: string;
+  /** Null if the resource is not a resource of the clinic. */
+  type: string | null;
+  name: string | null;
+  allocationStart: string;
+  allocationEnd: string;
+  status: "allocated" | "released";
+  assignmentId: string;
+}
 
 /** Returns the columns that every appointment event changes. */
 function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
@@ -29,17 +43,35 @@ function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: Row
   return row ? row.revision + 1 : 0;
 }
 
-/** Handles an event that changes only the common columns. */
-function changeCommonColumns<R extends RowWithRevision>(row: R | undefined, event: AppointmentEvent): R | undefined {
-  return row && { ...row, ...getCommonColumns(event, row) };
-}
-
 /** Handles an event that changes the status. */
 function changeStatus<R extends RowWithRevision>(
   row: R | undefined,
   event: RecordedEventOf<keyof typeof statusAfterEvent>,
 ): R | undefined {
   return row && { ...row, status: statusAfterEvent[event.type], ...getCommonColumns(event, row) };
+}
+
+/** Compares by the start of the allocation. */
+function compareAllocations(a: AssignedResource, b: AssignedResource): number {
+  const difference = Date.parse(a.allocationStart) - Date.parse(b.allocationStart);
+  return difference || (a.assignmentId < b.assignmentId ? -1 : 1);
+}
+
+/** Adds an allocated resource to an appointment. */
+function allocateResource<R extends RowWithRevision & { clinic_id: string; resources: AssignedResource[] }>(
+  row: R,
+  event: RecordedEventOf<"ResourceAllocated">,
+  resource: { clinic_id: string; resource_type: string; name: string } | undefined,
+): R {
+  const { assignmentId, resourceId: id, allocationStart, allocationEnd } = event.data;
+  const isOfClinic = resource?.clinic_id === row.clinic_id;
+  const { resource_type: type, name } = isOfClinic ? resource : { resource_type: null, name: null };
+  const allocation = { id, type, name, allocationStart, allocationEnd, status: "allocated" as const, assignmentId };
+  return {
+    ...row,
+    resources: [...row.resources, allocation].sort(compareAllocations),
+    ...getCommonColumns(event, row),
+  };
 }
 
 const personalColumns = { notes: getNeutralColumns("AppointmentRequested", ["reason", "notes"]) };
@@ -61,6 +93,8 @@ export const appointments = defineReadModel({
     revision: "integer",
     created_at: "timestamptz",
     updated_at: "timestamptz",
+    /** Sorted as in the response. A resource keeps its type and name forever. */
+    resources: defineJsonColumn<AssignedResource[]>(),
   },
   nullable: ["animal_id", "customer_id", "application_id", "reason", "notes"],
   primaryKey: ["appointment_id"],
@@ -95,20 +129,33 @@ export const appointments = defineReadModel({
       notes: row.notes,
       createdAt: row.created_at,
       updatedAt: row.updated_at,
+      resources: row.resources.map(({ assignmentId, ...resource }) => resource),
     }),
   },
+  exampleValues: {
+    resources: [
+      {
+        id: "00000000-0000-4000-8000-000000000000",
+        ...{ type: "room", name: "Room", allocationStart: "2000-01-01T00:00:00.000Z" },
+        ...{ allocationEnd: "2000-01-01T00:30:00.000Z", status: "allocated", assignmentId: "unused" },
+      },
+    ],
+  },
   sandboxCondition: () => "clinic_id = $1::uuid",
+  references: resources,
   key: (event) => [event.data.appointmentId],
   on: {
     AppointmentRequested: (_, event) => ({
       ...toColumns(event.data),
       status: "requested",
+      resources: [],
       created_at: event.metadata.occurredAt,
       ...getCommonColumns(event),
     }),
     AppointmentImported: (_, event) => ({
       ...toColumns(event.data),
       application_id: null,
+      resources: [],
       created_at: event.data.requestedAt ?? event.metadata.occurredAt,
       ...getCommonColumns(event),
     }),
@@ -123,8 +170,13 @@ export const appointments = defineReadModel({
       ...toColumns(event.data),
       ...getCommonColumns(event, row),
     })),
-    ResourceAllocated: changeCommonColumns,
-    ResourceReleased: changeCommonColumns,
+    ResourceAllocated: (row, event, resource) => row && allocateResource(row, event, resource),
+    ResourceReleased: createUpdateHandler((event, row) => ({
+      resources: row.resources.map((resource) =>
+        resource.assignmentId === event.data.assignmentId ? { ...resource, status: "released" } : resource,
+      ),
+      ...getCommonColumns(event, row),
+    })),
     AppointmentDataErased: createUpdateHandler((event, row) => ({
       ...eraseColumns(row, event.data.categories, personalColumns),
       ...getCommonColumns(event, row),

@@ -13,7 +13,7 @@ export const assignments = defineReadModel({
   },
   nullable: [],
   primaryKey: ["assignment_id"],
-  indexes: ["appointment_id, allocation_start, assignment_id", "resource_id, allocation_start"],
+  indexes: ["appointment_id", "resource_id, allocation_start"],
   renderedColumns: {
     availability_json: (row) => ({
       id: row.assignment_id,
@@ -21,11 +21,6 @@ export const assignments = defineReadModel({
       resource_id: row.resource_id,
       allocation_start: row.allocation_start,
       allocation_end: row.allocation_end,
-      status: row.status,
-    }),
-    appointment_json: (row) => ({
-      allocationStart: row.allocation_start,
-      allocationEnd: row.allocation_end,
       status: row.status,
     }),
   },

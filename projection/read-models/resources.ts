@@ -32,7 +32,6 @@ export const resources = defineReadModel({
       status: row.status,
       metadata: row.metadata,
     }),
-    appointment_json: (row) => ({ id: row.resource_id, type: row.resource_type, name: row.name }),
   },
   sandboxCondition: () => "clinic_id = $1::uuid",
   key: (event) => [event.data.resourceId],

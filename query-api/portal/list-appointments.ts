@@ -38,14 +38,6 @@ const appointmentsInWindowSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment 
   ORDER BY a.scheduled_at, a.appointment_id
   LIMIT $6::integer`;
 
-const resourcesSql = `SELECT ${buildJsonArraySql(
-  `coalesce(r.appointment_json, format('"id":"%s","type":null,"name":null', g.resource_id)) || ',' || g.appointment_json`,
-  "g.allocation_start, g.assignment_id",
-)}
-  FROM ${READ_MODEL_SCHEMA}.assignment g
-  LEFT JOIN ${READ_MODEL_SCHEMA}.resource r ON r.resource_id = g.resource_id AND r.clinic_id = a.clinic_id
-  WHERE g.appointment_id = a.appointment_id`;
-
 export const listAppointments = defineOperation({
   operationId: "listAppointments",
   path: "/api/v1/appointments",
@@ -69,8 +61,7 @@ export const listAppointments = defineOperation({
   FROM (
     SELECT a.scheduled_at, a.appointment_id, a.portal_json
       || ',"animal":' || ${buildJsonObjectSql("n.appointment_json")}
-      || ',"customer":' || ${buildJsonObjectSql("u.appointment_json")}
-      || ',"resources":' || (${resourcesSql}) AS members
+      || ',"customer":' || ${buildJsonObjectSql("u.appointment_json")} AS members
     FROM (${appointmentsInWindowSql}) a
     LEFT JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
     LEFT JOIN ${READ_MODEL_SCHEMA}.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id

@@ -74,6 +74,12 @@ export async function fillClinic(
     ...{ application_id: null, scheduled_at: toSpan(n)[0], duration_minutes: 30 },
     status: n < 0 ? "completed" : n < 20 ? "waiting" : "confirmed",
     ...{ reason: "Vaccination", notes: "Brings the vaccination card", revision: 3, ...timeColumns },
+    resources: [
+      {
+        ...{ id: toResourceId(n), type: "room", name: `Room ${Math.abs(n) % RESOURCE_COUNT}`, status: "allocated" },
+        ...{ allocationStart: toSpan(n)[0], allocationEnd: toSpan(n)[1], assignmentId: toId("assignment", n) },
+      },
+    ],
   }));
   await write(assignments, -historyLength, futureAppointmentCount, (n) => ({
     ...{ assignment_id: toId("assignment", n), appointment_id: toId("appointment", n) },

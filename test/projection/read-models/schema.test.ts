@@ -5,8 +5,8 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
-  schema: "read_model_3",
-  fingerprint: "efd566bd994eb3f4f9767578546e7cc0feef7319c49e13640cc015d05d95c122",
+  schema: "read_model_4",
+  fingerprint: "fe6d301d8bce959ef2b586840fc32034e95e16811c7d52117afc0a7f620317d1",
 };
 
 describe("the schema of the read models", () => {

@@ -69,6 +69,9 @@ describe("listAppointments", () => {
         durationMinutes: 45,
       }),
       { type: "AppointmentConfirmed", data: { appointmentId }, at: "2026-03-02T09:00:00.500Z" },
+    );
+    // In another batch, the engine loads the rows of the resources from the database.
+    await api.given(
       ...[
         [firstAssignmentId, tableId, "2026-03-10T09:10:00.000Z"],
         [secondAssignmentId, roomId, "2026-03-10T09:00:00.000Z"],

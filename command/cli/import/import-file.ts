@@ -5,7 +5,7 @@ import { createOperatorContext, requireOperator, withEventLog } from "../framewo
 import { parseLogWait } from "../framework/retry.ts";
 import type { Terminal } from "../framework/run-command.ts";
 import { createCachingEventLog } from "./caching-log.ts";
-import { createLineIdGenerator, deriveImportId, parseLine } from "./import-line.ts";
+import { deriveImportId } from "./import-line.ts";
 import { type ImportInput, readLines, withInput } from "./import-lines.ts";
 import { createImportReport, type ImportReport } from "./import-report.ts";
 import { applyLines, type ImportOutcome, type ImportSurvey } from "./import-run.ts";
@@ -79,17 +79,12 @@ function toExitCode({ tally, end }: ImportOutcome): number {
 
 async function surveyLines(input: ImportInput): Promise<ImportSurvey> {
   const hash = createHash("sha256");
-  const createId = createLineIdGenerator();
-  const lineNumberById = new Map<string, number>();
   let lineCount = 0;
   for await (const line of readLines(input)) {
     lineCount += 1;
     if (lineCount > MAX_LINES)
       throw new InputError(`the file has more than ${MAX_LINES} lines; split it into smaller files`);
-    if (!("text" in line)) continue;
-    hash.update(line.text).update("\n");
-    const parsedLine = parseLine(line.text);
-    if ("preparedCommand" in parsedLine) lineNumberById.set(createId(parsedLine.contentKey), line.number);
+    if ("text" in line) hash.update(`${line.text}\n`);
   }
-  return { lineCount, importId: deriveImportId(hash.digest("hex")), lineNumberById };
+  return { lineCount, importId: deriveImportId(hash.digest("hex")) };
 }

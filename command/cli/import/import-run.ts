@@ -24,8 +24,6 @@ export interface ImportSurvey {
   lineCount: number;
   /** Id of the import, derived from the content of the file. */
   importId: string;
-  /** Line number of each valid line, by the line's id. */
-  lineNumberById: Map<string, number>;
 }
 
 /** Result of an import, and the error if an error stopped the import. */
@@ -58,6 +56,8 @@ interface ImportState extends Omit<ApplyOptions, "log"> {
   expectsNewStreams: boolean;
   takeTurn: ReturnType<typeof createImportOrder>;
   tally: Tally;
+  /** Line number of each valid line that was started, by the line's id. */
+  lineNumberById: Map<string, number>;
   /**
    * Number of the first failed line that should have changed an object, by object id. Later lines that change the
    * object are not applied.
@@ -80,6 +80,7 @@ export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptio
     expectsNewStreams: true,
     tally,
     takeTurn,
+    lineNumberById: new Map(),
     failedLineById,
     fatalError: undefined,
   };
@@ -108,10 +109,14 @@ async function startLines(
     if (isStopped(state)) return;
     const { number } = line;
     const parsedLine = "text" in line ? parseLine(line.text) : createInvalidLine(line.problem);
-    const completion =
-      "reason" in parsedLine
-        ? reportInvalidLine(state, number, parsedLine)
-        : applyLineInTurn(state, { ...parsedLine, number, id: createId(parsedLine.contentKey) });
+    let completion: Promise<void>;
+    if ("reason" in parsedLine) {
+      completion = reportInvalidLine(state, number, parsedLine);
+    } else {
+      const id = createId(parsedLine.contentKey);
+      state.lineNumberById.set(id, number);
+      completion = applyLineInTurn(state, { ...parsedLine, number, id });
+    }
     const stopOnError = (error: unknown) => {
       state.fatalError ??= { error };
     };
@@ -172,12 +177,14 @@ async function applyLineInTurn(state: ImportState, line: NumberedCommandLine): P
  * again with streams from the event log. An outcome with old data is therefore never reported.
  */
 async function applyLineOnce(state: ImportState, line: NumberedCommandLine): Promise<"applied" | "alreadyApplied"> {
-  const { cache, baseContext } = state;
+  const { cache, baseContext, lineNumberById } = state;
   const { preparedCommand, id } = line;
   const { stream } = preparedCommand;
-  const { importId, lineNumberById } = state.survey;
+  const { importId } = state.survey;
+  // An event of the same import by a line that was not started yet is from an earlier run, which applied this line.
   const isApplied = ({ $correlationId, $causationId }: EventMetadata) =>
-    $causationId === id || ($correlationId === importId && (lineNumberById.get($causationId) ?? 0) > line.number);
+    $causationId === id ||
+    ($correlationId === importId && (lineNumberById.get($causationId) ?? Number.POSITIVE_INFINITY) > line.number);
   const context = { ...baseContext, correlationId: importId, causationId: id };
   const run = (options: { assumesNew: boolean; refreshesOtherStreams: boolean }) =>
     preparedCommand.run(createLineLog(cache, { stream, isApplied, ...options }), context);

@@ -42,7 +42,7 @@ describe("the streams that an import keeps in memory", () => {
       }
     }
     const { tally } = await applyLines(readLines(), {
-      survey: { lineCount: lines.length, importId: randomUUID(), lineNumberById: new Map() },
+      survey: { lineCount: lines.length, importId: randomUUID() },
       log: countingLog,
       baseContext: createTestOperatorContext(),
       report: {

@@ -36,7 +36,7 @@ describe("an import that the operator interrupts", () => {
       writeTotals: async () => undefined,
     };
     return applyLines(readLines(), {
-      survey: { lineCount: lines.length, importId: randomUUID(), lineNumberById: new Map() },
+      survey: { lineCount: lines.length, importId: randomUUID() },
       log,
       baseContext: createTestOperatorContext(),
       report,

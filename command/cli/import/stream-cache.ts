@@ -42,25 +42,39 @@ const LASTING_PREFIXES = [customerCategory, animalCategory].map((category) => to
  * An append at an outdated revision fails, and removes the stream from the cache.
  */
 export function createStreamCache(log: EventLog): StreamCache {
-  const entries = new Map<string, CacheEntry>();
-  let totalBytes = 0;
+  // With two maps, a read moves an entry only once in a while. Reordering one large map at each read takes more time.
+  let recentEntries = new Map<string, CacheEntry>();
+  let olderEntries = new Map<string, CacheEntry>();
+  let recentBytes = 0;
 
-  function removeEntry(stream: string, expectedEntry?: CacheEntry): void {
-    const entry = entries.get(stream);
-    if (!entry || (expectedEntry && entry !== expectedEntry)) return;
-    entries.delete(stream);
-    totalBytes -= entry.byteCount;
+  function removeEntry(stream: string): void {
+    recentBytes -= recentEntries.get(stream)?.byteCount ?? 0;
+    recentEntries.delete(stream);
+    olderEntries.delete(stream);
   }
 
-  /** Adds an entry as the most recently used entry. Removes the least recently used entries if memory is short. */
+  /**
+   * Adds an entry to the recent entries. If these fill half of the memory, they become the older entries, and the
+   * former older entries are removed.
+   */
   function addEntry(stream: string, entry: CacheEntry): void {
     removeEntry(stream);
-    entries.set(stream, entry);
-    totalBytes += entry.byteCount;
-    for (const oldestStream of entries.keys()) {
-      if (totalBytes <= MAX_BYTES) return;
-      removeEntry(oldestStream);
+    if (recentBytes + entry.byteCount > MAX_BYTES / 2) {
+      olderEntries = recentEntries;
+      recentEntries = new Map();
+      recentBytes = 0;
     }
+    if (entry.byteCount > MAX_BYTES / 2) return;
+    recentEntries.set(stream, entry);
+    recentBytes += entry.byteCount;
+  }
+
+  function findEntry(stream: string): CacheEntry | undefined {
+    const recentEntry = recentEntries.get(stream);
+    if (recentEntry) return recentEntry;
+    const olderEntry = olderEntries.get(stream);
+    if (olderEntry) addEntry(stream, olderEntry);
+    return olderEntry;
   }
 
   async function refresh(stream: string): Promise<RecordedEvent[]> {
@@ -68,21 +82,12 @@ export function createStreamCache(log: EventLog): StreamCache {
     addEntry(stream, loadingEntry);
     try {
       const events = await loadingEntry.events;
-      if (entries.get(stream) === loadingEntry) addEntry(stream, { ...loadingEntry, byteCount: estimateBytes(events) });
+      if (findEntry(stream) === loadingEntry) addEntry(stream, { ...loadingEntry, byteCount: estimateBytes(events) });
       return events;
     } catch (error) {
-      removeEntry(stream, loadingEntry);
+      if (findEntry(stream) === loadingEntry) removeEntry(stream);
       throw error;
     }
-  }
-
-  function findEntry(stream: string): CacheEntry | undefined {
-    const entry = entries.get(stream);
-    if (entry) {
-      entries.delete(stream);
-      entries.set(stream, entry);
-    }
-    return entry;
   }
 
   const readRecentEvents = (stream: string) => {
@@ -91,7 +96,7 @@ export function createStreamCache(log: EventLog): StreamCache {
   };
 
   async function append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint> {
-    const entry = entries.get(stream);
+    const entry = findEntry(stream);
     const knownEvents = expectedRevision === EMPTY_STREAM ? [] : await entry?.events;
     // Until the append has succeeded, the content of the stream is unknown.
     removeEntry(stream);

@@ -2,10 +2,12 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { Line } from "../../../../command/cli/import/import-lines.ts";
 import { applyLines } from "../../../../command/cli/import/import-run.ts";
+import { createStreamCache } from "../../../../command/cli/import/stream-cache.ts";
+import { toNewEvent } from "../../../../command/handling/handle.ts";
 import { closeClinic } from "../../../../command/operations/clinic-operations.ts";
 import { changeCustomer, weighAnimal } from "../../../../command/operations/people-operations.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
+import { createEventLog, EMPTY_STREAM, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
 import { getTestServers } from "../../../support/stack.ts";
 
@@ -127,5 +129,26 @@ describe("the streams that an import keeps in memory", () => {
       },
     });
     expect(failures).to.deep.equal(["clinic_closed"]);
+  });
+
+  it("streams that are used stay in memory, and streams that are not used are removed when memory is short", async () => {
+    const cache = createStreamCache(log);
+    const attributes = { text: "x".repeat(900_000) };
+    const appendResource = async () => {
+      const id = randomUUID();
+      const ids = { resourceId: id, clinicId: id, branchId: id };
+      const details = { resourceType: "room", name: "A", capacity: 1, timezone: "Europe/Oslo", metadata: attributes };
+      const data = { ...ids, ...details };
+      const event = toNewEvent({ type: "ResourceAdded", data }, createTestOperatorContext());
+      await cache.append(`resource-${id}`, EMPTY_STREAM, [event]);
+      return `resource-${id}`;
+    };
+    const [usedStream, unusedStream] = [await appendResource(), await appendResource()];
+    for (let count = 0; count < 45; count += 1) {
+      const lastStream = await appendResource();
+      expect(await cache.find(usedStream)).to.have.length(1);
+      expect(await cache.find(lastStream)).to.have.length(1);
+    }
+    expect(cache.find(unusedStream)).to.equal(undefined);
   });
 });

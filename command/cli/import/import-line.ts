@@ -95,10 +95,9 @@ export function deriveImportId(digest: string): string {
 
 /** Derives a UUID of version 5 (RFC 9562) from a text. For long texts, this is faster than the package `uuid`. */
 function deriveId(text: string): string {
-  const bytes = hash("sha1", Buffer.concat([NAMESPACE_BYTES, Buffer.from(text)]), "buffer").subarray(0, 16);
-  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x50, 6);
-  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
-  return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  const digits = hash("sha1", Buffer.concat([NAMESPACE_BYTES, Buffer.from(text)]));
+  const variantDigit = "89ab"[Number.parseInt(digits.charAt(16), 16) % 4];
+  return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-5${digits.slice(13, 16)}-${variantDigit}${digits.slice(17, 20)}-${digits.slice(20, 32)}`;
 }
 
 function parseJson(text: string): unknown {

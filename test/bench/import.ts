@@ -4,7 +4,8 @@
  *     npm run bench -- import
  *
  * The file contains the customers, animals and appointments of several clinics. It is imported twice: into an empty
- * log, and again as a repeated import. The time of an import includes the start of the command's process.
+ * log, and again as a repeated import. The time of an import includes the start of the command's process. The compiled
+ * command runs with the options of the executable `clinic`, as operators run it.
  */
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -12,7 +13,8 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { jsonEvent } from "@eventstore/db-client";
-import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
+import { ensureBuilt } from "../../deploy/local/setup/build.mjs";
+import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 import { createTemporaryDir, LogProcess } from "../deploy/eventstore/log-process.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createMigratedDatabase } from "../support/migrated-database.ts";
@@ -84,12 +86,12 @@ interface ImportResult {
 
 /** Runs the command in its own process. */
 async function runImport(file: string, log: LogProcess): Promise<ImportResult> {
-  const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file, "--json"]);
+  const command = [process.execPath, "--max-semi-space-size=64", executable, "import", file, "--json"];
   const logPids = { log: [log.pid] };
   const logCpuSecondsBefore = readCpuSeconds(logPids).log ?? 0;
   const startedAt = performance.now();
   // The shell reports the CPU time of the ended command.
-  const child = spawn("bash", ["-c", 'TIMEFORMAT="%U %S"; time "$@"', "sh", command, ...args], {
+  const child = spawn("bash", ["-c", 'TIMEFORMAT="%U %S"; time "$@"', "sh", ...command], {
     env: {
       ...process.env,
       ...{ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false`, DATABASE_URL: database.urls.command },
@@ -129,6 +131,7 @@ function readChildMib(pid: number): number {
   }
 }
 
+const executable = path.join(await ensureBuilt(PROJECT_FOLDER), "bin", "clinic.js");
 const { dir, remove } = await createTemporaryDir();
 const database = await createMigratedDatabase();
 const log = await LogProcess.start(path.join(dir, "log"));

@@ -81,6 +81,18 @@ describe("an import", () => {
     expect(await readEventTypes(`clinic-${id}`)).to.deep.equal(expectedTypes);
   });
 
+  it("a second import changes nothing if a line far behind undoes an earlier line that had no effect", async () => {
+    const id = randomUUID();
+    const [reinstateLine, suspendLine] = [
+      { command: "clinic reinstate", id },
+      { command: "clinic suspend", id, reason: "x" },
+    ];
+    const lines = [...createClinicLines(id), reinstateLine, ...createCustomerLines(id, 200), suspendLine];
+    expect(parseTally(await runImport(lines))).to.include({ applied: lines.length - 1, alreadyApplied: 1 });
+    expect(parseTally(await runImport(lines))).to.include({ applied: 0, alreadyApplied: lines.length });
+    expect(await readEventTypes(`clinic-${id}`)).to.deep.equal(["ClinicRegistered", "ClinicSuspended"]);
+  });
+
   it("a second import applies only the lines that were added to the file", async () => {
     const id = randomUUID();
     const weighingFields = { command: "animal weigh", clinic: id, weightKg: 3.5 };

@@ -3,10 +3,9 @@ import type pg from "pg";
 import { createUnavailableError } from "../http/api-error.ts";
 import { createBatcher, QueueFullError } from "../runtime/batches.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { withTimeout } from "../runtime/timeout.ts";
 import { Outage } from "./outage.ts";
 import { registerProcess } from "./processes.ts";
-import { addRequests, type Count } from "./shared-counter.ts";
+import { addRequests, COUNT_TIMEOUT_MS, type Count, createRequestAdder } from "./shared-counter.ts";
 import { type Window, Windows } from "./windows.ts";
 
 /** Counts requests by key in time windows. The first request of a key starts a window. */
@@ -36,12 +35,6 @@ export interface RateLimitEvents {
 /** Default length of a window. Seconds. */
 const DEFAULT_WINDOW_SECONDS = 60;
 
-/**
- * Time limit for counting in Postgres. It is longer than the server's statement timeout, so that a slow statement
- * fails with the server's error. Milliseconds.
- */
-const COUNT_TIMEOUT_MS = 1_200;
-
 /** Limits for each key: how many requests may wait to be counted, and how many one statement may count. */
 const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 2_000 };
 
@@ -57,6 +50,7 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
   const processCounter = registerProcess(pool, logger);
   const windows = new Windows();
   const addToBatch = createBatcher<null, Count>(BATCH_LIMITS);
+  const addToShared = createRequestAdder(pool);
   const probeIncrement = { key: `process ${randomUUID()}`, requests: 1, windowMs: 1_000, window: undefined };
   const outage = new Outage({
     probe: () => addRequests(pool, probeIncrement),
@@ -74,16 +68,15 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
     const window = windows.find(key);
     const outageRequestCount = windows.takeUncountedRequests(key);
     const totalRequestCount = requestCount + outageRequestCount;
-    const countPromise = addRequests(pool, { key, requests: totalRequestCount, windowMs, window });
-    const { used, endsAt, endsInMs } = await withTimeout(COUNT_TIMEOUT_MS, countPromise).catch((error) => {
+    const addition = { key, requests: totalRequestCount, windowMs, window };
+    const { used, endsAt, endsInMs } = await addToShared(addition).catch((error) => {
       windows.restoreUncountedRequests(key, outageRequestCount);
       throw error;
     });
     const uncountedRequests = windows.find(key)?.uncountedRequests ?? 0;
     windows.set(key, { used, uncountedRequests, lengthMs: windowMs, endsAt, expiresAt: performance.now() + endsInMs });
-    return Array.from({ length: requestCount }, (_, index) => ({
-      ...{ used: used - requestCount + 1 + index, endsAt, endsInMs },
-    }));
+    const usedBefore = used - requestCount;
+    return Array.from({ length: requestCount }, (_, index) => ({ used: usedBefore + 1 + index, endsAt, endsInMs }));
   }
 
   /** After an outage, adds this process's uncounted requests to the shared counts. */

@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { settlesWithin, withTimeout } from "../runtime/timeout.ts";
 
 /** Count of the requests in a window. */
 export interface Count {
@@ -25,20 +26,27 @@ export interface CounterAddition {
 
 const NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
+/** Returns the SQL that selects the current key's element of an array. An upsert's update sees only table columns. */
+const findElement = (array: string) => `(${array})[array_position($1::text[], counter.key::text)]`;
+
 /**
- * Statement that counts requests. If the window has ended, the statement starts a new window. If the row is missing,
- * the statement continues the caller's last known window. If the statement waited for a lock, the window may be newer
- * than the statement's timestamp, so `endsInMs` is limited to the length of the window.
+ * Statement that counts the requests of several keys. If the window of a key has ended, the statement starts a new
+ * window. If the row is missing, the statement continues the caller's last known window. Each statement locks its rows
+ * in the order of the keys, so that two statements cannot block each other.
  */
 const ADD_STATEMENT = {
   name: "count requests",
   text: `
     INSERT INTO rate_limit.counter AS counter (key, points, expire)
-    VALUES ($1, $2::integer + $3::integer, coalesce($4::bigint, ${NOW_MS} + $5::bigint))
+    SELECT key, used + requests, coalesce(ends_at, ${NOW_MS} + window_ms)
+    FROM set_config('lock_timeout', $6, true),
+      unnest($1::text[], $2::integer[], $3::integer[], $4::bigint[], $5::integer[])
+        AS addition (key, requests, used, ends_at, window_ms)
+    ORDER BY key
     ON CONFLICT (key) DO UPDATE SET
-      points = CASE WHEN counter.expire > ${NOW_MS} THEN counter.points + $3 ELSE $3 END,
-      expire = CASE WHEN counter.expire > ${NOW_MS} THEN counter.expire ELSE ${NOW_MS} + $5 END
-    RETURNING points AS used, expire::float8 AS "endsAt", least(expire - ${NOW_MS}, $5::bigint)::float8 AS "endsInMs"`,
+      points = CASE WHEN counter.expire > ${NOW_MS} THEN counter.points ELSE 0 END + ${findElement("$2::integer[]")},
+      expire = CASE WHEN counter.expire > ${NOW_MS} THEN counter.expire ELSE ${NOW_MS} + ${findElement("$5::integer[]")} END
+    RETURNING key, points AS used, expire::float8 AS "endsAt", (expire - ${NOW_MS})::float8 AS "endsInMs"`,
 };
 
 /**
@@ -52,11 +60,99 @@ const REMOVE_STATEMENT = {
       SELECT key FROM rate_limit.counter WHERE expire < ${NOW_MS} - 60000 LIMIT 10000 FOR UPDATE SKIP LOCKED)`,
 };
 
+/**
+ * Time limit for counting in Postgres. It is longer than the server's statement timeout, so that a slow statement
+ * fails with the server's error. Milliseconds.
+ */
+export const COUNT_TIMEOUT_MS = 1_200;
+
+/** Maximum number of keys in one statement. */
+const MAX_KEYS = 200;
+
+/**
+ * Time for which keys wait for the previous statement, and for which a statement with several keys waits for locked
+ * rows. Milliseconds.
+ */
+const MAX_WAIT_MS = 20;
+
+/** SQLSTATE of a statement that waited too long for a lock. */
+const LOCK_TIMEOUT_SQLSTATE = "55P03";
+
 /** Adds requests to the current window of a key, and returns the window. */
-export async function addRequests(pool: pg.Pool, { key, requests, windowMs, window }: CounterAddition): Promise<Count> {
-  const values = [key, window?.used ?? 0, requests, window?.endsAt ?? null, windowMs];
-  const { rows } = await pool.query<Count>({ ...ADD_STATEMENT, values });
-  return rows[0] as Count;
+export type AddRequests = (addition: CounterAddition) => Promise<Count>;
+
+/** Counts by key. A count that takes longer than the others is a promise. */
+type Counts = ReadonlyMap<string, Count | Promise<Count>>;
+
+/**
+ * Creates a function that adds requests to the windows of keys. One statement counts all keys whose requests arrived
+ * during the previous statement. If a row is locked, it delays other keys by at most twice {@link MAX_WAIT_MS}.
+ */
+export function createRequestAdder(pool: pg.Pool): AddRequests {
+  let previousStatement: Promise<unknown> = Promise.resolve();
+  let nextAdditions = new Map<string, CounterAddition>();
+  let nextCounts: Promise<Counts> | undefined;
+
+  function startBatch(): Promise<Counts> {
+    const additions = new Map<string, CounterAddition>();
+    const countsPromise = previousStatement.then(() => {
+      if (nextAdditions === additions) nextCounts = undefined;
+      return addTogether(pool, [...additions.values()]);
+    });
+    previousStatement = previousStatement.then(() => settlesWithin(countsPromise, MAX_WAIT_MS)).catch(() => undefined);
+    nextAdditions = additions;
+    return countsPromise;
+  }
+
+  return async (addition) => {
+    // A statement cannot change a row twice.
+    if (nextAdditions.size >= MAX_KEYS || nextAdditions.has(addition.key)) nextCounts = undefined;
+    nextCounts ??= startBatch();
+    nextAdditions.set(addition.key, addition);
+    const counts = await nextCounts;
+    const count = (await counts.get(addition.key)) as Count;
+    // If the statement waited for a lock, the window may be newer than the statement's time.
+    return { ...count, endsInMs: Math.min(count.endsInMs, addition.windowMs) };
+  };
+}
+
+/** Adds requests of several keys. If a row is locked, each key is counted separately, so that only its own key waits. */
+async function addTogether(pool: pg.Pool, additions: readonly CounterAddition[]): Promise<Counts> {
+  try {
+    return await runAddStatement(pool, additions, MAX_WAIT_MS);
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== LOCK_TIMEOUT_SQLSTATE) throw error;
+    return new Map(additions.map((addition) => [addition.key, addRequests(pool, addition)]));
+  }
+}
+
+/**
+ * Adds requests to the current window of one key, and returns the window.
+ *
+ * @throws {TimeoutError} after {@link COUNT_TIMEOUT_MS}
+ */
+export async function addRequests(pool: pg.Pool, addition: CounterAddition): Promise<Count> {
+  const counts = await runAddStatement(pool, [addition], 0);
+  return counts.get(addition.key) as Count;
+}
+
+/** @param lockTimeoutMs time limit for locked rows in milliseconds; 0 for the time limit of the pool's statements */
+async function runAddStatement(
+  pool: pg.Pool,
+  additions: readonly CounterAddition[],
+  lockTimeoutMs: number,
+): Promise<Map<string, Count>> {
+  const values = [
+    additions.map(({ key }) => key),
+    additions.map(({ requests }) => requests),
+    additions.map(({ window }) => window?.used ?? 0),
+    additions.map(({ window }) => window?.endsAt ?? null),
+    additions.map(({ windowMs }) => windowMs),
+    String(lockTimeoutMs),
+  ];
+  const queryPromise = pool.query<Count & { key: string }>({ ...ADD_STATEMENT, values });
+  const { rows } = await withTimeout(COUNT_TIMEOUT_MS, queryPromise);
+  return new Map(rows.map(({ key, ...count }) => [key, count]));
 }
 
 /** Removes counters whose windows have ended. */

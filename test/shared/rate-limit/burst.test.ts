@@ -112,6 +112,22 @@ describe("rate limiter under a burst", function () {
     );
   });
 
+  it("a locked counter row does not delay other keys whose requests arrive at the same time", async () => {
+    const [key, ...otherKeys] = Array.from({ length: 9 }, () => randomUUID()) as [string, ...string[]];
+    await lockCounter(key);
+    const lockedCountPromise = limiters[0]!.count(key, LIMIT);
+    let isLockedKeyCounted = false;
+    lockedCountPromise.finally(() => (isLockedKeyCounted = true)).catch(() => undefined);
+    const counts = await Promise.all(otherKeys.map((otherKey) => limiters[0]!.count(otherKey, LIMIT)));
+    expect(counts.map(({ used }) => used)).to.deep.equal(Array(otherKeys.length).fill(1));
+    expect(isLockedKeyCounted, "the request of the locked counter has ended").to.equal(false);
+    await waitForLockedCount();
+    await adminClient.query("ROLLBACK");
+    expect((await lockedCountPromise).used).to.equal(1);
+    const { rows } = await adminClient.query("SELECT points FROM rate_limit.counter WHERE key = ANY ($1)", [otherKeys]);
+    expect(rows.map(({ points }) => points)).to.deep.equal(Array(otherKeys.length).fill(1));
+  });
+
   it("while Postgres refuses connections, each process permits a share of the remaining requests", async () => {
     const key = randomUUID();
     expect((await sendBurst(limiters, { key, limit: LIMIT, requestCount: 10 })).passedCount).to.equal(10);

@@ -54,6 +54,46 @@ describe("rate limiter", () => {
     expect((await count(key, LIMIT)).used).to.equal(201);
   });
 
+  it("300 keys whose requests arrive together need few SQL statements, and each key is counted exactly", async () => {
+    const { pool, count } = world.createLimiter(world.database.urls.command);
+    let statementCount = 0;
+    const originalQuery = pool.query.bind(pool);
+    // biome-ignore lint/suspicious/noExplicitAny: the type must cover all of pg's overloads
+    pool.query = ((statement: any, ...args: any[]) => {
+      if (statement.name === "count requests") statementCount += 1;
+      return originalQuery(statement, ...args);
+      // biome-ignore lint/suspicious/noExplicitAny: see above
+    }) as any;
+    const keys = Array.from({ length: 300 }, () => randomUUID());
+    const countAll = () => Promise.all(keys.map((key, index) => count(key, LIMIT, index % 2 ? 60 : 3_600)));
+    for (let used = 1; used <= 3; used += 1) {
+      const counts = await countAll();
+      expect(counts.map((keyCount) => keyCount.used)).to.deep.equal(Array(keys.length).fill(used));
+      for (const [index, { endsInMs }] of counts.entries())
+        expect(endsInMs, `window ${index}`).to.be.within(index % 2 ? 1 : 60_000, index % 2 ? 60_000 : 3_600_000);
+    }
+    expect(statementCount).to.equal(6);
+    await pool.query("DELETE FROM rate_limit.counter WHERE key = ANY ($1)", [keys.slice(0, 150)]);
+    const counts = await countAll();
+    expect(counts.map(({ used }) => used)).to.deep.equal(Array(keys.length).fill(4));
+  });
+
+  it("several processes can count many keys at the same time, in any order", async () => {
+    const limiters = Array.from({ length: 4 }, () => world.createLimiter(world.database.urls.command));
+    const keys = Array.from({ length: 40 }, () => randomUUID());
+    const roundCount = 25;
+    await Promise.all(
+      limiters.map(async ({ count }, index) => {
+        for (let round = 0; round < roundCount; round += 1) {
+          const orderedKeys = (index + round) % 2 ? keys : keys.toReversed();
+          await Promise.all(orderedKeys.map((key) => count(key, LIMIT)));
+        }
+      }),
+    );
+    const counts = await Promise.all(keys.map((key) => limiters[0]!.count(key, LIMIT)));
+    expect(counts.map(({ used }) => used)).to.deep.equal(Array(keys.length).fill(4 * roundCount + 1));
+  });
+
   it("the limiter starts a new window after the last window has ended", async () => {
     const key = randomUUID();
     const { count, pool } = world.createLimiter(world.database.urls.command);

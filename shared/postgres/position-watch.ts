@@ -20,26 +20,50 @@ const POLL_INTERVAL_MS = 3;
  */
 export type PositionWatch = (position: bigint, timeoutMs: number) => Promise<boolean>;
 
+interface Wait {
+  position: bigint;
+  /** Time at which the wait ends, as a value of `performance.now()`. */
+  deadline: number;
+  resolve(isReached: boolean): void;
+  reject(error: unknown): void;
+}
+
 /**
- * Creates a function that waits until the read models reach a position. Concurrent waits share their reads of the
- * position.
+ * Creates a function that waits until the read models reach a position. All concurrent waits share one series of reads.
  *
  * @param readPosition reads the current position of the read models
  */
 export function createPositionWatch(readPosition: () => Promise<bigint>): PositionWatch {
-  let pendingRead: Promise<bigint> | undefined;
-  const readSharedPosition = () => {
-    pendingRead ??= readPosition().finally(() => {
-      pendingRead = undefined;
+  let waits: Wait[] = [];
+  let isPolling = false;
+
+  function endWaits(position: bigint): void {
+    const nextReadAt = performance.now() + POLL_INTERVAL_MS;
+    waits = waits.filter((wait) => {
+      const isReached = position >= wait.position;
+      if (!isReached && nextReadAt <= wait.deadline) return true;
+      wait.resolve(isReached);
+      return false;
     });
-    return pendingRead;
-  };
-  return async (position, timeoutMs) => {
-    const deadline = performance.now() + timeoutMs;
-    for (;;) {
-      if ((await readSharedPosition()) >= position) return true;
-      if (performance.now() + POLL_INTERVAL_MS > deadline) return false;
-      await delay(POLL_INTERVAL_MS);
+  }
+
+  async function poll(): Promise<void> {
+    isPolling = true;
+    while (waits.length > 0) {
+      try {
+        endWaits(await readPosition());
+      } catch (error) {
+        for (const { reject } of waits) reject(error);
+        waits = [];
+      }
+      if (waits.length > 0) await delay(POLL_INTERVAL_MS);
     }
-  };
+    isPolling = false;
+  }
+
+  return (position, timeoutMs) =>
+    new Promise((resolve, reject) => {
+      waits.push({ position, deadline: performance.now() + timeoutMs, resolve, reject });
+      if (!isPolling) void poll();
+    });
 }

@@ -1,3 +1,5 @@
+import { LruMap } from "../runtime/lru.ts";
+
 /** Last known window of a key in this process. */
 export interface Window {
   /** Number of requests that all processes had counted, according to the last response of Postgres. */
@@ -12,12 +14,12 @@ export interface Window {
   expiresAt: number;
 }
 
-/** Maximum number of remembered keys (about 5 MB in total). The least recently set key is removed first. */
+/** Maximum number of remembered keys (about 5 MB in total). At least half as many recent keys are remembered. */
 const MAX_KEYS = 20_000;
 
 /** Remembers the current windows of a limited number of keys. */
 export class Windows {
-  readonly #windows = new Map<string, Window>();
+  readonly #windows = new LruMap<string, Window>(MAX_KEYS);
 
   /** Returns the current window of a key, or undefined if no window is known or the window has ended. */
   find(key: string): Window | undefined {
@@ -44,15 +46,10 @@ export class Windows {
 
   /** Lists the keys and windows that have uncounted requests. */
   listUncountedWindows(): [string, Window][] {
-    return [...this.#windows].filter(([key]) => (this.find(key)?.uncountedRequests ?? 0) > 0);
+    return this.#windows.entries().filter(([key]) => (this.find(key)?.uncountedRequests ?? 0) > 0);
   }
 
   set(key: string, window: Window): void {
-    this.#windows.delete(key);
     this.#windows.set(key, window);
-    for (const oldestKey of this.#windows.keys()) {
-      if (this.#windows.size <= MAX_KEYS) break;
-      this.#windows.delete(oldestKey);
-    }
   }
 }

@@ -1,31 +1,39 @@
-/** A map of limited size. When it is full, it drops the least recently used entry. */
+/**
+ * A map of limited size that drops entries which were not used recently. The most recently used half of the capacity is
+ * always kept. Entries are in two generations, because moving an entry within a map at each use would be slow.
+ */
 export class LruMap<K, V> {
-  readonly #entries = new Map<K, V>();
-  readonly #capacity: number;
+  readonly #generationSize: number;
+  #recentEntries = new Map<K, V>();
+  #olderEntries = new Map<K, V>();
 
+  /** @param capacity maximum number of entries */
   constructor(capacity: number) {
-    this.#capacity = capacity;
+    this.#generationSize = Math.ceil(capacity / 2);
   }
 
   get(key: K): V | undefined {
-    const value = this.#entries.get(key);
-    if (value === undefined) return undefined;
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    return value;
+    const recentValue = this.#recentEntries.get(key);
+    if (recentValue !== undefined) return recentValue;
+    const olderValue = this.#olderEntries.get(key);
+    if (olderValue !== undefined) this.set(key, olderValue);
+    return olderValue;
+  }
+
+  entries(): [K, V][] {
+    return [...this.#olderEntries, ...this.#recentEntries];
   }
 
   delete(key: K): void {
-    this.#entries.delete(key);
+    this.#recentEntries.delete(key);
+    this.#olderEntries.delete(key);
   }
 
   set(key: K, value: V): void {
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size <= this.#capacity) return;
-    for (const oldestKey of this.#entries.keys()) {
-      this.#entries.delete(oldestKey);
-      return;
-    }
+    this.#olderEntries.delete(key);
+    this.#recentEntries.set(key, value);
+    if (this.#recentEntries.size < this.#generationSize) return;
+    this.#olderEntries = this.#recentEntries;
+    this.#recentEntries = new Map();
   }
 }

@@ -10,7 +10,7 @@ const endlessWindow = {
 };
 
 describe("remembered windows of the rate limiter", () => {
-  it("the limiter remembers the windows of the 20,000 most recent keys", () => {
+  it("the limiter remembers the windows of the 10,000 most recent keys, and of at most 20,000 keys", () => {
     const windows = new Windows();
     windows.set("first", { ...endlessWindow });
     windows.set("kept", { ...endlessWindow });
@@ -20,5 +20,6 @@ describe("remembered windows of the rate limiter", () => {
     }
     expect(windows.find("first")).to.equal(undefined);
     expect(windows.find("kept")).to.not.equal(undefined);
+    for (let n = 10_000; n < 19_999; n += 1) expect(windows.find(`flood ${n}`), `flood ${n}`).to.not.equal(undefined);
   });
 });

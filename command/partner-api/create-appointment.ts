@@ -6,7 +6,7 @@ import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import { deriveInstallationId, derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
+import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { installationAggregate } from "../../shared/domain/partner/installation.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
@@ -19,6 +19,7 @@ import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
 import { readIdempotencyKey } from "./idempotency-key.ts";
+import { getInstallationId } from "./installation-id.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
 /** Revision of an appointment's first event, which creates the appointment as requested. */
@@ -76,7 +77,7 @@ async function requestIdempotently(
   const appointmentId = derivePartnerAppointmentId(key);
   const [loadedClinic, loadedInstallation, loadedAnimal] = await Promise.all([
     load(clinicAggregate, clinicId),
-    load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
+    load(installationAggregate, getInstallationId(applicationId, clinicId)),
     sandbox ? { state: findFixtureAnimal(sandbox, animalId) } : load(animalAggregate, animalId),
   ]);
   // The animals of a sandbox's fixture have no owner in the log.

@@ -1,9 +1,11 @@
-import { type JSONWebKeySet, SignJWT } from "jose";
+import { CompactSign, type JSONWebKeySet } from "jose";
 import type Koa from "koa";
 import { type AccessToken, buildAudience, TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { importSigningKeys } from "../../shared/auth/signing-keys.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import type { Config } from "../../shared/runtime/config.ts";
+
+const textEncoder = new TextEncoder();
 
 /** Signs access tokens and provides the keys that verify them. */
 export interface TokenSigner {
@@ -30,19 +32,14 @@ export async function createTokenSigner(
     jwks,
     sign({ applicationId, credentialId, environment, scopes }, jti, now) {
       const issuedAtSeconds = Math.floor(now / 1000);
-      return new SignJWT({
-        client_id: applicationId,
-        credential_id: credentialId,
-        environment,
-        scope: scopes.join(" "),
-      })
+      const claims = {
+        ...{ client_id: applicationId, credential_id: credentialId, environment, scope: scopes.join(" ") },
+        ...{ iss: issuer, aud: buildAudience(issuer, environment), sub: applicationId, jti },
+        ...{ iat: issuedAtSeconds, exp: issuedAtSeconds + TOKEN_LIFETIME_SECONDS },
+      };
+      // `SignJWT` would first clone the claims, which takes longer than serializing them.
+      return new CompactSign(textEncoder.encode(JSON.stringify(claims)))
         .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid })
-        .setIssuer(issuer)
-        .setAudience(buildAudience(issuer, environment))
-        .setSubject(applicationId)
-        .setJti(jti)
-        .setIssuedAt(issuedAtSeconds)
-        .setExpirationTime(issuedAtSeconds + TOKEN_LIFETIME_SECONDS)
         .sign(key);
     },
   };

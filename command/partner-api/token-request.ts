@@ -2,6 +2,7 @@ import type Koa from "koa";
 import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import type { ApiError } from "../../shared/http/api-error.ts";
 import { type FormFields, hasFormBody, parseFormBody } from "../../shared/http/form-body.ts";
+import { listHeaderValues } from "../../shared/http/header-values.ts";
 import { parseJsonBody } from "../../shared/http/json-body.ts";
 import { tokenForm, tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import { type ClientCredentials, parseBasicCredentials } from "./basic-credentials.ts";
@@ -32,7 +33,7 @@ export function parseTokenBody(): Koa.Middleware {
 export function readTokenRequest(ctx: Koa.Context, environment: Environment): TokenRequest {
   const { body } = ctx.request;
   if (!hasFormBody(ctx)) return readJson(body);
-  return readForm(body as FormFields, ctx.req.headersDistinct.authorization ?? [], environment);
+  return readForm(body as FormFields, listHeaderValues(ctx.req, "authorization"), environment);
 }
 
 /** Reads a JSON request. The Authorization header is ignored. */

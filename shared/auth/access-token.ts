@@ -87,18 +87,20 @@ export function createTokenVerifier(getKey: JWTVerifyGetKey, issuer: string): To
   };
 }
 
-/** Maximum number of verified tokens that are kept in memory. A token takes about 1 kB. */
+/** Maximum number of verified tokens of each environment that are kept in memory. A token takes about 1 kB. */
 const MAX_CACHED_TOKENS = 5_000;
 
 /** Keeps verified tokens until they expire. Suitable only for keys that do not change while the process runs. */
 export function cacheVerifiedTokens(verifyToken: TokenVerifier): TokenVerifier {
-  const cache = new LruMap<string, VerifiedToken>(MAX_CACHED_TOKENS);
+  const newCache = () => new LruMap<string, VerifiedToken>(MAX_CACHED_TOKENS);
+  const caches = { sandbox: newCache(), production: newCache() };
   return async (authHeaders, environment) => {
-    const cacheKey = [environment, ...authHeaders].join("\n");
-    const cachedToken = cache.get(cacheKey);
+    const [authHeader, ...otherHeaders] = authHeaders;
+    if (authHeader === undefined || otherHeaders.length > 0) return verifyToken(authHeaders, environment);
+    const cachedToken = caches[environment].get(authHeader);
     if (cachedToken && Date.now() < cachedToken.expiresAt) return cachedToken;
     const verifiedToken = await verifyToken(authHeaders, environment);
-    cache.set(cacheKey, verifiedToken);
+    caches[environment].set(authHeader, verifiedToken);
     return verifiedToken;
   };
 }

@@ -13,7 +13,11 @@ export class ApiError extends Error {
     code: string,
     options: { details?: ErrorDetail[]; headers?: Record<string, string>; cause?: unknown } = {},
   ) {
+    // Recording the stack takes longer than everything else that an error response needs, and the log omits stacks.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(`${status} ${code}`, { cause: options.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.status = status;
     this.code = code;
     this.details = options.details;

@@ -12,6 +12,7 @@ import type { Logger } from "../runtime/logger.ts";
 import { isTracing } from "../tracing/span.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
 import { type Readiness, serveHealth } from "./health.ts";
+import { RequestLog } from "./request-log.ts";
 import { normalizeTarget } from "./request-target.ts";
 import { traceRequests } from "./trace-requests.ts";
 
@@ -22,7 +23,7 @@ export interface RequestState {
   traceparent?: string | undefined;
   /** Time of the request. Milliseconds since 1970. */
   now: number;
-  log: Logger;
+  log: RequestLog;
 }
 
 export interface AppOptions {
@@ -57,22 +58,21 @@ export function createApp(options: AppOptions): Koa<RequestState> {
   app.use(async (ctx, next) => {
     ctx.state.correlationId = randomUUID();
     ctx.state.now = clock();
-    ctx.state.log = options.logger.child({ correlationId: ctx.state.correlationId });
-    ctx.set("X-Correlation-ID", ctx.state.correlationId);
-    ctx.set("Cache-Control", "no-store");
+    ctx.state.log = new RequestLog(options.logger, { correlationId: ctx.state.correlationId });
+    // Koa's own method for headers takes several times as long.
+    ctx.res.setHeader("X-Correlation-ID", ctx.state.correlationId);
+    ctx.res.setHeader("Cache-Control", "no-store");
     const startedAt = performance.now();
     await renderErrors(ctx, next);
     const durationMs = performance.now() - startedAt;
     // The log line contains the route pattern instead of the URL, because URLs may contain data that must not be logged.
     const { _matchedRoute: route = "none", _matchedRouteName: operation } = ctx as MatchedRoute;
+    const { method, status } = ctx;
     const isMonitoring = ctx.req.url?.startsWith("/health/") || ctx.req.url === METRICS_PATH;
     // Requests of monitoring are logged at level debug, because they are frequent.
     const level = isMonitoring ? "debug" : "info";
-    ctx.state.log[level](
-      { method: ctx.method, route, status: ctx.status, duration: Math.round(durationMs) },
-      "request",
-    );
-    if (!isMonitoring) recordRequest(operation, ctx.status, durationMs / 1_000);
+    ctx.state.log.write(level, { method, route, status, duration: Math.round(durationMs) }, "request");
+    if (!isMonitoring) recordRequest(operation, status, durationMs / 1_000);
   });
   app.use(normalizeTarget());
   app.use(serveHealth(options.checkReadiness));
@@ -99,9 +99,10 @@ async function renderErrors(ctx: Koa.ParameterizedContext<RequestState>, next: K
     await next();
   } catch (error) {
     const apiError = toApiError(error);
-    if (apiError.status >= 500) ctx.state.log.error({ error }, "request failed");
-    ctx.set(apiError.headers);
+    if (apiError.status >= 500) ctx.state.log.write("error", { error }, "request failed");
+    for (const [name, value] of Object.entries(apiError.headers)) ctx.res.setHeader(name, value);
     ctx.status = apiError.status;
+    ctx.res.setHeader("Content-Type", "application/json; charset=utf-8");
     ctx.body = {
       ok: false,
       error: apiError.code,

@@ -1,6 +1,7 @@
 import type { RequestListener, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { createErrorResponse, sendError } from "./error-response.ts";
+import { listHeaderValues } from "./header-values.ts";
 
 type Refusal = [status: number, reason: string, code: string];
 
@@ -38,7 +39,7 @@ export function respondToClientErrors(server: Server): void {
  */
 export function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {
-    const hostHeaderCount = request.headersDistinct.host?.length ?? 0;
+    const hostHeaderCount = listHeaderValues(request, "host").length;
     if (hostHeaderCount === 1 || (hostHeaderCount === 0 && request.httpVersion === "1.0"))
       return handler(request, response);
     sendError(response, 400, "malformed_request", { Connection: "close" });

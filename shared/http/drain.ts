@@ -20,7 +20,7 @@ export function createDrainableHandler(handler: RequestListener): DrainableHandl
   return {
     handle(request, response) {
       openResponses.add(response);
-      response.once("close", () => openResponses.delete(response));
+      response.on("close", () => openResponses.delete(response));
       if (!isDraining) return handler(request, response);
       response.shouldKeepAlive = false;
       if (request.url?.split("?")[0] === "/health/ready") sendStopping(response);

@@ -11,16 +11,16 @@ export type Readiness = () => Promise<Record<string, string | null>>;
  * if a dependency is not ready.
  */
 export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
-  return async (ctx, next) => {
-    if (ctx.path === "/health/live") {
-      ctx.body = { ok: true };
-    } else if (ctx.path === "/health/ready") {
-      const parts = await checkReadiness();
-      const ok = Object.values(parts).every((problem) => problem === null);
-      ctx.status = ok ? 200 : 503;
-      ctx.body = { ok, parts };
-    } else {
-      await next();
-    }
+  const reportReadiness = async (ctx: Koa.Context) => {
+    const parts = await checkReadiness();
+    const ok = Object.values(parts).every((problem) => problem === null);
+    ctx.status = ok ? 200 : 503;
+    ctx.body = { ok, parts };
+  };
+  return (ctx, next) => {
+    if (ctx.path === "/health/ready") return reportReadiness(ctx);
+    if (ctx.path !== "/health/live") return next();
+    ctx.body = { ok: true };
+    return undefined;
   };
 }

@@ -21,9 +21,13 @@ export function limitResponseTime(timeoutMs: number, code: string): Koa.Middlewa
       if (!(error instanceof TimeoutError)) throw error;
       const getDurationMs = () => Math.round(performance.now() - startedAt);
       handlerPromise.then(
-        () => ctx.state.log.warn({ duration: getDurationMs() }, "request succeeded after 503 was sent"),
+        () => ctx.state.log.write("warn", { duration: getDurationMs() }, "request succeeded after 503 was sent"),
         (cause) =>
-          ctx.state.log.error({ error: cause, duration: getDurationMs() }, "request failed after 503 was sent"),
+          ctx.state.log.write(
+            "error",
+            { error: cause, duration: getDurationMs() },
+            "request failed after 503 was sent",
+          ),
       );
       throw createUnavailableError(code, error);
     }

@@ -17,7 +17,18 @@ const AMBIGUOUS_PATH = /%2f|%5c|\\|\/\/|\/(\.|%2e){1,2}(\/|$)/i;
 export function createRouter<State = Koa.DefaultState>(prefix = ""): Router<State> {
   const router = new Router<State>({ sensitive: true, strict: true, ...(prefix && { prefix }) });
   const match = router.match.bind(router);
-  router.match = (path, method) =>
-    AMBIGUOUS_PATH.test(path) ? { path: [], pathAndMethod: [], route: false } : match(path, method);
+  const fixedMatches = new Map<string, ReturnType<typeof match>>();
+  router.match = (path, method) => {
+    const fixedMatch = fixedMatches.get(`${method} ${path}`);
+    // Later routers add their routes to this array.
+    if (fixedMatch) return { ...fixedMatch, path: [...fixedMatch.path] };
+    if (AMBIGUOUS_PATH.test(path)) return { path: [], pathAndMethod: [], route: false };
+    const newMatch = match(path, method);
+    // A match is kept only if the path is a route without parameters, so callers cannot fill the memory.
+    if (newMatch.path.some((layer) => layer.path === path)) {
+      fixedMatches.set(`${method} ${path}`, { ...newMatch, path: [...newMatch.path] });
+    }
+    return newMatch;
+  };
   return router;
 }

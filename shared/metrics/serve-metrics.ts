@@ -10,11 +10,12 @@ export const METRICS_PATH = "/metrics";
  * metrics are not public if a proxy forwards all paths.
  */
 export function serveMetrics(registry: Registry): Koa.Middleware {
-  return async (ctx, next) => {
-    if (ctx.path !== METRICS_PATH || ctx.method !== "GET" || isForwarded(ctx.req.headers)) return next();
+  const sendMetrics = async (ctx: Koa.Context) => {
     ctx.body = await registry.metrics();
     ctx.type = registry.contentType;
   };
+  return (ctx, next) =>
+    ctx.path !== METRICS_PATH || ctx.method !== "GET" || isForwarded(ctx.req.headers) ? next() : sendMetrics(ctx);
 }
 
 function isForwarded(headers: IncomingHttpHeaders): boolean {

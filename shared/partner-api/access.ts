@@ -6,6 +6,7 @@ import type { Scope } from "../domain/events/partner.ts";
 import type { Installation } from "../domain/partner/installation.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
+import { listHeaderValues } from "../http/header-values.ts";
 import type { PartnerOperation } from "./operations.ts";
 
 /** Stored data about an application, the credential of its token, and its installation at the requested clinic. */
@@ -66,7 +67,7 @@ export function requirePartnerAccess(
   dependencies: { verify: TokenVerifier; findAccess: FindAccess; brand: string },
 ): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
-    const token = await dependencies.verify(ctx.req.headersDistinct.authorization ?? [], environment);
+    const token = await dependencies.verify(listHeaderValues(ctx.req, "authorization"), environment);
     const { applicationId, credentialId } = token;
     ctx.state.applicationId = applicationId;
     const headerClinicId = operation.requiresClinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
@@ -76,7 +77,7 @@ export function requirePartnerAccess(
     if (operation.requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
     requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
     ctx.state.environment = environment;
-    ctx.state.log.setBindings({ applicationId, environment });
+    ctx.state.log.addFields({ applicationId, environment });
     if (operation.requiresClinic || operation.requiresSandbox) {
       authorizeClinic(ctx, operation, clinicId, accessRecord.installation, dependencies.brand);
     }
@@ -100,7 +101,7 @@ function authorizeClinic(
   ctx.state.clinicId = clinicId;
   ctx.state.installation = installation;
   ctx.state.branchId = branchId;
-  ctx.state.log.setBindings({ clinicId });
+  ctx.state.log.addFields({ clinicId });
 }
 
 function requireScope(scope: Scope | null, ...grants: Scope[][]): void {
@@ -115,7 +116,7 @@ function requireScope(scope: Scope | null, ...grants: Scope[][]): void {
  * @returns null if the header is absent; undefined if it is malformed or repeated
  */
 function readUuidHeader(ctx: Koa.ParameterizedContext, headerName: string): string | null | undefined {
-  const values = ctx.req.headersDistinct[headerName.toLowerCase()];
-  if (values === undefined) return null;
+  const values = listHeaderValues(ctx.req, headerName.toLowerCase());
+  if (values.length === 0) return null;
   return values.length === 1 ? uuid.safeParse(values[0]).data : undefined;
 }

@@ -27,8 +27,11 @@ export async function enforceRateLimit(
   const { used, endsAt, endsInMs } = await limiter.count(key, limit, windowSeconds);
   const remainingCount = Math.max(0, limit - used);
   const resetAt = toInstant(endsAt);
-  if (!isCounted(ctx) || isTighter(remainingCount, resetAt, ctx.response)) {
-    ctx.set({ [LIMIT_HEADER]: String(limit), [REMAINING_HEADER]: String(remainingCount), [RESET_HEADER]: resetAt });
+  // The headers may have been sent if the response timed out.
+  if (!ctx.res.headersSent && (!isCounted(ctx) || isTighter(remainingCount, resetAt, ctx.response))) {
+    ctx.res.setHeader(LIMIT_HEADER, String(limit));
+    ctx.res.setHeader(REMAINING_HEADER, String(remainingCount));
+    ctx.res.setHeader(RESET_HEADER, resetAt);
   }
   if (used > limit) {
     const retryAfterSeconds = String(Math.max(1, Math.ceil(endsInMs / 1000)));

@@ -45,8 +45,12 @@ export function createLogger(service: string, level: string): Logger {
   return logger;
 }
 
-/** Copies the members of a log line, and redacts the values of the members named in `REDACTED_MEMBERS`. */
+/** Redacts the values of the members named in `REDACTED_MEMBERS`. Returns the same object if it needs no redaction. */
 function redact(members: Record<string, unknown>, depth = 0): Record<string, unknown> {
+  const needsNoCopy = Object.keys(members).every(
+    (name) => !REDACTED_MEMBERS.has(name) && (depth === MAX_REDACTED_DEPTH || !isPlainObject(members[name])),
+  );
+  if (needsNoCopy) return members;
   const redactedEntries = Object.entries(members).map(([name, value]) => {
     if (REDACTED_MEMBERS.has(name)) return [name, "[redacted]"];
     return [name, depth < MAX_REDACTED_DEPTH && isPlainObject(value) ? redact(value, depth + 1) : value];

@@ -123,7 +123,7 @@ async function* toLines(
     if (proof) yield formatDocument(proof);
   } catch (error) {
     if (!(error instanceof TreeHeadError)) throw error;
-    ctx.state.log.error({ error }, "no proof: the event log does not contain the events of a tree head");
+    ctx.state.log.write("error", { error }, "no proof: the event log does not contain the events of a tree head");
     yield `${JSON.stringify({ ok: false, error: "log_changed", message: error.message })}\n`;
   }
 }

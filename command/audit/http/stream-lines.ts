@@ -43,7 +43,7 @@ export function streamLines(
       if (controller.signal.aborted) return;
       if (body.write(line)) continue;
       if (await settlesWithin(once(body, "drain", { signal: controller.signal }), stallTimeoutMs)) continue;
-      ctx.state.log.warn("response aborted: the client stopped reading");
+      ctx.state.log.write("warn", {}, "response aborted: the client stopped reading");
       body.destroy(new Error("the client stopped reading"));
       return;
     }
@@ -52,7 +52,7 @@ export function streamLines(
   writeLines()
     .catch((error: unknown) => {
       if (controller.signal.aborted) return;
-      ctx.state.log.error({ error }, "response aborted: the source of the lines failed");
+      ctx.state.log.write("error", { error }, "response aborted: the source of the lines failed");
       body.destroy(error as Error);
     })
     .finally(() => clearInterval(timer));

@@ -129,8 +129,8 @@ export const appointments = defineReadModel({
       notes: row.notes,
       createdAt: row.created_at,
       updatedAt: row.updated_at,
-      resources: row.resources.map(({ assignmentId, ...resource }) => resource),
     }),
+    resources_json: (row) => ({ resources: row.resources.map(({ assignmentId, ...resource }) => resource) }),
   },
   exampleValues: {
     resources: [

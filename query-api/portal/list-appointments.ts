@@ -61,7 +61,8 @@ export const listAppointments = defineOperation({
   FROM (
     SELECT a.scheduled_at, a.appointment_id, a.portal_json
       || ',"animal":' || ${buildJsonObjectSql("n.appointment_json")}
-      || ',"customer":' || ${buildJsonObjectSql("u.appointment_json")} AS members
+      || ',"customer":' || ${buildJsonObjectSql("u.appointment_json")}
+      || ',' || a.resources_json AS members
     FROM (${appointmentsInWindowSql}) a
     LEFT JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
     LEFT JOIN ${READ_MODEL_SCHEMA}.customer u ON u.customer_id = a.customer_id AND u.clinic_id = a.clinic_id

@@ -6,7 +6,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_4",
-  fingerprint: "fe6d301d8bce959ef2b586840fc32034e95e16811c7d52117afc0a7f620317d1",
+  fingerprint: "052bfaeedd3a07a6d1561343f5401e2c9f33c48f9c6a417686efcebaedb4874d",
 };
 
 describe("the schema of the read models", () => {

@@ -20,6 +20,8 @@ export interface LoadOptions {
   connectionCount?: number;
   /** Duration of the unmeasured load before the measurement. Milliseconds. */
   warmUpMs?: number;
+  /** Duration of the measurement. Milliseconds. */
+  measuredMs?: number;
 }
 
 export interface LoadResult {
@@ -63,8 +65,9 @@ export async function measureRate(options: {
   concurrency: number;
   pids: LoadOptions["pids"];
   warmUpMs?: number;
+  measuredMs?: number;
 }): Promise<LoadResult> {
-  const { runTask, concurrency, pids, warmUpMs = WARM_UP_MS } = options;
+  const { runTask, concurrency, pids, warmUpMs = WARM_UP_MS, measuredMs = MEASURED_MS } = options;
   const runTasks = async (durationMs: number) => {
     const latencies: number[] = [];
     const endsAt = performance.now() + durationMs;
@@ -80,7 +83,7 @@ export async function measureRate(options: {
   await runTasks(warmUpMs);
   const cpuSecondsBefore = readCpuSeconds(pids);
   const startedAt = performance.now();
-  const latencies = await runTasks(MEASURED_MS);
+  const latencies = await runTasks(measuredMs);
   const seconds = (performance.now() - startedAt) / 1_000;
   const cpuSecondsAfter = readCpuSeconds(pids);
   const findQuantile = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
@@ -93,6 +96,39 @@ export async function measureRate(options: {
     p50: findQuantile(0.5),
     p99: findQuantile(0.99),
     cpuMicros: Object.fromEntries(cpuEntries),
+  };
+}
+
+/** Number of measurements of each of two loads that are measured in turn. */
+const ROUND_COUNT = 10;
+
+/** Duration of each of these measurements, and of the unmeasured load before it. Milliseconds. */
+const ROUND_DURATIONS = { warmUpMs: 100, measuredMs: 600 };
+
+/**
+ * Measures two loads in turn, many times, because a machine is not equally fast at all times. Returns the median of each
+ * figure.
+ */
+export async function measureInTurn(first: LoadOptions, second: LoadOptions): Promise<[LoadResult, LoadResult]> {
+  const results: [LoadResult[], LoadResult[]] = [[], []];
+  await measureLoad({ ...first, measuredMs: 0 });
+  await measureLoad({ ...second, measuredMs: 0 });
+  for (let round = 0; round < ROUND_COUNT; round += 1) {
+    results[0].push(await measureLoad({ ...first, ...ROUND_DURATIONS }));
+    results[1].push(await measureLoad({ ...second, ...ROUND_DURATIONS }));
+  }
+  return [findMedians(results[0]), findMedians(results[1])];
+}
+
+function findMedians(results: readonly LoadResult[]): LoadResult {
+  const findMedian = (select: (result: LoadResult) => number | undefined) =>
+    results.map((result) => select(result) ?? Number.NaN).sort((a, b) => a - b)[results.length >> 1] ?? Number.NaN;
+  const processNames = Object.keys(results[0]?.cpuMicros ?? {});
+  return {
+    rate: findMedian(({ rate }) => rate),
+    p50: findMedian(({ p50 }) => p50),
+    p99: findMedian(({ p99 }) => p99),
+    cpuMicros: Object.fromEntries(processNames.map((name) => [name, findMedian(({ cpuMicros }) => cpuMicros[name])])),
   };
 }
 

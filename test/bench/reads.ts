@@ -12,7 +12,7 @@ import { startIdentityProvider } from "../support/portal.ts";
 import { createReadModelDatabase } from "../support/read-models.ts";
 import { getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import { fillClinic } from "./clinic-history.ts";
-import { measureLoad } from "./load.ts";
+import { type LoadOptions, measureInTurn } from "./load.ts";
 import { printLoad } from "./report.ts";
 
 /** Number of appointments in the clinic's history. */
@@ -50,13 +50,10 @@ try {
   for (const path of PATHS) {
     const responseText = await (await fetch(service.origin + path, { headers })).text();
     await storeDocument(path.split("?")[0] ?? "", responseText);
-    const measureServer = ({ origin, pid }: Server) =>
-      measureLoad({ origin, createNextRequest: () => ({ method: "GET", path, headers }), pids: toPidsByProcess(pid) });
-    // A machine is not equally fast at all times, so the reference runs before and after.
-    const referenceLoadBefore = await measureServer(referenceServer);
-    const serviceLoad = await measureServer(service);
-    const referenceLoadAfter = await measureServer(referenceServer);
-    printLoad(path, serviceLoad, referenceLoadBefore, referenceLoadAfter);
+    const toLoadOptions = ({ origin, pid }: Server): LoadOptions => ({
+      ...{ origin, createNextRequest: () => ({ method: "GET", path, headers }), pids: toPidsByProcess(pid) },
+    });
+    printLoad(path, ...(await measureInTurn(toLoadOptions(service), toLoadOptions(referenceServer))));
   }
 } finally {
   for (const child of children) child.kill();

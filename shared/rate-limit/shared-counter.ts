@@ -122,6 +122,7 @@ export function createRequestAdder(pool: pg.Pool): AddRequests {
       if (nextAdditions === additions) nextCounts = undefined;
       return addTogether(pool, [...additions.values()]);
     });
+    // The callers handle a failed statement. The next statement only waits for its end.
     previousStatement = previousStatement.then(() => settlesWithin(countsPromise, MAX_WAIT_MS)).catch(() => undefined);
     nextAdditions = additions;
     return countsPromise;

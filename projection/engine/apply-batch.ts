@@ -1,12 +1,13 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import { awaitPipelined } from "../../shared/postgres/pipelined.ts";
 import { type Anchor, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import { recordSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError } from "../roles/failure.ts";
 import { splitBatch } from "./batch-segments.ts";
 import { eraseCustomerRows } from "./customer-erasures.ts";
 import { computeFingerprint } from "./ddl.ts";
-import { foldEvents, type RowChanges, writeChanges } from "./fold-events.ts";
+import { type ChangesByModel, foldEvents, writeChanges } from "./fold-events.ts";
 import { eraseLateData } from "./late-data.ts";
 import type { AnyReadModel } from "./read-model.ts";
 import { deleteSandboxRows, loadGenerations } from "./sandbox-resets.ts";
@@ -42,23 +43,28 @@ export async function applyBatch(
   { skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
 ): Promise<void> {
   try {
-    // The lock prevents a rebuild from swapping schemas during the transaction. The commands are sent together, in one
-    // round trip.
-    await client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
+    // The lock prevents a rebuild from swapping schemas during the transaction.
+    const beginPromise = client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
-    const generations = await loadGenerations(client, schema, batchEvents);
+    const [generations] = await awaitPipelined([loadGenerations(client, schema, batchEvents), beginPromise]);
+    let changes: ChangesByModel = new Map();
     for (const { sandboxToClear, customerErasures, events } of splitBatch(batchEvents, generations)) {
+      await writeChanges(client, schema, changes);
       if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
       if (customerErasures.length > 0) await eraseCustomerRows(client, schema, models, customerErasures);
-      await applyEvents(client, schema, models, events);
+      changes = await foldEvents(client, schema, groupByModel(models, events));
+      await eraseLateData(client, schema, changes);
     }
-    if (skippedEvents) await recordSkippedEvents(client, schema, skippedEvents);
-    const moveResult = await client.query({
-      name: `checkpoint ${schema}`,
-      text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
-              WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)`,
-      values: [anchor.position, anchor.eventId, CHECKPOINT_NAME, fromPosition, computeFingerprint(models), tableOid],
-    });
+    const [, , moveResult] = await awaitPipelined([
+      writeChanges(client, schema, changes),
+      skippedEvents && recordSkippedEvents(client, schema, skippedEvents),
+      client.query({
+        name: `checkpoint ${schema}`,
+        text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
+                WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)`,
+        values: [anchor.position, anchor.eventId, CHECKPOINT_NAME, fromPosition, computeFingerprint(models), tableOid],
+      }),
+    ]);
     if (moveResult.rowCount !== 1) {
       throw new LeadershipLostError(
         `The checkpoint of schema ${schema} is no longer at position ${fromPosition}, or belongs to another release.`,
@@ -80,41 +86,18 @@ export function getSwapLockName(schema: string): string {
   return `swap ${schema}`;
 }
 
-/** Folds events of a batch, and writes the changed rows. */
-async function applyEvents(
-  client: ClientBase,
-  schema: string,
-  models: readonly AnyReadModel[],
-  events: readonly RecordedEvent[],
-): Promise<void> {
-  const eventsByModel = groupByModel(models, events);
-  const changesByModel = new Map<AnyReadModel, RowChanges>();
-  for (const model of models) {
-    const handledEvents = eventsByModel.get(model);
-    if (!handledEvents) continue;
-    const referencedChanges = model.references && changesByModel.get(model.references);
-    changesByModel.set(model, await foldEvents(client, schema, model, handledEvents, referencedChanges));
-  }
-  await eraseLateData(client, schema, changesByModel);
-  for (const [model, changes] of changesByModel) await writeChanges(client, schema, model, changes);
-}
-
-/** Returns the events that each read model handles. Read models without such events are absent. */
+/** Returns the events that each read model handles, in the order of the read models. Others are absent. */
 function groupByModel(
   models: readonly AnyReadModel[],
   events: readonly RecordedEvent[],
 ): Map<AnyReadModel, RecordedEvent[]> {
-  const eventsByModel = new Map<AnyReadModel, RecordedEvent[]>();
+  const eventsByModel = new Map<AnyReadModel, RecordedEvent[]>(models.map((model) => [model, []]));
   const modelsByType = new Map<string, AnyReadModel[]>();
   for (const event of events) {
     const { type } = event;
     const handlingModels = modelsByType.get(type) ?? models.filter((model) => model.on[type]);
     modelsByType.set(type, handlingModels);
-    for (const model of handlingModels) {
-      const handledEvents = eventsByModel.get(model);
-      if (handledEvents) handledEvents.push(event);
-      else eventsByModel.set(model, [event]);
-    }
+    for (const model of handlingModels) eventsByModel.get(model)?.push(event);
   }
-  return eventsByModel;
+  return new Map([...eventsByModel].filter(([, handledEvents]) => handledEvents.length > 0));
 }

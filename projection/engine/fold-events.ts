@@ -1,6 +1,7 @@
 import type { ClientBase } from "pg";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import { awaitPipelined } from "../../shared/postgres/pipelined.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
@@ -20,41 +21,67 @@ export interface RowChange {
 /** Changed rows of a read model, by primary key. */
 export type RowChanges = Map<string, RowChange>;
 
+/** Changed rows of several read models. */
+export type ChangesByModel = Map<AnyReadModel, RowChanges>;
+
 /**
  * Loads the rows that events change, and folds the events in memory.
  *
- * @param referencedChanges changes of the read model that `model` references
+ * @param eventsByModel events that each read model handles; a read model stands after the one that it references
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
 export async function foldEvents(
   client: ClientBase,
   schema: string,
+  eventsByModel: ReadonlyMap<AnyReadModel, readonly RecordedEvent[]>,
+): Promise<ChangesByModel> {
+  const loadPromises = [...eventsByModel].map(
+    async ([model, events]) => [model, await loadChangedRows(client, schema, model, events)] as const,
+  );
+  const changesByModel = new Map(await awaitPipelined(loadPromises));
+  for (const [model, changes] of changesByModel) {
+    const events = eventsByModel.get(model) ?? [];
+    foldEventsOfModel(model, events, changes, model.references && changesByModel.get(model.references));
+  }
+  return changesByModel;
+}
+
+/** Loads the rows of a read model that events change. */
+async function loadChangedRows(
+  client: ClientBase,
+  schema: string,
   model: AnyReadModel,
   events: readonly RecordedEvent[],
-  referencedChanges: RowChanges | undefined,
 ): Promise<RowChanges> {
   const changes: RowChanges = new Map();
-  const changesByEvent = events.map((event) => {
+  for (const event of events) {
     const key = callProjector(model, event, () => model.key(event));
     const id = toRowId(key);
-    const change = changes.get(id) ?? { key, rowBefore: undefined, rowAfter: undefined, dataKeyIds: undefined };
-    changes.set(id, change);
-    return change;
-  });
+    if (!changes.has(id)) changes.set(id, { key, rowBefore: undefined, rowAfter: undefined, dataKeyIds: undefined });
+  }
   const keys = [...changes.values()].map(({ key }) => key);
   for (const row of await loadRows(client, schema, model, keys)) {
     const change = changes.get(toRowId(model.primaryKey.map((column) => row[column])));
     if (change) change.rowBefore = change.rowAfter = row;
   }
-  for (const [index, event] of events.entries()) {
-    const change = changesByEvent[index];
+  return changes;
+}
+
+/** @param referencedChanges changes of the read model that `model` references */
+function foldEventsOfModel(
+  model: AnyReadModel,
+  events: readonly RecordedEvent[],
+  changes: RowChanges,
+  referencedChanges: RowChanges | undefined,
+): void {
+  for (const event of events) {
+    const change = changes.get(toRowId(model.key(event)));
     if (!change) continue;
     const formerRow = change.rowAfter;
     const referencedRow = findReferencedRow(model, event, referencedChanges);
     change.rowAfter = callProjector(model, event, () => model.on[event.type]?.(formerRow, event, referencedRow));
     if (model.customerRowsSql) recordDataKeys(model, change, formerRow, event);
   }
-  return changes;
 }
 
 /** Returns the row of the referenced read model that the event changes, if that read model handles the event. */
@@ -71,21 +98,18 @@ function toRowId(key: readonly unknown[]): string {
   return key.join("\n");
 }
 
-/** Writes the changed rows of a read model. */
-export async function writeChanges(
-  client: ClientBase,
-  schema: string,
-  model: AnyReadModel,
-  changes: RowChanges,
-): Promise<void> {
-  const changedRows: Row[] = [];
-  const deletedKeys: (readonly string[])[] = [];
-  for (const { key, rowBefore, rowAfter } of changes.values()) {
-    if (rowAfter && rowAfter !== rowBefore) changedRows.push(rowAfter);
-    if (rowBefore && !rowAfter) deletedKeys.push(key);
-  }
-  await upsertRows(client, schema, model, changedRows);
-  await deleteRows(client, schema, model, deletedKeys);
+/** Writes changed rows. Sends all statements at once, in the order of the read models. */
+export async function writeChanges(client: ClientBase, schema: string, changesByModel: ChangesByModel): Promise<void> {
+  const writePromises = [...changesByModel].flatMap(([model, changes]) => {
+    const changedRows: Row[] = [];
+    const deletedKeys: (readonly string[])[] = [];
+    for (const { key, rowBefore, rowAfter } of changes.values()) {
+      if (rowAfter && rowAfter !== rowBefore) changedRows.push(rowAfter);
+      if (rowBefore && !rowAfter) deletedKeys.push(key);
+    }
+    return [upsertRows(client, schema, model, changedRows), deleteRows(client, schema, model, deletedKeys)];
+  });
+  await awaitPipelined(writePromises);
 }
 
 /** Records the data key of an event for each category of personal columns that the event has changed. */

@@ -1,6 +1,6 @@
 import type { ClientBase } from "pg";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
-import type { RowChange, RowChanges } from "./fold-events.ts";
+import type { ChangesByModel, RowChange, RowChanges } from "./fold-events.ts";
 import { type AnyReadModel, eraseColumns } from "./read-model.ts";
 import { toArrayLiteral } from "./rows.ts";
 
@@ -21,11 +21,7 @@ interface NewData {
  * Changes without new personal data need no query, and others one query, unless a customer was erased. All earlier
  * erasures must already be written.
  */
-export async function eraseLateData(
-  client: ClientBase,
-  schema: string,
-  changesByModel: ReadonlyMap<AnyReadModel, RowChanges>,
-): Promise<void> {
+export async function eraseLateData(client: ClientBase, schema: string, changesByModel: ChangesByModel): Promise<void> {
   const newData = [...changesByModel].flatMap(([model, changes]) => findNewData(model, changes));
   if (newData.length === 0) return;
   const { rows: erasures } = await client.query<{ customerId: string; finalCategories: PersonalDataCategory[] }>({

@@ -60,6 +60,8 @@ export function createPool(options: PoolOptions): pg.Pool {
     statement_timeout: options.statementTimeoutMs,
     query_timeout: options.statementTimeoutMs + CLIENT_GRACE_MS,
     keepAlive: true,
+    // A connection sends a statement without waiting for the responses to earlier statements.
+    pipeline: true,
     options: [
       NO_JIT,
       ...(options.shouldPreferIndexes ? ["-c enable_seqscan=off -c enable_bitmapscan=off"] : []),

@@ -8,6 +8,8 @@ import { createMissingKeyReporter } from "../shared/metrics/data-key-metrics.ts"
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../shared/postgres/pool.ts";
+import { listenForPositions } from "../shared/postgres/position-notifications.ts";
+import { createPositionWatch, readPosition } from "../shared/postgres/position-watch.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
@@ -70,11 +72,14 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));
   const measure = createEventLogMeter(registry);
   const log = measure(createEventLog(client, { dataKeys, encryption: config.PERSONAL_DATA_ENCRYPTION }));
+  const positionWatch = createPositionWatch(() => readPosition(pool));
+  const notificationOptions = { databaseUrl: config.DATABASE_URL, applicationName: "command", logger };
+  const stopListening = listenForPositions(notificationOptions, positionWatch.notify);
   let aggregateCache: AggregateCache | undefined;
   const closeConnections = async () => {
     limiter.close();
     await aggregateCache?.close();
-    await Promise.all([pool.end(), client.dispose(), stopTracing()]);
+    await Promise.all([stopListening(), pool.end(), client.dispose(), stopTracing()]);
   };
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
@@ -86,7 +91,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
       decide: aggregateCache.decide,
       checkReadiness: createEventStoreReadinessCheck(client, logger),
       limiter,
-      waitForReadModels: createReadModelWaiter(pool, logger),
+      waitForReadModels: createReadModelWaiter(positionWatch, logger),
       tokenSigner,
       tokenIssuer: config.TOKEN_ISSUER,
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),

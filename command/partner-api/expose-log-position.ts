@@ -1,8 +1,7 @@
 import type Koa from "koa";
-import type pg from "pg";
 import { createCircuit } from "../../shared/http/circuit.ts";
 import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
-import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
+import type { PositionWatch } from "../../shared/postgres/position-watch.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** State of a request whose handler may set a log position. */
@@ -21,18 +20,13 @@ const MAX_RESPONSE_DELAY_MS = 1_000;
  * Creates the function that delays responses to writes, so that the caller's next read usually reflects the write.
  * While the database is unavailable or the read models are far behind, responses are not delayed.
  */
-export function createReadModelWaiter(pool: pg.Pool, logger: Logger): WaitForReadModels {
+export function createReadModelWaiter(watch: PositionWatch, logger: Logger): WaitForReadModels {
   const circuit = createCircuit({
     responseTimeoutMs: MAX_RESPONSE_DELAY_MS + 200,
     onFailure: (error) => logger.warn({ error }, "responses are sent without waiting for the read models"),
   });
-  const watchPosition = createPositionWatch(async () => {
-    const { rows } = await pool.query<{ position: bigint }>(positionStatement);
-    if (!rows[0]) throw new Error("the read models have no log position");
-    return rows[0].position;
-  });
   const requirePosition = async (position: bigint) => {
-    if (!(await watchPosition(position, MAX_RESPONSE_DELAY_MS))) throw new Error("the read models are behind");
+    if (!(await watch.wait(position, MAX_RESPONSE_DELAY_MS))) throw new Error("the read models are behind");
   };
   // The circuit breaker logs failures. The write has succeeded, so its response is sent in any case.
   return (position) => circuit(() => requirePosition(position)).catch(() => undefined);

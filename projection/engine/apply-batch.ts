@@ -61,8 +61,17 @@ export async function applyBatch(
       client.query({
         name: `checkpoint ${schema}`,
         text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
-                WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)`,
-        values: [anchor.position, anchor.eventId, CHECKPOINT_NAME, fromPosition, computeFingerprint(models), tableOid],
+                WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)
+                RETURNING pg_notify($7, position::text)`,
+        values: [
+          anchor.position,
+          anchor.eventId,
+          CHECKPOINT_NAME,
+          fromPosition,
+          computeFingerprint(models),
+          tableOid,
+          schema,
+        ],
       }),
     ]);
     if (moveResult.rowCount !== 1) {

@@ -42,7 +42,7 @@ export interface PositionWait {
  */
 export function createPositionWait(readRow: ReadRow, brand: string): PositionWait {
   const headerName = getPositionHeader(brand).toLowerCase();
-  const waitForPosition = createPositionWatch(async () => {
+  const watch = createPositionWatch(async () => {
     const deadline = performance.now() + READ_TIMEOUT_MS;
     return (await readRow<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
@@ -58,7 +58,7 @@ export function createPositionWait(readRow: ReadRow, brand: string): PositionWai
   return {
     async isPositionAhead(ctx) {
       const position = parsePosition(ctx);
-      return position !== undefined && !(await waitForPosition(position, 0));
+      return position !== undefined && !(await watch.wait(position, 0));
     },
     async wait(ctx, applicationId) {
       const position = parsePosition(ctx);
@@ -68,7 +68,7 @@ export function createPositionWait(readRow: ReadRow, brand: string): PositionWai
         throw createReadModelBehindError();
       waitingApplicationIds.push(applicationId);
       try {
-        if (!(await waitForPosition(position, WAIT_TIMEOUT_MS))) throw createReadModelBehindError();
+        if (!(await watch.wait(position, WAIT_TIMEOUT_MS))) throw createReadModelBehindError();
       } finally {
         waitingApplicationIds.splice(waitingApplicationIds.indexOf(applicationId), 1);
       }

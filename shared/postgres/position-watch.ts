@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "./read-model-schema.ts";
 
 /** Statement that selects the log position of the read models. */
@@ -7,18 +8,35 @@ export const positionStatement = {
   text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint`,
 };
 
+/** Returns the log position of the read models. @throws if the read models have no position */
+export async function readPosition(pool: pg.Pool): Promise<bigint> {
+  const { rows } = await pool.query<{ position: bigint }>(positionStatement);
+  if (!rows[0]) throw new Error("the read models have no log position");
+  return rows[0].position;
+}
+
 /** Interval between two reads of the read models' position. Milliseconds. */
 const POLL_INTERVAL_MS = 3;
 
-/**
- * Waits until the read models reach a log position.
- *
- * @param position log position
- * @param timeoutMs time limit in milliseconds
- * @returns true if the read models reached the position in time
- * @throws the error of a failed read of the position
- */
-export type PositionWatch = (position: bigint, timeoutMs: number) => Promise<boolean>;
+/** Interval between two reads while notifications report the position. Milliseconds. */
+const NOTIFIED_POLL_INTERVAL_MS = 20;
+
+/** Waits until the read models reach log positions. */
+export interface PositionWatch {
+  /**
+   * @param position log position
+   * @param timeoutMs time limit in milliseconds
+   * @returns true if the read models reached the position in time
+   * @throws the error of a failed read of the position
+   */
+  wait(position: bigint, timeoutMs: number): Promise<boolean>;
+  /**
+   * Reports the current position of the read models.
+   *
+   * @param position undefined if later positions are not reported
+   */
+  notify(position: bigint | undefined): void;
+}
 
 interface Wait {
   position: bigint;
@@ -29,16 +47,17 @@ interface Wait {
 }
 
 /**
- * Creates a function that waits until the read models reach a position. All concurrent waits share one series of reads.
+ * Creates a watch of the read models' position. All concurrent waits share one series of reads. With notifications, most
+ * waits need no read.
  *
  * @param readPosition reads the current position of the read models
  */
 export function createPositionWatch(readPosition: () => Promise<bigint>): PositionWatch {
   let waits: Wait[] = [];
   let isPolling = false;
+  let notifiedPosition: bigint | undefined;
 
-  function endWaits(position: bigint): void {
-    const nextReadAt = performance.now() + POLL_INTERVAL_MS;
+  function endWaits(position: bigint, nextReadAt: number): void {
     waits = waits.filter((wait) => {
       const isReached = position >= wait.position;
       if (!isReached && nextReadAt <= wait.deadline) return true;
@@ -49,21 +68,30 @@ export function createPositionWatch(readPosition: () => Promise<bigint>): Positi
 
   async function poll(): Promise<void> {
     isPolling = true;
+    if (notifiedPosition !== undefined) await delay(NOTIFIED_POLL_INTERVAL_MS);
     while (waits.length > 0) {
+      const intervalMs = notifiedPosition === undefined ? POLL_INTERVAL_MS : NOTIFIED_POLL_INTERVAL_MS;
       try {
-        endWaits(await readPosition());
+        endWaits(await readPosition(), performance.now() + intervalMs);
       } catch (error) {
         for (const { reject } of waits) reject(error);
         waits = [];
       }
-      if (waits.length > 0) await delay(POLL_INTERVAL_MS);
+      if (waits.length > 0) await delay(intervalMs);
     }
     isPolling = false;
   }
 
-  return (position, timeoutMs) =>
-    new Promise((resolve, reject) => {
-      waits.push({ position, deadline: performance.now() + timeoutMs, resolve, reject });
-      if (!isPolling) void poll();
-    });
+  return {
+    wait: (position, timeoutMs) =>
+      new Promise((resolve, reject) => {
+        if (notifiedPosition !== undefined && notifiedPosition >= position) return resolve(true);
+        waits.push({ position, deadline: performance.now() + timeoutMs, resolve, reject });
+        if (!isPolling) void poll();
+      }),
+    notify(position) {
+      notifiedPosition = position;
+      if (position !== undefined) endWaits(position, 0);
+    },
+  };
 }

@@ -101,7 +101,7 @@ export async function waitForReadModels(pool: pg.Pool, position: bigint): Promis
     const { rows } = await pool.query<{ position: bigint }>(positionStatement);
     return rows[0]?.position ?? -1n;
   };
-  if (await createPositionWatch(readPosition)(position, READ_MODELS_TIMEOUT_MS)) return;
+  if (await createPositionWatch(readPosition).wait(position, READ_MODELS_TIMEOUT_MS)) return;
   throw new ReadModelsBehindError(
     `the read models have not reached log position ${position}; check the projection service and run the command again`,
   );

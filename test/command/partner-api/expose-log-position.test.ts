@@ -3,6 +3,7 @@ import type pg from "pg";
 import { pino } from "pino";
 import { createReadModelWaiter } from "../../../command/partner-api/expose-log-position.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { createPositionWatch, readPosition } from "../../../shared/postgres/position-watch.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
 
@@ -24,10 +25,11 @@ describe("waiting for the read models before a response", () => {
     const warnings: unknown[] = [];
     const pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 1_000, logger });
     pools.push(pool);
+    const watch = createPositionWatch(() => readPosition(pool));
     const warn = (...args: unknown[]) => void warnings.push(args);
-    return { warnings, wait: createReadModelWaiter(pool, Object.assign(Object.create(logger), { warn })) };
+    return { warnings, wait: createReadModelWaiter(watch, Object.assign(Object.create(logger), { warn })) };
   }
-  const readPosition = async () =>
+  const readCurrentPosition = async () =>
     BigInt((await database.admin.query(`SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint`)).rows[0].position);
   const measureMs = async (waitPromise: Promise<void>) => {
     const startedAtMs = performance.now();
@@ -37,10 +39,10 @@ describe("waiting for the read models before a response", () => {
 
   it("the response to a write waits until the read models have reached the log position of the write", async () => {
     const { wait, warnings } = createWait();
-    await wait(await readPosition()); // opens the connection
+    await wait(await readCurrentPosition()); // opens the connection
     let isAdvancing = false;
-    const wasAdvancingPromise = wait((await readPosition()) + 1n).then(() => isAdvancing);
-    for (let count = 0; count < 20; count += 1) await readPosition(); // a wait that ends too early ends meanwhile
+    const wasAdvancingPromise = wait((await readCurrentPosition()) + 1n).then(() => isAdvancing);
+    for (let count = 0; count < 20; count += 1) await readCurrentPosition(); // a wait that ends too early ends meanwhile
     isAdvancing = true;
     // A projector would take longer, on a busy machine longer than the response waits.
     await database.admin.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = position + 1`);
@@ -50,8 +52,8 @@ describe("waiting for the read models before a response", () => {
 
   it("if the read models are behind, the first response waits one second, and later responses do not wait", async () => {
     const { wait, warnings } = createWait();
-    await wait(await readPosition());
-    const farPosition = (await readPosition()) + 1_000n;
+    await wait(await readCurrentPosition());
+    const farPosition = (await readCurrentPosition()) + 1_000n;
     expect(await measureMs(wait(farPosition))).to.be.within(900, 2_500);
     const laterDurationsMs = await Promise.all(Array.from({ length: 20 }, () => measureMs(wait(farPosition))));
     expect(Math.max(...laterDurationsMs)).to.be.below(500);

@@ -11,7 +11,7 @@ describe("position watch", () => {
         resolveRead = resolve;
       });
     });
-    const [firstWaitPromise, secondWaitPromise] = [watch(1n, 10_000), watch(2n, 10_000)];
+    const [firstWaitPromise, secondWaitPromise] = [watch.wait(1n, 10_000), watch.wait(2n, 10_000)];
     expect(readCount).to.equal(1);
     resolveRead(1n);
     expect(await firstWaitPromise).to.equal(true);
@@ -25,9 +25,9 @@ describe("position watch", () => {
   it("a wait returns false after the time limit", async () => {
     const watch = createPositionWatch(async () => 1n);
     const startedAtMs = performance.now();
-    expect(await watch(2n, 60)).to.equal(false);
+    expect(await watch.wait(2n, 60)).to.equal(false);
     expect(performance.now() - startedAtMs).to.be.within(30, 2_000);
-    expect(await watch(2n, 0), "without any time").to.equal(false);
+    expect(await watch.wait(2n, 0), "without any time").to.equal(false);
   });
 
   it("if reading the checkpoint fails, all current waits fail and later waits succeed", async () => {
@@ -36,9 +36,9 @@ describe("position watch", () => {
       if (!isReachable) throw new Error("no database");
       return 5n;
     });
-    const outcomes = await Promise.allSettled([watch(1n, 1_000), watch(9n, 1_000)]);
+    const outcomes = await Promise.allSettled([watch.wait(1n, 1_000), watch.wait(9n, 1_000)]);
     expect(outcomes.map(({ status }) => status)).to.deep.equal(["rejected", "rejected"]);
     isReachable = true;
-    expect(await watch(5n, 1_000)).to.equal(true);
+    expect(await watch.wait(5n, 1_000)).to.equal(true);
   });
 });

@@ -13,6 +13,8 @@ import type { AnyReadModel } from "./read-model.ts";
 import { deleteSandboxRows, loadGenerations } from "./sandbox-resets.ts";
 
 export interface BatchOptions {
+  /** The events with their decrypted personal data. If absent, the events contain no encrypted data. */
+  decryptedEvents?: Promise<readonly RecordedEvent[]>;
   /** Events to record as skipped, by stream. */
   skippedEvents?: ReadonlyMap<string, SkippedEvents>;
   /** Expected object id of the checkpoint table. If absent, the id is not checked. */
@@ -37,16 +39,20 @@ export async function applyBatch(
   client: ClientBase,
   schema: string,
   models: readonly AnyReadModel[],
-  batchEvents: readonly RecordedEvent[],
+  storedEvents: readonly RecordedEvent[],
   fromPosition: bigint,
   anchor: Anchor,
-  { skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
+  { decryptedEvents, skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
 ): Promise<void> {
   try {
     // The lock prevents a rebuild from swapping schemas during the transaction.
     const beginPromise = client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
-    const [generations] = await awaitPipelined([loadGenerations(client, schema, batchEvents), beginPromise]);
+    const [batchEvents, generations] = await awaitPipelined([
+      decryptedEvents ?? storedEvents,
+      loadGenerations(client, schema, storedEvents),
+      beginPromise,
+    ]);
     let changes: ChangesByModel = new Map();
     for (const { sandboxToClear, customerErasures, events } of splitBatch(batchEvents, generations)) {
       await writeChanges(client, schema, changes);
@@ -55,36 +61,38 @@ export async function applyBatch(
       changes = await foldEvents(client, schema, groupByModel(models, events));
       await eraseLateData(client, schema, changes);
     }
-    const [, , moveResult] = await awaitPipelined([
+    await awaitPipelined([
       writeChanges(client, schema, changes),
       skippedEvents && recordSkippedEvents(client, schema, skippedEvents),
-      client.query({
-        name: `checkpoint ${schema}`,
-        text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
-                WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)
-                RETURNING pg_notify($7, position::text)`,
-        values: [
-          anchor.position,
-          anchor.eventId,
-          CHECKPOINT_NAME,
-          fromPosition,
-          computeFingerprint(models),
-          tableOid,
-          schema,
-        ],
-      }),
+      moveCheckpoint(client, schema, models, { fromPosition, anchor, tableOid }),
     ]);
-    if (moveResult.rowCount !== 1) {
-      throw new LeadershipLostError(
-        `The checkpoint of schema ${schema} is no longer at position ${fromPosition}, or belongs to another release.`,
-      );
-    }
     await client.query("COMMIT");
   } catch (error) {
     // On a broken connection, the rollback fails, but the server rolls back anyway. Only the original error matters.
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
+}
+
+/** Moves the checkpoint. When the transaction commits, Postgres notifies the processes that wait for the position. */
+async function moveCheckpoint(
+  client: ClientBase,
+  schema: string,
+  models: readonly AnyReadModel[],
+  { fromPosition, anchor, tableOid }: { fromPosition: bigint; anchor: Anchor; tableOid: string | undefined },
+): Promise<void> {
+  const fingerprint = computeFingerprint(models);
+  const { rowCount } = await client.query({
+    name: `checkpoint ${schema}`,
+    text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
+            WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)
+            RETURNING pg_notify($7, position::text)`,
+    values: [anchor.position, anchor.eventId, CHECKPOINT_NAME, fromPosition, fingerprint, tableOid, schema],
+  });
+  if (rowCount === 1) return;
+  throw new LeadershipLostError(
+    `The checkpoint of schema ${schema} is no longer at position ${fromPosition}, or belongs to another release.`,
+  );
 }
 
 /**

@@ -34,11 +34,9 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
   if (!lastItem) return;
   const anchor = { position: lastItem.position, eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id };
   const storedEvents = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
-  let events: readonly RecordedEvent[] = storedEvents;
   try {
-    events = await decryptBatch(storedEvents, projectionRun.options.dataKeys);
     const skippedEvents = countSkipped(items, projectionRun.streamsToSkip);
-    await traceProjection(events, () => writeBatch(projectionRun, events, skippedEvents, anchor));
+    await traceProjection(storedEvents, () => writeBatch(projectionRun, storedEvents, skippedEvents, anchor));
   } catch (error) {
     if (error instanceof ProjectionError && error.failedEventPosition) {
       const { position } = error.failedEventPosition;
@@ -48,8 +46,8 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
       );
     }
     if (!isValueRefusal(error)) throw error;
-    const [event] = events;
-    if (event && events.length === 1) {
+    const [event] = storedEvents;
+    if (event && storedEvents.length === 1) {
       const reason = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
       throw new ProjectionError(reason, event, error);
     }
@@ -81,11 +79,11 @@ async function decryptBatch(events: readonly RecordedEvent[], dataKeys: DataKeys
  */
 async function writeBatch(
   { options, checkpoint, reportProgress, signal }: ProjectionRun,
-  events: readonly RecordedEvent[],
+  storedEvents: readonly RecordedEvent[],
   skippedEvents: ReadonlyMap<string, SkippedEvents>,
   anchor: Anchor,
 ): Promise<void> {
-  const { pool, schema, models, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
+  const { pool, schema, models, dataKeys, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
   const { position: fromPosition, tableOid } = checkpoint;
   const batchOptions = { skippedEvents, tableOid, commitsAsynchronously };
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
@@ -93,13 +91,19 @@ async function writeBatch(
     const startedAt = performance.now();
     try {
       if (!isRetry || (await readPosition(pool, schema)) !== anchor.position) {
+        // Decryption takes its own connection, so it must not start while this run holds the pool's only connection.
+        const decryptedEvents = decryptBatch(storedEvents, dataKeys);
+        decryptedEvents.catch(() => undefined); // `applyBatch` handles the error
         await withConnection(pool, (connection) =>
-          applyBatch(connection, schema, models, events, fromPosition, anchor, batchOptions),
+          applyBatch(connection, schema, models, storedEvents, fromPosition, anchor, {
+            ...batchOptions,
+            decryptedEvents,
+          }),
         );
       }
       checkpoint.position = anchor.position;
-      reportProgress({ position: anchor.position, waitsFor: null }, events.length);
-      options.onBatch?.(events.length, (performance.now() - startedAt) / 1000);
+      reportProgress({ position: anchor.position, waitsFor: null }, storedEvents.length);
+      options.onBatch?.(storedEvents.length, (performance.now() - startedAt) / 1000);
       return;
     } catch (error) {
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
 
 /** A request of a load. */
@@ -22,6 +23,8 @@ export interface LoadOptions {
   warmUpMs?: number;
   /** Duration of the measurement. Milliseconds. */
   measuredMs?: number;
+  /** Pause of each connection before a request. Milliseconds. */
+  pauseMs?: number;
 }
 
 export interface LoadResult {
@@ -59,20 +62,21 @@ export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
   }
 }
 
-/** Runs work repeatedly for a few seconds, after a warm-up, with a number of concurrent workers. */
-export async function measureRate(options: {
+export type RateOptions = Pick<LoadOptions, "pids" | "warmUpMs" | "measuredMs" | "pauseMs"> & {
   runTask(): Promise<unknown>;
   concurrency: number;
-  pids: LoadOptions["pids"];
-  warmUpMs?: number;
-  measuredMs?: number;
-}): Promise<LoadResult> {
-  const { runTask, concurrency, pids, warmUpMs = WARM_UP_MS, measuredMs = MEASURED_MS } = options;
+};
+
+/** Runs work repeatedly for a few seconds, after a warm-up, with a number of concurrent workers. */
+export async function measureRate(options: RateOptions): Promise<LoadResult> {
+  const { runTask, concurrency, pids, warmUpMs = WARM_UP_MS, measuredMs = MEASURED_MS, pauseMs } = options;
   const runTasks = async (durationMs: number) => {
     const latencies: number[] = [];
     const endsAt = performance.now() + durationMs;
     const runWorker = async () => {
-      for (let startedAt = performance.now(); startedAt < endsAt; startedAt = performance.now()) {
+      while (performance.now() < endsAt) {
+        if (pauseMs !== undefined) await delay(pauseMs);
+        const startedAt = performance.now();
         await runTask();
         latencies.push(performance.now() - startedAt);
       }

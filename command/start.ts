@@ -73,7 +73,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   const measure = createEventLogMeter(registry);
   const log = measure(createEventLog(client, { dataKeys, encryption: config.PERSONAL_DATA_ENCRYPTION }));
   const positionWatch = createPositionWatch(() => readPosition(pool));
-  const notificationOptions = { databaseUrl: config.DATABASE_URL, applicationName: "command", logger };
+  const notificationOptions = { databaseUrl: config.DATABASE_URL, applicationName: "command notifications", logger };
   const stopListening = listenForPositions(notificationOptions, positionWatch.notify);
   let aggregateCache: AggregateCache | undefined;
   const closeConnections = async () => {

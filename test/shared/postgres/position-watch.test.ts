@@ -41,4 +41,29 @@ describe("position watch", () => {
     isReachable = true;
     expect(await watch.wait(5n, 1_000)).to.equal(true);
   });
+
+  it("with notifications, waits end without a read", async () => {
+    const watch = createPositionWatch(async () => {
+      throw new Error("the position was read");
+    });
+    watch.notify(1n);
+    expect(await watch.wait(1n, 1_000), "a position that was reached before").to.equal(true);
+    const waitPromise = watch.wait(2n, 1_000);
+    watch.notify(3n);
+    expect(await waitPromise).to.equal(true);
+  });
+
+  it("if a notification is missing, the position is read", async () => {
+    const watch = createPositionWatch(async () => 2n);
+    watch.notify(1n);
+    expect(await watch.wait(2n, 10_000)).to.equal(true);
+    expect(await watch.wait(3n, 50), "a position that is not reached").to.equal(false);
+  });
+
+  it("after notifications have stopped, each wait reads the position", async () => {
+    const watch = createPositionWatch(async () => 1n);
+    watch.notify(2n);
+    watch.notify(undefined);
+    expect(await watch.wait(2n, 0)).to.equal(false);
+  });
 });

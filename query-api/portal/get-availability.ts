@@ -4,7 +4,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, timeOfDay, timeWindow, uuid } from "../http/fields.ts";
 import { windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
-import { buildJsonArraySql } from "./json-sql.ts";
+import { buildJsonElementsSql } from "./json-sql.ts";
 import { defineOperation, envelope } from "./operation.ts";
 
 /** Maximum lengths of the lists. The lists have no pages, because a branch has fewer entries than this in 31 days. */
@@ -72,7 +72,7 @@ const rulesSql = `SELECT t.* FROM resources r JOIN ${READ_MODEL_SCHEMA}.availabi
  * the index on the start time skips older assignments.
  */
 const assignmentsSql = `SELECT g.* FROM resources r CROSS JOIN LATERAL (
-    SELECT * FROM ${READ_MODEL_SCHEMA}.assignment
+    SELECT availability_json, allocation_start, assignment_id FROM ${READ_MODEL_SCHEMA}.assignment
     WHERE assignment.resource_id = r.resource_id AND status = 'allocated'
       AND allocation_start > $3::timestamptz - make_interval(secs => r.longest_allocation_seconds)
       AND allocation_start < $4::timestamptz AND allocation_end > $3::timestamptz
@@ -110,13 +110,13 @@ export const getAvailability = defineOperation({
       'maximumDays', ${MAX_WINDOW_DAYS}),
     ',"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id,
       'timezone', access.timezone),
-    ',"resources":', (SELECT ${buildJsonArraySql("r.availability_json", `${buildNameSortSql("r.name")}, r.resource_id`)}
+    ',"resources":[', (SELECT ${buildJsonElementsSql("r.availability_json", `${buildNameSortSql("r.name")}, r.resource_id`)}
       FROM resources r),
-    ',"rules":', (SELECT ${buildJsonArraySql("t.availability_json", "t.resource_id, t.weekday, t.starts_at, t.rule_id")}
+    '],"rules":[', (SELECT ${buildJsonElementsSql("t.availability_json", "t.resource_id, t.weekday, t.starts_at, t.rule_id")}
       FROM (${rulesSql}) t),
-    ',"assignments":', (SELECT ${buildJsonArraySql("g.availability_json", "g.allocation_start, g.assignment_id")}
+    '],"assignments":[', (SELECT ${buildJsonElementsSql("g.availability_json", "g.allocation_start, g.assignment_id")}
       FROM (${assignmentsSql}) g),
-    ',"holds":', (SELECT ${buildJsonArraySql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holdsSql}) h), '}')`,
+    '],"holds":[', (SELECT ${buildJsonElementsSql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holdsSql}) h), ']}')`,
   getValues({ from, to }, now) {
     const window = toTimeWindow({ from, to }, now);
     return [window.from, window.to];

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
-import { buildJsonArraySql } from "./json-sql.ts";
+import { buildJsonElementsSql } from "./json-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum length of each list. The lists have no pages, because a front desk has fewer entries than this per day. */
@@ -77,9 +77,9 @@ export const getQueue = defineOperation({
   sql: `WITH active AS MATERIALIZED (${activeTicketsSql})
   SELECT concat(
     '{"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
-    ',"tickets":', (SELECT ${buildJsonArraySql("t.portal_json", ticketOrderSql)}
+    ',"tickets":[', (SELECT ${buildJsonElementsSql("t.portal_json", ticketOrderSql)}
       FROM (SELECT * FROM active ORDER BY ${ticketOrderSql} LIMIT ${MAX_ENTRIES}) t),
-    ',"summary":', (SELECT json_build_object('active', count(*),
+    '],"summary":', (SELECT json_build_object('active', count(*),
       'waiting', count(*) FILTER (WHERE status = 'waiting'),
       'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),
     ',"legacyAppointmentQueue":', coalesce((SELECT json_agg(json_build_object('id', a.appointment_id,

@@ -4,7 +4,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant, timeWindow, uuid } from "../http/fields.ts";
 import { createLimitParameter, statusParameter, windowParameters } from "../http/parameters.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
-import { buildJsonArraySql, buildJsonObjectSql } from "./json-sql.ts";
+import { buildJsonElementsSql, buildJsonObjectSql } from "./json-sql.ts";
 import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
 
 const resourceSchema = z.strictObject({
@@ -56,8 +56,8 @@ export const listAppointments = defineOperation({
     '{"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
     ',"window":', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
       'maximumDays', ${MAX_WINDOW_DAYS}),
-    ',"appointments":', ${buildJsonArraySql("listed.members", "listed.scheduled_at, listed.appointment_id")},
-    ',"page":', json_build_object('limit', $6::integer, 'returned', count(*)), '}')
+    ',"appointments":[', ${buildJsonElementsSql("listed.members", "listed.scheduled_at, listed.appointment_id")},
+    '],"page":', json_build_object('limit', $6::integer, 'returned', count(*)), '}')
   FROM (
     SELECT a.scheduled_at, a.appointment_id, a.portal_json
       || ',"animal":' || ${buildJsonObjectSql("n.appointment_json")}

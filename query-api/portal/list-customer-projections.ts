@@ -3,7 +3,7 @@ import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
-import { buildJsonArraySql } from "./json-sql.ts";
+import { buildJsonElementsSql } from "./json-sql.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of animals per customer in the list. */
@@ -32,7 +32,7 @@ const customerSchema = z.strictObject({
   animals: z.array(animalSchema),
 });
 
-const animalsSql = `SELECT ${buildJsonArraySql("n.portal_json", `${buildNameSortSql("n.name")}, n.animal_id`)}
+const animalsSql = `SELECT ${buildJsonElementsSql("n.portal_json", `${buildNameSortSql("n.name")}, n.animal_id`)}
   FROM (SELECT * FROM ${READ_MODEL_SCHEMA}.animal
     WHERE animal.customer_id = u.customer_id AND animal.clinic_id = access.clinic_id
     ORDER BY ${buildNameSortSql("name")}, animal_id LIMIT ${MAX_ANIMALS}) n`;
@@ -54,11 +54,11 @@ export function listCustomerProjections(operatorName: string) {
     }),
     sql: `SELECT concat(
       '{"context":', json_build_object('clinicId', access.clinic_id, 'identityOwner', $5::text),
-      ',"customers":', ${buildJsonArraySql(
-        `u.portal_json || ',"animals":' || (${animalsSql})`,
+      ',"customers":[', ${buildJsonElementsSql(
+        `u.portal_json || ',"animals":[' || coalesce((${animalsSql}), '') || ']'`,
         `${buildNameSortSql("u.full_name")}, u.customer_id`,
       )},
-      ',"page":', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)), '}')
+      '],"page":', json_build_object('limit', $3::integer, 'offset', $4::integer, 'returned', count(*)), '}')
     FROM (
       SELECT * FROM ${READ_MODEL_SCHEMA}.customer WHERE customer.clinic_id = access.clinic_id
       ORDER BY ${buildNameSortSql("full_name")}, customer_id

@@ -8,6 +8,7 @@ import { withClient } from "../../../deploy/local/servers/database-roles.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { pruneReadModels } from "../../../projection/engine/prune.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { listenForPositions } from "../../../shared/postgres/position-notifications.ts";
 import { holdReadModelLock } from "../../../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
@@ -93,6 +94,16 @@ const refusesNamedStatements = () => {
     await pool.end();
     await changeRole("RESET ALL");
     expect(rows).to.deep.equal([{ statement_timeout: "2s" }]);
+  });
+
+  it("in session mode, processes are notified of the read models' position", async () => {
+    const positions: (bigint | undefined)[] = [];
+    const options = { databaseUrl: (await start("session")).command, applicationName: "test", logger };
+    const stopListening = listenForPositions(options, (position) => void positions.push(position));
+    await eventually("the current position", () => positions.length > 0);
+    await directPool.query(`SELECT pg_notify($1, '7')`, [READ_MODEL_SCHEMA]);
+    await eventually("the notification", () => positions.includes(7n));
+    await stopListening();
   });
 
   it("in session mode, the services lock their read models until they stop", async () => {

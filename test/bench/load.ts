@@ -62,7 +62,7 @@ export async function measureLoad(options: LoadOptions): Promise<LoadResult> {
   }
 }
 
-export type RateOptions = Pick<LoadOptions, "pids" | "warmUpMs" | "measuredMs" | "pauseMs"> & {
+type RateOptions = Pick<LoadOptions, "pids" | "warmUpMs" | "measuredMs" | "pauseMs"> & {
   runTask(): Promise<unknown>;
   concurrency: number;
 };

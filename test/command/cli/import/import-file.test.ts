@@ -7,6 +7,7 @@ import { expect } from "chai";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
+import { startFaultProxy } from "../../../support/fault-proxy.ts";
 import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
@@ -206,13 +207,20 @@ describe("an import", () => {
     for (const eventTypes of await Promise.all(eventTypePromises)) expect(eventTypes).to.have.length(1);
   }).timeout(60_000);
 
-  /** Runs the import in a separate process and kills the process after its first progress message. */
+  /**
+   * Runs the import in a separate process and kills the process after its first progress message. Its connection to the
+   * log goes through this process, so that the import cannot end while this process is too busy to kill it.
+   */
   async function killImport(file: string): Promise<void> {
+    const proxy = await startFaultProxy(env.EVENTSTORE_URL ?? "");
+    proxy.delay(100);
     const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file]);
-    const child: ChildProcess = spawn(command, args, { env: { ...process.env, ...env } });
+    const childEnv = { ...process.env, ...env, EVENTSTORE_URL: proxy.url };
+    const child: ChildProcess = spawn(command, args, { env: childEnv });
     const exitPromise = once(child, "exit");
     child.stderr?.once("data", () => child.kill("SIGKILL"));
     const [, signal] = await exitPromise;
+    await proxy.close();
     expect(signal).to.equal("SIGKILL");
   }
 });

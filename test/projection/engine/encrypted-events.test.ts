@@ -14,6 +14,7 @@ import { createUncachedDataKeys } from "../../../shared/personal-data/create-dat
 import { createDataKeyStore } from "../../../shared/personal-data/data-key-store.ts";
 import { type DataKeys, KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { createMasterKeys } from "../../../shared/personal-data/master-keys.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
@@ -94,6 +95,22 @@ describe("the projection of encrypted events", () => {
       startRole();
       await waitForName(plainId, "Plain Petra");
       await waitForName(encryptedId, "Ana Kos");
+    });
+
+    it("projectors process encrypted events with a pool of one connection", async () => {
+      const id = await registerCustomer("Ana Kos");
+      const pool = createPool({
+        url: world.databaseUrl,
+        applicationName: "test",
+        size: 1,
+        statementTimeoutMs: 5_000,
+        logger,
+      });
+      const dataKeys = createUncachedDataKeys(pool, keyConfig);
+      roles.push(startProjectors({ ...world, pool, dataKeys, models: readModels, logger }));
+      await waitForName(id, "Ana Kos");
+      await stopRoles();
+      await pool.end();
     });
 
     it("after a key is destroyed, a rebuild contains neutral values", async () => {

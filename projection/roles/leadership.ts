@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { createClient, type DatabaseClient } from "../../shared/postgres/client.ts";
+import { createLongLivedClient, type DatabaseClient } from "../../shared/postgres/client.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
 import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
@@ -28,9 +28,6 @@ const CHECK_INTERVAL_MS = 1_000;
 
 /** Postgres channel on which a leader that gives up its lock notifies the standby processes. */
 const RELEASE_CHANNEL = "leader_lock_released";
-
-/** Milliseconds. */
-const QUERY_TIMEOUT_MS = 3_000;
 
 /**
  * Runs work in only one process at a time. This process is the leader. The leader holds an advisory lock, which
@@ -79,15 +76,8 @@ export async function withLeadership(
 async function connect(options: LeadershipOptions): Promise<DatabaseClient | undefined> {
   let connection: DatabaseClient | undefined;
   try {
-    connection = createClient(options.databaseUrl, {
-      application_name: `leader ${options.name}`,
-      connectionTimeoutMillis: QUERY_TIMEOUT_MS,
-      query_timeout: QUERY_TIMEOUT_MS,
-      keepAlive: true,
-    });
-    connection.on("error", (error) =>
-      options.logger.debug({ error, name: options.name }, "The connection of the leader failed."),
-    );
+    const { databaseUrl, name, logger } = options;
+    connection = createLongLivedClient({ databaseUrl, applicationName: `leader ${name}`, logger });
     await connection.connect();
     // With TCP keepalives, Postgres notices within seconds if the leader's machine is down, and then frees the leader's
     // lock.

@@ -1,5 +1,6 @@
 import pg from "pg";
 import { ConfigError } from "../runtime/config.ts";
+import type { Logger } from "../runtime/logger.ts";
 import { listServerUrls, parseConnectionString, type ServerKind } from "./connection-string.ts";
 import { findServer, type ServerAddress } from "./find-server.ts";
 import { requireServerKind } from "./server-kind.ts";
@@ -66,6 +67,35 @@ function rereadLogin({ url, login }: DatabaseServers): pg.ClientConfig {
  */
 export function createClient(url: string, config: pg.ClientConfig): DatabaseClient {
   return new DatabaseClient({ ...config, ...resolveServers(url) });
+}
+
+/** Time limit of a long-lived connection for connecting, and for each statement. Milliseconds. */
+const LONG_LIVED_QUERY_TIMEOUT_MS = 3_000;
+
+export interface LongLivedClientOptions {
+  /** Value of DATABASE_URL. */
+  databaseUrl: string;
+  /** Purpose of the connection, for operators. Postgres shows the first 63 bytes. */
+  applicationName: string;
+  logger: Logger;
+}
+
+/**
+ * Creates a client, not connected yet, for a connection that does not belong to a pool, for example because it holds a
+ * lock. If the connection breaks, the client logs the error, and the next query fails.
+ *
+ * @throws {ConfigError} if a certificate file cannot be read
+ */
+export function createLongLivedClient(options: LongLivedClientOptions): DatabaseClient {
+  const { databaseUrl, applicationName, logger } = options;
+  const client = createClient(databaseUrl, {
+    application_name: applicationName,
+    connectionTimeoutMillis: LONG_LIVED_QUERY_TIMEOUT_MS,
+    query_timeout: LONG_LIVED_QUERY_TIMEOUT_MS,
+    keepAlive: true,
+  });
+  client.on("error", (error) => logger.debug({ error, applicationName }, "A long-lived connection failed."));
+  return client;
 }
 
 /**

@@ -1,20 +1,9 @@
-import { onAbort } from "../runtime/abort.ts";
+import { onAbort, waitUnlessAborted } from "../runtime/abort.ts";
 import { pause } from "../runtime/backoff.ts";
-import type { Logger } from "../runtime/logger.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
-import { createClient } from "./client.ts";
+import { createLongLivedClient, type LongLivedClientOptions } from "./client.ts";
 import { positionStatement } from "./position-watch.ts";
 import { READ_MODEL_SCHEMA } from "./read-model-schema.ts";
-
-export interface PositionNotificationOptions {
-  /** Value of DATABASE_URL. */
-  databaseUrl: string;
-  applicationName: string;
-  logger: Logger;
-}
-
-/** Time limit for connecting, and for each statement. Milliseconds. */
-const QUERY_TIMEOUT_MS = 3_000;
 
 /** Time limit for closing the connection. Milliseconds. */
 const CLOSE_TIMEOUT_MS = 1_000;
@@ -30,7 +19,7 @@ const RETRY_INTERVAL_MS = 1_000;
  * @returns function that closes the connection
  */
 export function listenForPositions(
-  options: PositionNotificationOptions,
+  options: LongLivedClientOptions,
   onPosition: (position: bigint | undefined) => void,
 ): () => Promise<void> {
   const controller = new AbortController();
@@ -52,17 +41,11 @@ export function listenForPositions(
 
 /** Returns when the signal aborts. @throws if the connection fails */
 async function listenOnConnection(
-  { databaseUrl, applicationName, logger }: PositionNotificationOptions,
+  options: LongLivedClientOptions,
   signal: AbortSignal,
   onPosition: (position: bigint) => void,
 ): Promise<void> {
-  const connection = createClient(databaseUrl, {
-    application_name: applicationName,
-    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
-    keepAlive: true,
-  });
-  connection.on("error", (error) => logger.debug({ error }, "The connection for notifications failed."));
+  const connection = createLongLivedClient(options);
   const endPromise = new Promise<void>((resolve) => connection.once("end", resolve));
   const close = () => settlesWithin(connection.end(), CLOSE_TIMEOUT_MS).catch(() => false);
   const removeListener = onAbort(signal, close);
@@ -74,7 +57,7 @@ async function listenOnConnection(
     await connection.query(`LISTEN ${READ_MODEL_SCHEMA}`);
     const { rows } = await connection.query<{ position: string }>(positionStatement);
     if (rows[0]) onPosition(BigInt(rows[0].position));
-    await endPromise;
+    await waitUnlessAborted(endPromise, signal); // a server that does not respond never ends the connection
   } finally {
     removeListener();
     await close();

@@ -5,7 +5,7 @@ import { pause } from "../runtime/backoff.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { StartError } from "../runtime/run-service.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
-import { createClient, type DatabaseClient } from "./client.ts";
+import { createLongLivedClient, type DatabaseClient } from "./client.ts";
 import { requireOwnSession } from "./own-session.ts";
 
 export interface ReadModelLockOptions {
@@ -31,9 +31,6 @@ export interface ReadModelLock {
 
 /** Interval at which the lock's connection is checked or opened again. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
-
-/** Time limit for connecting, and for each statement. Milliseconds. */
-const QUERY_TIMEOUT_MS = 3_000;
 
 /** Time limit for closing the connection. Milliseconds. */
 const CLOSE_TIMEOUT_MS = 1_000;
@@ -138,16 +135,9 @@ async function holdOnConnection(
   }
 }
 
-function createConnection({ databaseUrl, logger, schema, service, detail = "" }: ReadModelLockOptions): DatabaseClient {
-  const connection = createClient(databaseUrl, {
-    // Postgres shows the first 63 bytes.
-    application_name: `${service} ${hostname()}:${process.pid} ${detail}`.trim(),
-    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
-    keepAlive: true,
-  });
-  connection.on("error", (error) => logger.debug({ error, schema }, "The connection of the lock failed."));
-  return connection;
+function createConnection({ databaseUrl, logger, service, detail = "" }: ReadModelLockOptions): DatabaseClient {
+  const applicationName = `${service} ${hostname()}:${process.pid} ${detail}`.trim();
+  return createLongLivedClient({ databaseUrl, applicationName, logger });
 }
 
 /** Waits for the lock. `prune` notices a process that waits, but not one that only tries. @returns false after a while */

@@ -76,6 +76,13 @@ describe("notifications about the position of the read models", () => {
     expect(positions[1]).to.equal(await readPosition());
   });
 
+  it("the listener stops while Postgres does not respond", async () => {
+    proxy.mute();
+    await stopListening();
+    listen(proxy.url);
+    await stopListening();
+  });
+
   it("the listener stops while Postgres is unreachable", async () => {
     await stopListening();
     listen("postgres://nobody:nothing@127.0.0.1:9/clinic");

@@ -143,7 +143,7 @@ export class DatabaseClient extends pg.Client {
     if (servers.length > 1) Object.assign(this, await findServer({ ...this.#config, timeoutMs }));
     // A pool closes the socket at its time limit. A closed socket would never report the end of the connection.
     if (this.connection.stream.destroyed) throw new Error("timeout expired");
-    await super.connect();
+    await this.#openConnection();
     if (serverKind === "any") return this;
     // Between the search and this check, the server can have changed.
     const ignoreError = () => undefined;
@@ -156,5 +156,17 @@ export class DatabaseClient extends pg.Client {
     }
     this.off("error", ignoreError);
     return this;
+  }
+
+  /** Opens the connection. pg alone would never report that a client was closed while it connected. */
+  #openConnection(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const reportEnd = () => reject(new Error("Connection terminated"));
+      this.once("end", reportEnd);
+      super.connect().then(() => {
+        this.off("end", reportEnd);
+        resolve();
+      }, reject);
+    });
   }
 }

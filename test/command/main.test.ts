@@ -9,6 +9,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
+import { startFaultProxy } from "../support/fault-proxy.ts";
 import { createMigratedDatabase } from "../support/migrated-database.ts";
 import { createPartnerWorld, sendRequest, sendTokenRequest } from "../support/partner.ts";
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
@@ -91,6 +92,31 @@ describe("command process", () => {
       PERSONAL_DATA_KEYS,
     ];
     for (const secret of secrets) expect(output.out + output.err).not.to.include(secret);
+  });
+
+  it("the command service stops in time even if no server responds", async () => {
+    const proxies = await Promise.all(
+      [settings.EVENTSTORE_URL, settings.DATABASE_URL].map((url = "") => startFaultProxy(url)),
+    );
+    const [EVENTSTORE_URL = "", DATABASE_URL = ""] = proxies.map(({ url }) => url);
+    const { child, output, ended: exitPromise } = startCommandProcess({ ...settings, EVENTSTORE_URL, DATABASE_URL });
+    const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
+    // To count the request, the service opens a connection to Postgres.
+    const response = await sendRequest(
+      "POST",
+      `${url}/sandbox/v1/oauth/token`,
+      {},
+      {
+        ...{ client_id: randomUUID(), client_secret: "cs_wrong_secret", grant_type: "client_credentials" },
+        environment: "sandbox",
+      },
+    );
+    expect(response.status).to.equal(401);
+    for (const proxy of proxies) proxy.mute();
+    child.kill("SIGTERM");
+    // If the stop takes too long, the process exits with 1.
+    expect(await exitPromise).to.equal(0);
+    await Promise.all(proxies.map((proxy) => proxy.close()));
   });
 
   /** Starts the service and returns the error that prevents the start. */

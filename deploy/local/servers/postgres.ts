@@ -31,12 +31,6 @@ const SERVER_SETTINGS = [
   "restart_after_crash=off",
 ];
 
-/**
- * Settings of glibc's `malloc`. A backend keeps up to 8 MiB of freed memory. By default, it returns the memory after each
- * larger result, and the page faults of the next result can take longer than the statement.
- */
-const MEMORY_SETTINGS = { MALLOC_MMAP_THRESHOLD_: String(4 * 2 ** 20), MALLOC_TRIM_THRESHOLD_: String(8 * 2 ** 20) };
-
 /** Time limit in milliseconds for the processes of a killed server to end. */
 const EXIT_TIMEOUT_MS = 60_000;
 
@@ -59,7 +53,7 @@ export async function preparePostgres(context: ComponentContext, options: Postgr
     return {
       command: home.postgresPath,
       args: ["-D", home.dataFolder, ...settings],
-      env: { PATH: process.env.PATH, LC_ALL: "C", ...MEMORY_SETTINGS },
+      env: { PATH: process.env.PATH, LC_ALL: "C" },
       cwd: "/",
       user,
       readinessCheck: () => acceptsQueries(url),

@@ -1,7 +1,8 @@
 import { type EventStoreDBClient, START } from "@eventstore/db-client";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
+import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
+import { readWithin } from "../../shared/eventstore/read-within.ts";
 import { BEFORE_FIRST_EVENT } from "../checkpoints/checkpoint.ts";
-import { READ_TIMEOUT_MS, readWithTimeout } from "../checkpoints/read-with-timeout.ts";
 import { relayedCategories } from "../relay/to-message.ts";
 import type { LogRole } from "../roles/role.ts";
 
@@ -44,11 +45,11 @@ export async function measureLag(
   now: number,
 ): Promise<Lag> {
   const fromPosition = position === BEFORE_FIRST_EVENT ? START : { commit: position, prepare: position };
-  const events = client.readAll({ fromPosition, maxCount: MAX_COUNTED_EVENTS + 1, deadline: READ_TIMEOUT_MS });
+  const events = client.readAll({ fromPosition, maxCount: MAX_COUNTED_EVENTS + 1, deadline: REQUEST_TIMEOUT_MS });
   const lag: Lag = { events: 0, exact: true, seconds: 0 };
   let readEventCount = 0;
   let lastPosition = position;
-  for await (const { event } of readWithTimeout(events)) {
+  for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, events)) {
     readEventCount += 1;
     if (!event || event.position.commit <= position) continue;
     lastPosition = event.position.commit;

@@ -1,8 +1,6 @@
 import type { AllStreamRecordedEvent, EventStoreDBClient } from "@eventstore/db-client";
-import { readWithin } from "./log.ts";
-
-/** Time limit for one read. Milliseconds. */
-const READ_TIMEOUT_MS = 4_000;
+import { REQUEST_TIMEOUT_MS } from "./log.ts";
+import { readWithin } from "./read-within.ts";
 
 /**
  * Reads the event at a position of the log.
@@ -18,7 +16,7 @@ export async function readEventAt(
   const streamingRead = client.readAll({ fromPosition: { commit: position, prepare: position }, maxCount: 1 });
   let foundEvent: AllStreamRecordedEvent | undefined;
   try {
-    for await (const { event } of readWithin(READ_TIMEOUT_MS, streamingRead))
+    for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, streamingRead))
       if (event?.position.commit === position) foundEvent = event;
   } catch (error) {
     if (!isInvalidPosition(error as ServiceError)) throw error;

@@ -65,7 +65,7 @@ export class LogUnavailableError extends Error {
 export const EMPTY_STREAM = -1n;
 
 /** Time limit for one request to the log. Milliseconds. */
-const REQUEST_TIMEOUT_MS = 4_000;
+export const REQUEST_TIMEOUT_MS = 4_000;
 
 /** Reads and appends events of the catalog. */
 export interface EventLog {
@@ -231,28 +231,6 @@ async function runRequest<T>(request: () => Promise<T>): Promise<T> {
     if (error instanceof WrongExpectedVersionError)
       throw new WrongExpectedRevisionError("another writer appended to the stream first");
     throw toLogError(error);
-  }
-}
-
-/**
- * Iterates over a read, up to a time limit. The client's own deadline has no effect if the server accepts connections
- * but never responds.
- *
- * @param timeoutMs time limit of the whole read
- * @throws {LogUnavailableError}
- */
-export async function* readWithin<T>(
-  timeoutMs: number,
-  streamingRead: AsyncIterable<T> & { destroy(error: Error): unknown },
-): AsyncGenerator<T, void> {
-  const abortRead = () => streamingRead.destroy(new LogUnavailableError("the event log did not respond in time"));
-  const timer = setTimeout(abortRead, timeoutMs);
-  try {
-    yield* streamingRead;
-  } catch (error) {
-    throw toLogError(error);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

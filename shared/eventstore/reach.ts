@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { StartError } from "../runtime/run-service.ts";
-import { readWithin } from "./log.ts";
+import { readWithin } from "./read-within.ts";
 
 /**
  * Checks that the event log responds, by reading its first event.
@@ -10,9 +10,7 @@ import { readWithin } from "./log.ts";
  * @throws other errors of the client
  */
 export async function reachEventStore(client: EventStoreDBClient, timeoutMs: number): Promise<void> {
-  for await (const _ of readWithin(timeoutMs, client.readAll({ maxCount: 1, deadline: timeoutMs }))) {
-    // The loop reads to the end, because an unfinished read would prevent the client's disposal.
-  }
+  for await (const _ of readWithin(timeoutMs, client.readAll({ maxCount: 1, deadline: timeoutMs })));
 }
 
 /** Time limit for the first response of a running log, even on a busy machine. Milliseconds. */

@@ -10,7 +10,8 @@ import {
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
-import { LogUnavailableError, readWithin, toLogError } from "../../../shared/eventstore/log.ts";
+import { LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "../../../shared/eventstore/log.ts";
+import { readWithin } from "../../../shared/eventstore/read-within.ts";
 import { createSilenceWatchdog } from "../../../shared/eventstore/silence-watchdog.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type LogEvent, toLogEvent } from "./audit-event.ts";
@@ -38,9 +39,6 @@ export interface ScanOptions {
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }
-
-/** Time limit for a single request to the event log. */
-const REQUEST_TIMEOUT_MS = 4_000;
 
 /** Number of 32-event batches after which the server reports the position of a filtered scan. */
 const CHECKPOINT_INTERVAL = 32;

@@ -2,7 +2,7 @@ import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eve
 import { z } from "zod";
 import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
-import { readWithin } from "../../../shared/eventstore/log.ts";
+import { readWithin } from "../../../shared/eventstore/read-within.ts";
 import { getClinicIds } from "../access/visibility.ts";
 import { type AuditEvent, type LogEvent, toLogEvent } from "../log/audit-event.ts";
 import { revealAuditEvent } from "../log/reveal-event.ts";
@@ -73,7 +73,6 @@ async function readPageBefore(
   const events: LogEvent[] = [];
   let start: bigint | undefined;
   let readCount = 0;
-  // The loop always reads the whole page, because an unfinished read would prevent the client's disposal.
   for await (const { event, commitPosition } of readWithin(PAGE_TIMEOUT_MS, client.readAll(options))) {
     readCount += 1;
     const position = commitPosition ?? event?.position?.commit;

@@ -2,7 +2,7 @@ import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eve
 import type pg from "pg";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
-import { readWithin } from "../../../shared/eventstore/log.ts";
+import { readWithin } from "../../../shared/eventstore/read-within.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { waitForReadModels } from "./erase-person.ts";
 
@@ -54,17 +54,13 @@ async function readLastPosition(client: EventStoreDBClient, maxReadEvents: numbe
   for (let readCount = 0; readCount < maxReadEvents; ) {
     const maxCount = Math.min(pageSize, maxReadEvents - readCount);
     const page = client.readAll({ direction: BACKWARDS, fromPosition, maxCount });
-    let lastPosition: bigint | undefined;
     let pageCount = 0;
-    // The loop always reads the whole page. A `break` would leave the gRPC call open, and the client could then not be
-    // closed.
     for await (const { event } of readWithin(PAGE_TIMEOUT_MS, page)) {
       pageCount += 1;
       if (!event) continue;
       fromPosition = event.position;
-      if (isCatalogStream(event.streamId)) lastPosition ??= event.position.commit;
+      if (isCatalogStream(event.streamId)) return event.position.commit;
     }
-    if (lastPosition !== undefined) return lastPosition;
     if (pageCount < maxCount) return -1n;
     readCount += pageCount;
   }

@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import { Readable } from "node:stream";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
@@ -36,7 +37,7 @@ describe("reading the event at a log position", () => {
       yield* [];
       throw Object.assign(new Error(message), { code });
     }
-    const readAll = () => Object.assign(read(), { destroy: () => undefined });
+    const readAll = () => Readable.from(read());
     return { readAll } as unknown as EventStoreDBClient;
   };
 

@@ -1,9 +1,11 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import { expect } from "chai";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { reachEventStore, requireEventStore } from "../../../shared/eventstore/reach.ts";
+import { readWithin } from "../../../shared/eventstore/read-within.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import { startRefusingLog } from "../../support/refusing-log.ts";
 import { getTestServers } from "../../support/stack.ts";
@@ -39,6 +41,19 @@ describe("reaching the event log", function () {
     await client.dispose();
     for (const socket of sockets) socket.destroy();
     silentServer.close();
+  });
+
+  it("a client whose reads were abandoned can be disposed", async () => {
+    const { eventstoreUrl } = await getTestServers();
+    const client = connectEventStore(eventstoreUrl, "test");
+    await reachEventStore(client, 15_000);
+    for await (const _ of readWithin(15_000, client.readAll())) break;
+    const latePromise = reachEventStore(client, 50).catch((error: Error) => error);
+    await setImmediate();
+    // The response arrives while the process is busy, so the time limit has ended when the process reads it.
+    for (const startedAtMs = performance.now(); performance.now() - startedAtMs < 500; );
+    expect(await latePromise).to.be.instanceOf(LogUnavailableError);
+    await client.dispose();
   });
 
   it("the error for an unreachable event log is one line without credentials and options of the URL", async () => {

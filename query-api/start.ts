@@ -10,7 +10,6 @@ import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
-import { settlesWithin } from "../shared/runtime/timeout.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
 import { createQueryApp } from "./app.ts";
 import { requireFilledReadModels } from "./http/filled-read-models.ts";
@@ -44,9 +43,6 @@ const SETTINGS = [
 
 /** Time after which Postgres cancels a statement that reads data. */
 const STATEMENT_TIMEOUT_MS = 2_000;
-
-/** Maximum time for closing connections when the service stops. */
-const POOL_CLOSE_TIMEOUT_MS = 2_000;
 
 /**
  * Number of connections in the rate limiter's pool. A statement that waits for a locked counter row occupies a
@@ -111,8 +107,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const service = await serve(app, config, () => {
     limiter.close();
     const locksAndChecks = [standbyReads?.close(), readModelLock?.release()];
-    const closePromises = [pool.end(), limiterPool.end(), client.dispose(), ...locksAndChecks, stopTracing()];
-    return settlesWithin(Promise.all(closePromises), POOL_CLOSE_TIMEOUT_MS);
+    return Promise.all([pool.end(), limiterPool.end(), client.dispose(), ...locksAndChecks, stopTracing()]);
   });
   const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "query-api", logger };
   readModelLock = holdReadModelLock(lockOptions);

@@ -27,7 +27,7 @@ export type ChangesByModel = Map<AnyReadModel, RowChanges>;
 /**
  * Loads the rows that events change, and folds the events in memory.
  *
- * @param eventsByModel events that each read model handles; a read model stands after the one that it references
+ * @param eventsByModel events that each read model handles; each read model comes after the one that it references
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
  */
 export async function foldEvents(

@@ -91,7 +91,7 @@ async function writeBatch(
     const startedAt = performance.now();
     try {
       if (!isRetry || (await readPosition(pool, schema)) !== anchor.position) {
-        // Decryption takes its own connection, so it must not start while this run holds the pool's only connection.
+        // The search for data keys takes its own connection, so it must not start while this run holds the pool's only one.
         const decryptedEvents = decryptBatch(storedEvents, dataKeys);
         decryptedEvents.catch(() => undefined); // `applyBatch` handles the error
         await withConnection(pool, (connection) =>

@@ -1,7 +1,7 @@
 /**
  * Returns an SQL aggregate expression that builds the elements of a JSON array of objects, without its brackets. The
- * result is null if there are no objects. `concat` ignores null and adds the brackets. The operator `||` would copy a
- * long list each time.
+ * result is null if there are no objects. The caller adds the brackets with `concat`, which ignores null. The operator
+ * `||` would copy a long list each time.
  *
  * @param membersSql SQL expression for one object's members as text, without braces
  * @param orderSql ORDER BY expression of the array

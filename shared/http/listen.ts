@@ -5,6 +5,7 @@ import type Koa from "koa";
 import { pause } from "../runtime/backoff.ts";
 import type { Config } from "../runtime/config.ts";
 import { type RunningService, StartError } from "../runtime/run-service.ts";
+import { settlesWithin } from "../runtime/timeout.ts";
 import { requireHost, respondToClientErrors } from "./client-errors.ts";
 import { createDrainableHandler } from "./drain.ts";
 import { NoSniffingResponse } from "./no-sniffing.ts";
@@ -30,6 +31,9 @@ const DEFAULT_CLIENT_TIMEOUTS: ClientTimeouts = { headersTimeoutMs: 10_000, requ
 
 /** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
+
+/** Time limit for closing a service's connections when it stops, because a server may not respond. Milliseconds. */
+const CLOSE_TIMEOUT_MS = 2_000;
 
 /**
  * Starts an HTTP server on an address.
@@ -101,7 +105,7 @@ export async function serve<State>(
     },
     async stop() {
       await server.close();
-      await closeConnections();
+      await settlesWithin(closeConnections(), CLOSE_TIMEOUT_MS);
     },
   };
 }

@@ -23,7 +23,10 @@ export interface PoolOptions {
 /** Time limit for opening a connection. After this time, the database counts as unavailable. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 1_500;
 
-/** Extra time that the client allows for a query after the server's statement timeout. Milliseconds. */
+/**
+ * Extra time that the client allows for a statement after the server's statement timeout. Statements that are sent
+ * together share this time. Milliseconds.
+ */
 const CLIENT_GRACE_MS = 500;
 
 /**

@@ -1,4 +1,4 @@
-import { onAbort, waitUnlessAborted } from "../runtime/abort.ts";
+import { onAbort } from "../runtime/abort.ts";
 import { pause } from "../runtime/backoff.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
 import { createLongLivedClient, type LongLivedClientOptions } from "./client.ts";
@@ -8,14 +8,14 @@ import { READ_MODEL_SCHEMA } from "./read-model-schema.ts";
 /** Time limit for closing the connection. Milliseconds. */
 const CLOSE_TIMEOUT_MS = 1_000;
 
-/** Pause before the connection is opened again. Milliseconds. */
-const RETRY_INTERVAL_MS = 1_000;
+/** Interval at which the connection is checked or opened again. Milliseconds. */
+const CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Receives the log positions of the read models from Postgres. The transaction that moves the position notifies a channel
- * with the schema's name. Uses a connection of its own, and opens it again if it is lost.
+ * with the schema's name. Uses a separate connection, and opens it again if it is lost.
  *
- * @param onPosition called with the current position and each later one; with undefined while the connection is lost
+ * @param onPosition called with the current position and each change of it; with undefined while there is no connection
  * @returns function that closes the connection
  */
 export function listenForPositions(
@@ -24,13 +24,20 @@ export function listenForPositions(
 ): () => Promise<void> {
   const controller = new AbortController();
   const { signal } = controller;
+  let isLossLogged = false;
+  const report = (position: bigint) => {
+    isLossLogged = false;
+    onPosition(position);
+  };
   const listenPromise = (async () => {
     while (!signal.aborted) {
-      await listenOnConnection(options, signal, onPosition).catch((error: unknown) => {
-        options.logger.debug({ error }, "Notifications about the read models are not received. This will be retried.");
+      await listenOnConnection(options, signal, report).catch((error: unknown) => {
+        if (!signal.aborted && !isLossLogged)
+          options.logger.warn({ error }, "Notifications about the read models are not received. This will be retried.");
+        isLossLogged = true;
       });
       onPosition(undefined);
-      await pause(RETRY_INTERVAL_MS, signal);
+      await pause(CHECK_INTERVAL_MS, signal);
     }
   })();
   return () => {
@@ -39,25 +46,37 @@ export function listenForPositions(
   };
 }
 
-/** Returns when the signal aborts. @throws if the connection fails */
+/** Listens until the signal aborts. @throws if the connection is lost or unsuitable */
 async function listenOnConnection(
   options: LongLivedClientOptions,
   signal: AbortSignal,
   onPosition: (position: bigint) => void,
 ): Promise<void> {
   const connection = createLongLivedClient(options);
-  const endPromise = new Promise<void>((resolve) => connection.once("end", resolve));
+  let lastPosition: bigint | undefined;
+  let notificationCount = 0;
+  const report = (position: bigint) => {
+    if (position !== lastPosition) onPosition(position);
+    lastPosition = position;
+  };
+  connection.on("notification", ({ payload = "" }) => {
+    if (!/^\d+$/.test(payload)) return;
+    notificationCount += 1;
+    report(BigInt(payload));
+  });
   const close = () => settlesWithin(connection.end(), CLOSE_TIMEOUT_MS).catch(() => false);
   const removeListener = onAbort(signal, close);
   try {
     await connection.connect();
-    connection.on("notification", ({ payload = "" }) => {
-      if (/^\d+$/.test(payload)) onPosition(BigInt(payload));
-    });
     await connection.query(`LISTEN ${READ_MODEL_SCHEMA}`);
-    const { rows } = await connection.query<{ position: string }>(positionStatement);
-    if (rows[0]) onPosition(BigInt(rows[0].position));
-    await waitUnlessAborted(endPromise, signal); // a server that does not respond never ends the connection
+    while (!signal.aborted) {
+      await connection.requireServerKind();
+      const countBefore = notificationCount;
+      const { rows } = await connection.query<{ position: string }>(positionStatement);
+      // A notification that arrived before the result may be newer than the result.
+      if (rows[0] && notificationCount === countBefore) report(BigInt(rows[0].position));
+      await pause(CHECK_INTERVAL_MS, signal);
+    }
   } finally {
     removeListener();
     await close();

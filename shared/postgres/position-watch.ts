@@ -33,7 +33,7 @@ export interface PositionWatch {
   /**
    * Reports the current position of the read models.
    *
-   * @param position undefined if later positions are not reported
+   * @param position undefined if changes of the position are not reported
    */
   notify(position: bigint | undefined): void;
 }

@@ -100,7 +100,7 @@ const refusesNamedStatements = () => {
     const positions: (bigint | undefined)[] = [];
     const options = { databaseUrl: (await start("session")).command, applicationName: "test", logger };
     const stopListening = listenForPositions(options, (position) => void positions.push(position));
-    await eventually("the current position", () => positions.length > 0);
+    await eventually("the current position", () => positions.at(-1) !== undefined);
     await directPool.query(`SELECT pg_notify($1, '7')`, [READ_MODEL_SCHEMA]);
     await eventually("the notification", () => positions.includes(7n));
     await stopListening();

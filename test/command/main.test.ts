@@ -9,7 +9,7 @@ import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
-import { startFaultProxy } from "../support/fault-proxy.ts";
+import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
 import { createMigratedDatabase } from "../support/migrated-database.ts";
 import { createPartnerWorld, sendRequest, sendTokenRequest } from "../support/partner.ts";
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
@@ -18,6 +18,7 @@ describe("command process", () => {
   let settings: Record<string, string>;
   let database: TestDatabase;
   const runningProcesses = new Set<ChildProcess>();
+  const proxies: FaultProxy[] = [];
 
   before(async () => {
     const { eventstoreUrl } = await getTestServers();
@@ -40,6 +41,7 @@ describe("command process", () => {
   });
   after(async () => {
     for (const child of runningProcesses) child.kill("SIGKILL");
+    await Promise.all(proxies.map((proxy) => proxy.close()));
     await database.drop();
   });
 
@@ -95,9 +97,7 @@ describe("command process", () => {
   });
 
   it("the command service stops in time even if no server responds", async () => {
-    const proxies = await Promise.all(
-      [settings.EVENTSTORE_URL, settings.DATABASE_URL].map((url = "") => startFaultProxy(url)),
-    );
+    for (const url of [settings.EVENTSTORE_URL, settings.DATABASE_URL]) proxies.push(await startFaultProxy(url ?? ""));
     const [EVENTSTORE_URL = "", DATABASE_URL = ""] = proxies.map(({ url }) => url);
     const { child, output, ended: exitPromise } = startCommandProcess({ ...settings, EVENTSTORE_URL, DATABASE_URL });
     const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
@@ -116,7 +116,6 @@ describe("command process", () => {
     child.kill("SIGTERM");
     // If the stop takes too long, the process exits with 1.
     expect(await exitPromise).to.equal(0);
-    await Promise.all(proxies.map((proxy) => proxy.close()));
   });
 
   /** Starts the service and returns the error that prevents the start. */

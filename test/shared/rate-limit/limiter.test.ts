@@ -56,23 +56,25 @@ describe("rate limiter", () => {
 
   it("300 keys whose requests arrive together need few SQL statements, and each key is counted exactly", async () => {
     const { pool, count } = world.createLimiter(world.database.urls.command);
-    let statementCount = 0;
+    const statementCounts: number[] = [];
     const originalQuery = pool.query.bind(pool);
     // biome-ignore lint/suspicious/noExplicitAny: the type must cover all of pg's overloads
     pool.query = ((statement: any, ...args: any[]) => {
-      if (statement.name?.startsWith("count requests")) statementCount += 1;
+      if (statement.name?.startsWith("count requests")) statementCounts[statementCounts.length - 1]! += 1;
       return originalQuery(statement, ...args);
       // biome-ignore lint/suspicious/noExplicitAny: see above
     }) as any;
     const keys = Array.from({ length: 300 }, () => randomUUID());
     const countAll = () => Promise.all(keys.map((key, index) => count(key, LIMIT, index % 2 ? 60 : 3_600)));
     for (let used = 1; used <= 3; used += 1) {
+      statementCounts.push(0);
       const counts = await countAll();
       expect(counts.map((keyCount) => keyCount.used)).to.deep.equal(Array(keys.length).fill(used));
       for (const [index, { endsInMs }] of counts.entries())
         expect(endsInMs, `window ${index}`).to.be.within(index % 2 ? 1 : 60_000, index % 2 ? 60_000 : 3_600_000);
     }
-    expect(statementCount).to.equal(6);
+    // On a busy machine, a statement can wait too long for a lock. Its keys are then counted separately.
+    expect(Math.min(...statementCounts)).to.equal(2);
     await pool.query("DELETE FROM rate_limit.counter WHERE key = ANY ($1)", [keys.slice(0, 150)]);
     const counts = await countAll();
     expect(counts.map(({ used }) => used)).to.deep.equal(Array(keys.length).fill(4));

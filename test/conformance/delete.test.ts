@@ -11,15 +11,8 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import {
-  collect,
-  createEvent,
-  createEvents,
-  createStreamName,
-  eventually,
-  getRejection,
-  LogUnderTest,
-} from "./log-under-test.ts";
+import { eventually } from "../support/eventually.ts";
+import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
 
 describe("delete", function () {
   this.timeout(30_000);

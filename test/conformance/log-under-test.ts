@@ -84,15 +84,6 @@ export async function collect<T>(iterable: AsyncIterable<T>): Promise<T[]> {
   return values;
 }
 
-/** Waits until a condition is true. After ten seconds, throws an error with the description. */
-export async function eventually(label: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 10_000;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`timed out after ten seconds, waiting for: ${label}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
 /** Returns the position of the last event of the log. */
 export async function findLogEnd(client: EventStoreDBClient) {
   const [lastEvent] = await collect(client.readAll({ direction: "backwards", fromPosition: END, maxCount: 1 }));

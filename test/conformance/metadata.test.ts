@@ -8,15 +8,8 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import {
-  collect,
-  createEvent,
-  createEvents,
-  createStreamName,
-  eventually,
-  getRejection,
-  LogUnderTest,
-} from "./log-under-test.ts";
+import { eventually } from "../support/eventually.ts";
+import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
 describe("stream metadata", function () {

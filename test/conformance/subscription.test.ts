@@ -9,11 +9,12 @@ import {
   streamNameFilter,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { createEvent, createEvents, createStreamName, eventually, findLogEnd, LogUnderTest } from "./log-under-test.ts";
+import { eventually } from "../support/eventually.ts";
+import { createEvent, createEvents, createStreamName, findLogEnd, LogUnderTest } from "./log-under-test.ts";
 import { RecordedSubscription } from "./recorded-subscription.ts";
 
 describe("subscription", function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let log: LogUnderTest;
   let client: EventStoreDBClient;
   const openSubscriptions: RecordedSubscription[] = [];

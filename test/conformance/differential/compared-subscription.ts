@@ -11,7 +11,7 @@ import {
   type StreamSubscription,
   streamNameFilter,
 } from "@eventstore/db-client";
-import { eventually } from "../log-under-test.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type Answer, describeError, describeEvent } from "./answers.ts";
 import type { FilterChoice, StartChoice } from "./calls.ts";
 import type { Sequence } from "./sequence.ts";

@@ -1,5 +1,6 @@
 import { type EventData, type EventStoreDBClient, jsonEvent, NO_STREAM, type Position } from "@eventstore/db-client";
-import { collect, eventually } from "../log-under-test.ts";
+import { eventually } from "../../support/eventually.ts";
+import { collect } from "../log-under-test.ts";
 import { type Answer, describeError, describeEvent } from "./answers.ts";
 import type { AppendMethod, Call, CallOf } from "./calls.ts";
 import { ComparedSubscription } from "./compared-subscription.ts";

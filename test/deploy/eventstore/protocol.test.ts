@@ -13,8 +13,9 @@ import { expect } from "chai";
 import empty from "google-protobuf/google/protobuf/empty_pb.js";
 import timestamps from "google-protobuf/google/protobuf/timestamp_pb.js";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { collect, createEvent, createStreamName, eventually, getRejection } from "../../conformance/log-under-test.ts";
+import { collect, createEvent, createStreamName, getRejection } from "../../conformance/log-under-test.ts";
 import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createTemporaryDir } from "./log-process.ts";
 import {
   createProposedMessage,

@@ -1,8 +1,9 @@
 import { binaryEvent, UnavailableError } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { collect, createEvent, eventually } from "../../conformance/log-under-test.ts";
+import { collect, createEvent } from "../../conformance/log-under-test.ts";
 import { RecordedSubscription } from "../../conformance/recorded-subscription.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createClient, createTemporaryDir, LogProcess } from "./log-process.ts";
 
 describe("stopping the embedded log", function () {

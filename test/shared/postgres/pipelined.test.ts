@@ -17,7 +17,7 @@ describe("statements that are sent together", () => {
     expect(await awaitPipelined([selectNumber(1), "a value", selectNumber(2)])).to.deep.equal([1, "a value", 2]);
   });
 
-  it("in a transaction, the error is that of the statement that failed, not of those that Postgres refused after it", async () => {
+  it("in a transaction, the error of the failed statement is thrown, and the refusals of the later statements are ignored", async () => {
     const beginPromise = client.query("BEGIN");
     const failedPromise = client.query("SELECT 1 / 0");
     const refusedPromise = client.query("SELECT 1");

@@ -1,7 +1,8 @@
 import type pg from "pg";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { BEFORE_FIRST_EVENT, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";

@@ -1,8 +1,9 @@
 import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
 import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
 import { readWithin } from "../../shared/eventstore/read-within.ts";
-import { BEFORE_FIRST_EVENT, type Checkpoint } from "../checkpoints/checkpoint.ts";
+import type { Checkpoint } from "../checkpoints/checkpoint.ts";
 
 const PAGE_SIZE = 1_000;
 

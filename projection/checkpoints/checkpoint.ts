@@ -3,9 +3,6 @@ import type { ClientBase, Pool } from "pg";
 /** Name of the only checkpoint in each schema. All read models of the schema reflect the log up to this checkpoint. */
 export const CHECKPOINT_NAME = "read_models";
 
-/** Log position before the first event. */
-export const BEFORE_FIRST_EVENT = -1n;
-
 /**
  * Last event that was processed at or before a checkpoint. The event identifies the log, because no other log holds the
  * same event at the same position. The event belongs to a catalog stream, and catalog streams are never deleted.

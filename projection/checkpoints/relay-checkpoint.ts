@@ -1,5 +1,6 @@
 import type { ClientBase, Pool } from "pg";
-import { type Anchor, type AnchorColumns, BEFORE_FIRST_EVENT, type Checkpoint, toAnchor } from "./checkpoint.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
+import { type Anchor, type AnchorColumns, type Checkpoint, toAnchor } from "./checkpoint.ts";
 
 /** Another process moved the checkpoint, so this process no longer leads the relay. */
 export class CheckpointLostError extends Error {

@@ -1,13 +1,13 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { readEventAt } from "../../shared/eventstore/event-at.ts";
+import { BEFORE_FIRST_EVENT, readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { BEFORE_FIRST_EVENT, type Checkpoint, readCheckpoint } from "./checkpoint.ts";
-import { readLogEnd } from "./log-end.ts";
+import { type Checkpoint, readCheckpoint } from "./checkpoint.ts";
 import { readRelayCheckpoint } from "./relay-checkpoint.ts";
 
 /** An event log, and the database that was built from it. */

@@ -1,5 +1,5 @@
+import { readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { adoptLog } from "../adoption/adopt-log.ts";
-import { readLogEnd } from "../checkpoints/log-end.ts";
 import { readModels } from "../read-models/all.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { CommandContext } from "./command.ts";

@@ -1,4 +1,4 @@
-import { readLogEnd } from "../checkpoints/log-end.ts";
+import { readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { verify } from "../engine/verify.ts";
 import { readModels } from "../read-models/all.ts";
 import type { CommandContext } from "./command.ts";

@@ -14,7 +14,7 @@ import { deleteSandboxRows, loadGenerations } from "./sandbox-resets.ts";
 
 export interface BatchOptions {
   /** The events with their decrypted personal data. If absent, the events contain no encrypted data. */
-  decryptedEvents?: Promise<readonly RecordedEvent[]>;
+  decryptedEventsPromise?: Promise<readonly RecordedEvent[]>;
   /** Events to record as skipped, by stream. */
   skippedEvents?: ReadonlyMap<string, SkippedEvents>;
   /** Expected object id of the checkpoint table. If absent, the id is not checked. */
@@ -42,14 +42,14 @@ export async function applyBatch(
   storedEvents: readonly RecordedEvent[],
   fromPosition: bigint,
   anchor: Anchor,
-  { decryptedEvents, skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
+  { decryptedEventsPromise, skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
 ): Promise<void> {
   try {
     // The lock prevents a rebuild from swapping schemas during the transaction.
     const beginPromise = client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
     const [batchEvents, generations] = await awaitPipelined([
-      decryptedEvents ?? storedEvents,
+      decryptedEventsPromise ?? storedEvents,
       loadGenerations(client, schema, storedEvents),
       beginPromise,
     ]);

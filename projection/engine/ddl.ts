@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { BEFORE_FIRST_EVENT, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
+import { CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import type { AnyReadModel, ColumnType, Index, Row } from "./read-model.ts";
 
 /** Returns the statements that create a schema of empty read models with indexes. */

@@ -1,5 +1,6 @@
 import pg from "pg";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
 import { type SubscriptionItem, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
@@ -7,7 +8,7 @@ import { onAbort } from "../../shared/runtime/abort.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
-import { BEFORE_FIRST_EVENT, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { markFilled } from "../checkpoints/filled.ts";
 import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { findStreamsToSkip, readSkippedEvents } from "../parking/skipped-events.ts";

@@ -1,8 +1,9 @@
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { BEFORE_FIRST_EVENT, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { isMissingOnlyParkedEvents, readSkippedEvents } from "../parking/skipped-events.ts";

@@ -92,12 +92,12 @@ async function writeBatch(
     try {
       if (!isRetry || (await readPosition(pool, schema)) !== anchor.position) {
         // The search for data keys takes its own connection, so it must not start while this run holds the pool's only one.
-        const decryptedEvents = decryptBatch(storedEvents, dataKeys);
-        decryptedEvents.catch(() => undefined); // `applyBatch` handles the error
+        const decryptedEventsPromise = decryptBatch(storedEvents, dataKeys);
+        decryptedEventsPromise.catch(() => undefined); // `applyBatch` handles the error
         await withConnection(pool, (connection) =>
           applyBatch(connection, schema, models, storedEvents, fromPosition, anchor, {
             ...batchOptions,
-            decryptedEvents,
+            decryptedEventsPromise,
           }),
         );
       }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { JSONCodec, type NatsConnection } from "nats";
 import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
 import { type LogPosition, subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
@@ -8,7 +9,7 @@ import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../shared/runtime/task-group.ts";
 import { endWith, startSpan } from "../../shared/tracing/span.ts";
-import { type Anchor, BEFORE_FIRST_EVENT, type Checkpoint } from "../checkpoints/checkpoint.ts";
+import type { Anchor, Checkpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParkedStreams } from "../parking/parked-streams.ts";

@@ -1,10 +1,10 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { isFilled } from "../checkpoints/filled.ts";
-import { readLogEnd } from "../checkpoints/log-end.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import { computeFingerprint } from "../engine/ddl.ts";

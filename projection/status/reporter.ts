@@ -1,10 +1,10 @@
 import { hostname } from "node:os";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../shared/runtime/timeout.ts";
-import { readLogEnd } from "../checkpoints/log-end.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { readSkippedEvents } from "../parking/skipped-events.ts";

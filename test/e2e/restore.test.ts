@@ -2,17 +2,18 @@
  * The restore drill of docs/operations/backup.md: restores an older Postgres, a lost Postgres, an older log, and all
  * servers. All backups are made while the servers run. Personal data is encrypted.
  */
+
 import { randomUUID } from "node:crypto";
 import { copyFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";
 import { ensureEmbeddedDatabase, withClient } from "../../deploy/local/servers/database-roles.ts";
-import { readLogEnd } from "../../projection/checkpoints/log-end.ts";
 import { DIFFERENT_LOG, DifferentLogError } from "../../projection/checkpoints/same-log.ts";
 import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
 import { showStatus } from "../../projection/cli/status.ts";
 import { ERASED_TEXT } from "../../shared/domain/personal-data/declaration.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { runInProcess } from "../projection/in-process-cli.ts";

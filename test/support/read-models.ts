@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
-import { BEFORE_FIRST_EVENT } from "../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../projection/engine/apply-batch.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../shared/domain/events/stored-event.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";

@@ -4,10 +4,11 @@ import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { AuditAccessEvent, AuditAction } from "../../../shared/domain/events/audit.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { readAuditorName } from "../access/read-auditor-name.ts";
 import type { AuditEvent, LogEvent } from "../log/audit-event.ts";
-import { readLogEnd, type ScanProgress, scanLog } from "../log/scan.ts";
+import { type ScanProgress, scanLog } from "../log/scan.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty, positionField } from "../queries/query-fields.ts";
 import { type AccessRelation, createRelationFinder } from "./access-clinics.ts";
 

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
+import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { readLogEnd, type ScanOptions, scanLog } from "../log/scan.ts";
+import { type ScanOptions, scanLog } from "../log/scan.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
 import { generateExportLines } from "./export-lines.ts";

@@ -1,7 +1,5 @@
 import {
   type AllStreamSubscription,
-  BACKWARDS,
-  END,
   type EventStoreDBClient,
   excludeSystemEvents,
   type Filter,
@@ -10,8 +8,7 @@ import {
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
-import { LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "../../../shared/eventstore/log.ts";
-import { readWithin } from "../../../shared/eventstore/read-within.ts";
+import { LogUnavailableError, toLogError } from "../../../shared/eventstore/log.ts";
 import { createSilenceWatchdog } from "../../../shared/eventstore/silence-watchdog.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type LogEvent, toLogEvent } from "./audit-event.ts";
@@ -44,24 +41,6 @@ export interface ScanOptions {
 const CHECKPOINT_INTERVAL = 32;
 
 /**
- * Returns the position of the last event in the log.
- *
- * @throws {LogUnavailableError} if the event log cannot be read
- */
-export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
-  const streamingRead = client.readAll({
-    direction: BACKWARDS,
-    fromPosition: END,
-    maxCount: 1,
-    deadline: REQUEST_TIMEOUT_MS,
-  });
-  let endPosition = 0n;
-  for await (const { event, commitPosition } of readWithin(REQUEST_TIMEOUT_MS, streamingRead))
-    endPosition = commitPosition ?? event?.position?.commit ?? endPosition;
-  return endPosition;
-}
-
-/**
  * Yields the events of the log up to a log position, as fast as the consumer reads them. If the signal aborts, the scan
  * ends without an error.
  *
@@ -77,7 +56,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<LogEvent, v
   const watchdog = createSilenceWatchdog(() =>
     subscription.destroy(new LogUnavailableError("the event log stopped sending events")),
   );
-  const getShare = (position: bigint) => (endPosition === 0n ? 1 : Number(position) / Number(endPosition));
+  const getShare = (position: bigint) => (endPosition <= 0n ? 1 : Number(position) / Number(endPosition));
   let readCount = 0;
   try {
     for await (const item of subscription as AsyncIterable<SubscriptionItem>) {

@@ -1,12 +1,13 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
+import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { IsVisible } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { revealAuditEvent } from "../log/reveal-event.ts";
-import { readLogEnd, type ScanProgress, scanLog } from "../log/scan.ts";
+import { type ScanProgress, scanLog } from "../log/scan.ts";
 import {
   createRelatedEventFilter,
   getStreamPrefixes,

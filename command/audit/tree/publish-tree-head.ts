@@ -3,10 +3,11 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { readEventAt } from "../../../shared/eventstore/event-at.ts";
 import { EMPTY_STREAM, type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";
-import { readLogEnd, type ScanOptions } from "../log/scan.ts";
+import type { ScanOptions } from "../log/scan.ts";
 import { GrowingTree } from "./growing-tree.ts";
 import { type Leaf, readLeaves } from "./leaves.ts";
 import {

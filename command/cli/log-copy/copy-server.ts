@@ -1,9 +1,9 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import { isAccessDenied, REACH_TIMEOUT_MS, reachEventStore, removeSecrets } from "../../../shared/eventstore/reach.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
-import { readLogEnd } from "../../audit/log/scan.ts";
 import { ServerUnavailableError } from "../framework/failure.ts";
 import { createRetry, type RetryOptions } from "../framework/retry.ts";
 import type { TransformEvent } from "./encrypt-stored-event.ts";

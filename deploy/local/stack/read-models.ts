@@ -1,5 +1,4 @@
 import type pg from "pg";
-import { readLogEnd } from "../../../projection/checkpoints/log-end.ts";
 import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
 import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
 import { computeFingerprint } from "../../../projection/engine/ddl.ts";
@@ -8,6 +7,7 @@ import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import { createUncachedDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";

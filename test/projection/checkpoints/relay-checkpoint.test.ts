@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
-import { BEFORE_FIRST_EVENT, type Checkpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import type { Checkpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import {
   CheckpointLostError,
   moveRelayCheckpoint,
   readRelayCheckpoint,
 } from "../../../projection/checkpoints/relay-checkpoint.ts";
+import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/log-end.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";

@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import { BEFORE_FIRST_EVENT } from "../../../projection/checkpoints/checkpoint.ts";
 import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
+import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/log-end.ts";
 
 describe("the progress of a run through the log", () => {
   /**

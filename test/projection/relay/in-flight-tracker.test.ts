@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { BEFORE_FIRST_EVENT } from "../../../projection/checkpoints/checkpoint.ts";
 import { InFlightTracker } from "../../../projection/relay/in-flight-tracker.ts";
+import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/log-end.ts";
 
 describe("tracking of events in flight", () => {
   it("a new tracker returns the initial checkpoint", () => {

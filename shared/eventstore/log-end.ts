@@ -1,7 +1,9 @@
 import { BACKWARDS, END, type EventStoreDBClient } from "@eventstore/db-client";
-import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
-import { readWithin } from "../../shared/eventstore/read-within.ts";
-import { BEFORE_FIRST_EVENT } from "./checkpoint.ts";
+import { REQUEST_TIMEOUT_MS } from "./log.ts";
+import { readWithin } from "./read-within.ts";
+
+/** Log position before the first event. */
+export const BEFORE_FIRST_EVENT = -1n;
 
 /**
  * Reads the position of the last event in the log.

@@ -80,7 +80,9 @@ async function listen(): Promise<number> {
 }
 
 setInterval(() => {
-  if (receipts.length > 0) process.send?.({ receipts, samples });
+  // If the parent process has just ended, sending fails before this process notices the end.
+  if (receipts.length > 0)
+    process.send?.({ receipts, samples }, undefined, undefined, (error) => error && process.exit());
   receipts = [];
   samples = [];
 }, FLUSH_INTERVAL_MS);

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { StartError } from "../runtime/run-service.ts";
+import { closeConnection } from "./pool.ts";
 
 /** Number of comparisons. A single one can miss a shared session while other clients use the pooler. */
 const COMPARISONS = 5;
@@ -27,7 +28,7 @@ export async function requireOwnSession(connection: pg.Client, openOther: () => 
         );
     }
   } finally {
-    await other.end().catch(() => undefined);
+    await closeConnection(other);
   }
 }
 

@@ -19,16 +19,17 @@ export async function readMigrationNames(): Promise<string[]> {
  * Applies all new migrations in order, in one transaction. If several processes start at the same time, one process
  * applies the migrations while the others wait.
  *
+ * @param folder folder with the migrations
  * @returns the names of the applied migrations
  * @throws the error of Postgres if a migration fails
  */
-export async function migrate(databaseUrl: string, logger: Logger): Promise<string[]> {
+export async function migrate(databaseUrl: string, logger: Logger, folder = MIGRATIONS_FOLDER): Promise<string[]> {
   const dbClient = createClient(databaseUrl, { connectionTimeoutMillis: 5_000 });
   await dbClient.connect();
   try {
     const migrations = await runner({
       dbClient,
-      dir: MIGRATIONS_FOLDER,
+      dir: folder,
       direction: "up",
       migrationsTable: MIGRATION_TABLE,
       singleTransaction: true,

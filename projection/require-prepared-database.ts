@@ -21,13 +21,11 @@ export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
 }
 
 async function checkPreparation(pool: pg.Pool): Promise<boolean> {
-  const { rows } = await pool.query<{ migrated: boolean; complete: boolean }>(
-    `SELECT to_regclass($1) IS NOT NULL AS migrated,
-            EXISTS (SELECT FROM pg_attribute
-                     WHERE attrelid = to_regclass('${READ_MODEL_SCHEMA}.checkpoint') AND attname = 'filled') AS complete`,
-    [MIGRATION_TABLE],
+  const { rows } = await pool.query<{ hasTables: boolean }>(
+    `SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS "hasTables"`,
+    [MIGRATION_TABLE, `${READ_MODEL_SCHEMA}.checkpoint`],
   );
-  return Boolean(rows[0]?.migrated && rows[0].complete) && hasAllMigrations(pool);
+  return rows[0]?.hasTables === true && hasAllMigrations(pool);
 }
 
 async function hasAllMigrations(pool: pg.Pool): Promise<boolean> {

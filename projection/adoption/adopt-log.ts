@@ -4,7 +4,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
+import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
 import { NatsUnavailableError } from "../relay/connect-nats.ts";
@@ -54,7 +54,7 @@ export interface AdoptionResult {
 export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): Promise<AdoptionResult | undefined> {
   const { client, pool, notifyFrom, now } = options;
   await requireDifferentLog(options);
-  const shouldKeepRelayCheckpoint = await holdsRelayAnchor(options);
+  const shouldKeepRelayCheckpoint = await holdsRelayEvent(options);
   const lostRows = await findLostRows(client, pool, signal);
   await deleteMessages(options, signal);
   const sharedPosition = shouldKeepRelayCheckpoint ? (await readRelayCheckpoint(pool)).position : BEFORE_FIRST_EVENT;
@@ -76,20 +76,20 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
 
 /** @throws {CommandRefusedError} */
 async function requireDifferentLog(options: AdoptionOptions): Promise<void> {
-  const { anchor } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
   if (await findLogDifference(requireSameLog(options))) return;
-  // Without an anchor, the database is empty or comes from a release without anchors, so the operator decides.
-  if (!anchor) return;
+  const { eventId } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
+  // The database is empty, because it was lost.
+  if (eventId === null) return;
   throw new CommandRefusedError(
     "This database was built from this event log, so there is nothing to adopt. Run rebuild without --adopt-log.",
   );
 }
 
-/** Returns true if the log holds the anchor event of the relay's checkpoint. */
-async function holdsRelayAnchor({ client, pool }: AdoptionOptions): Promise<boolean> {
+/** Returns true if the log holds the event of the relay's checkpoint. */
+async function holdsRelayEvent({ client, pool }: AdoptionOptions): Promise<boolean> {
   const checkpoint = await readRelayCheckpoint(pool);
-  const logDifference = await findLogDifference(requireAnchored(client, "the relay", checkpoint));
-  return !logDifference && checkpoint.anchor !== null;
+  const logDifference = await findLogDifference(requireCheckpointInLog(client, "the relay", checkpoint));
+  return !logDifference && checkpoint.eventId !== null;
 }
 
 /** @throws {StartError} */

@@ -24,8 +24,8 @@ export async function findLastEventBefore(client: EventStoreDBClient, epochMs: n
       const { commit: position } = event.position;
       fromPosition = event.position;
       if (!isCatalogStream(event.streamId) || event.created.getTime() >= epochMs) continue;
-      return { position, anchor: { position, eventId: event.id } };
+      return { position, eventId: event.id };
     }
-    if (eventCount < PAGE_SIZE) return { position: BEFORE_FIRST_EVENT, anchor: null };
+    if (eventCount < PAGE_SIZE) return { position: BEFORE_FIRST_EVENT, eventId: null };
   }
 }

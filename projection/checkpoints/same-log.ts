@@ -40,7 +40,7 @@ export interface Checkpoints {
 }
 
 /**
- * Checks that the database was built from the log: the log must hold the anchor event of each checkpoint. Every role
+ * Checks that the database was built from the log: the log must hold the event of each checkpoint. Every role
  * checks the checkpoints of both the read models and the relay, so a mismatch stops all roles.
  *
  * @returns the checkpoints
@@ -49,38 +49,30 @@ export interface Checkpoints {
  */
 export async function requireSameLog({ client, pool }: LogAndDatabase): Promise<Checkpoints> {
   const readModelCheckpoint = await readCheckpoint(pool, READ_MODEL_SCHEMA);
-  await requireAnchored(client, "the read models", readModelCheckpoint);
+  await requireCheckpointInLog(client, "the read models", readModelCheckpoint);
   const relayCheckpoint = await readRelayCheckpoint(pool);
-  await requireAnchored(client, "the relay", relayCheckpoint);
+  await requireCheckpointInLog(client, "the relay", relayCheckpoint);
   return { readModelCheckpoint, relayCheckpoint };
 }
 
 /**
- * Checks that a checkpoint belongs to the log. A checkpoint of an earlier release has no anchor. Such a checkpoint is
- * accepted if it is not past the end of the log. A scavenge never removes an anchor event, because the service never
+ * Checks that the log holds the event of a checkpoint. A scavenge never removes this event, because the service never
  * deletes or truncates the streams of the catalog.
  *
  * @param ownerText subject of the error message, such as "the relay"
  * @throws {DifferentLogError}
  * @throws {LogUnavailableError}
  */
-export async function requireAnchored(
+export async function requireCheckpointInLog(
   client: EventStoreDBClient,
   ownerText: string,
-  { position, anchor }: Checkpoint,
+  { position, eventId }: Checkpoint,
 ): Promise<void> {
-  if (anchor) {
-    const foundEvent = await readEventAt(client, anchor.position);
-    if (foundEvent?.id !== anchor.eventId) {
-      const checkpointText = `${ownerText} stopped after event ${anchor.eventId} at position ${anchor.position}`;
-      throw new DifferentLogError(checkpointText, await describeLogAt(client, anchor.position, foundEvent?.id));
-    }
-  }
-  if (position <= (anchor?.position ?? BEFORE_FIRST_EVENT)) return;
-  const logEnd = await readLogEnd(client);
-  if (logEnd < position) {
-    throw new DifferentLogError(`${ownerText} stopped after position ${position}`, describeLogEnd(logEnd));
-  }
+  if (eventId === null) return;
+  const foundEvent = await readEventAt(client, position);
+  if (foundEvent?.id === eventId) return;
+  const checkpointText = `${ownerText} stopped after event ${eventId} at position ${position}`;
+  throw new DifferentLogError(checkpointText, await describeLogAt(client, position, foundEvent?.id));
 }
 
 /**
@@ -106,11 +98,8 @@ async function describeLogAt(
 ): Promise<string> {
   if (foundId !== undefined) return `the log holds event ${foundId} there`;
   const logEnd = await readLogEnd(client);
-  return logEnd < position ? describeLogEnd(logEnd) : "the log holds no event there";
-}
-
-function describeLogEnd(logEnd: bigint): string {
-  return logEnd === BEFORE_FIRST_EVENT ? "the log is empty" : `the log ends at position ${logEnd}`;
+  if (logEnd === BEFORE_FIRST_EVENT) return "the log is empty";
+  return logEnd < position ? `the log ends at position ${logEnd}` : "the log holds no event there";
 }
 
 /** Milliseconds. */

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { isFilled } from "../checkpoints/filled.ts";
+import { isFilled } from "../checkpoints/checkpoint.ts";
 import { prepareDatabase } from "../prepare-database.ts";
 import type { Terminal } from "./command.ts";
 

@@ -1,7 +1,7 @@
 import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { awaitPipelined } from "../../shared/postgres/pipelined.ts";
-import { type Anchor, CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
+import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { recordSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError } from "../roles/failure.ts";
 import { splitBatch } from "./batch-segments.ts";
@@ -30,7 +30,7 @@ export interface BatchOptions {
  * tables.
  *
  * @param fromPosition current position of the checkpoint
- * @param anchor last event of the batch, even if no read model handles it
+ * @param newCheckpoint checkpoint at the last event of the batch, even if no read model handles that event
  * @throws {LeadershipLostError} if the checkpoint is not at `fromPosition`, or a rebuild or another release replaced
  *   the tables
  * @throws {ProjectionError} with stream, revision and position of the event, if a projector throws
@@ -41,7 +41,7 @@ export async function applyBatch(
   models: readonly AnyReadModel[],
   storedEvents: readonly RecordedEvent[],
   fromPosition: bigint,
-  anchor: Anchor,
+  newCheckpoint: EventCheckpoint,
   { decryptedEventsPromise, skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
 ): Promise<void> {
   try {
@@ -64,7 +64,7 @@ export async function applyBatch(
     await awaitPipelined([
       writeChanges(client, schema, changes),
       skippedEvents && recordSkippedEvents(client, schema, skippedEvents),
-      moveCheckpoint(client, schema, models, { fromPosition, anchor, tableOid }),
+      moveCheckpoint(client, schema, models, { fromPosition, newCheckpoint, tableOid }),
     ]);
     await client.query("COMMIT");
   } catch (error) {
@@ -79,15 +79,27 @@ async function moveCheckpoint(
   client: ClientBase,
   schema: string,
   models: readonly AnyReadModel[],
-  { fromPosition, anchor, tableOid }: { fromPosition: bigint; anchor: Anchor; tableOid: string | undefined },
+  {
+    fromPosition,
+    newCheckpoint,
+    tableOid,
+  }: { fromPosition: bigint; newCheckpoint: EventCheckpoint; tableOid: string | undefined },
 ): Promise<void> {
   const fingerprint = computeFingerprint(models);
   const { rowCount } = await client.query({
     name: `checkpoint ${schema}`,
-    text: `UPDATE ${schema}.checkpoint SET position = $1, anchor_position = $1, anchor_event_id = $2
+    text: `UPDATE ${schema}.checkpoint SET position = $1, event_id = $2
             WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)
             RETURNING pg_notify($7, position::text)`,
-    values: [anchor.position, anchor.eventId, CHECKPOINT_NAME, fromPosition, fingerprint, tableOid, schema],
+    values: [
+      newCheckpoint.position,
+      newCheckpoint.eventId,
+      CHECKPOINT_NAME,
+      fromPosition,
+      fingerprint,
+      tableOid,
+      schema,
+    ],
   });
   if (rowCount === 1) return;
   throw new LeadershipLostError(

@@ -17,46 +17,23 @@ export function buildReadModelDdl(models: readonly AnyReadModel[], schema = READ
 export function buildTablesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = [
     `CREATE SCHEMA ${schema}`,
-    `GRANT USAGE ON SCHEMA ${schema} TO clinic_query, clinic_command`,
+    `GRANT USAGE ON SCHEMA ${schema} TO clinic_query, clinic_command, clinic_audit`,
     `CREATE TABLE ${schema}.checkpoint
-      (name text PRIMARY KEY, position bigint NOT NULL, shape text NOT NULL, filled boolean NOT NULL)`,
-    buildAddedColumnsDdl(schema),
+      (name text PRIMARY KEY, position bigint NOT NULL, event_id uuid, shape text NOT NULL, filled boolean NOT NULL)`,
     `INSERT INTO ${schema}.checkpoint (name, position, shape, filled)
       VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${computeFingerprint(models)}', false)`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
-    buildSkippedEventsDdl(schema),
+    `CREATE TABLE ${schema}.passed_over
+      (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`,
   ];
   for (const model of models) {
     statements.push(buildTableDdl(model, schema), ...buildModelIndexesDdl(model, schema, true));
     if (!model.isHidden) statements.push(`GRANT SELECT ON ${schema}.${model.table} TO clinic_query`);
+    if (model.auditColumns) {
+      statements.push(`GRANT SELECT (${model.auditColumns.join(", ")}) ON ${schema}.${model.table} TO clinic_audit`);
+    }
   }
-  statements.push(buildAuditRightsDdl(models, schema));
   return `${statements.join(";\n")};\n`;
-}
-
-/** Returns the statements that let auditors read names. The statements are idempotent. */
-export function buildAuditRightsDdl(models: readonly AnyReadModel[], schema: string): string {
-  const columnGrants = models.flatMap(({ table, auditColumns = [] }) =>
-    auditColumns.length === 0
-      ? []
-      : [`GRANT SELECT (${auditColumns.join(", ")}) ON ${schema}.${table} TO clinic_audit`],
-  );
-  return [`GRANT USAGE ON SCHEMA ${schema} TO clinic_audit`, ...columnGrants].join(";\n");
-}
-
-/**
- * Returns the statement that adds missing columns to a checkpoint table of an earlier release: the anchor, and the mark
- * of filled read models. The statement is idempotent.
- */
-export function buildAddedColumnsDdl(schema: string): string {
-  return `ALTER TABLE ${schema}.checkpoint ADD COLUMN IF NOT EXISTS anchor_position bigint,
-    ADD COLUMN IF NOT EXISTS anchor_event_id uuid, ADD COLUMN IF NOT EXISTS filled boolean NOT NULL DEFAULT true`;
-}
-
-/** Returns the statement that creates the table of skipped events. The statement is idempotent. */
-export function buildSkippedEventsDdl(schema: string): string {
-  return `CREATE TABLE IF NOT EXISTS ${schema}.passed_over
-    (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`;
 }
 
 /** Returns the statements that create the secondary indexes. The statements are idempotent. */

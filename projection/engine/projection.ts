@@ -8,9 +8,8 @@ import { onAbort } from "../../shared/runtime/abort.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
-import { type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { markFilled } from "../checkpoints/filled.ts";
-import { DifferentLogError, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
+import { markFilled, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { DifferentLogError, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { findStreamsToSkip, readSkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
@@ -85,7 +84,7 @@ function hasReachedEnd({ endPosition }: ProjectionOptions, { lastReadPosition }:
 /** @throws {DifferentLogError} */
 async function requireMatchingLog(options: ProjectionOptions, checkpoint: ReadModelCheckpoint): Promise<void> {
   if (!options.adoptsLog) await requireSameLog(options);
-  await requireAnchored(options.client, `schema ${options.schema}`, checkpoint);
+  await requireCheckpointInLog(options.client, `schema ${options.schema}`, checkpoint);
 }
 
 /**

@@ -3,7 +3,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { readCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { leadWithRecovery, type RecoveryOptions } from "../parking/lead-with-recovery.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
@@ -92,7 +92,7 @@ async function runUntilLeadershipLost(options: ProjectionOptions, logger: Logger
 function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Promise<boolean> {
   let positionBefore = position;
   return async () => {
-    const positionNow = await readPosition(pool, READ_MODEL_SCHEMA);
+    const { position: positionNow } = await readCheckpoint(pool, READ_MODEL_SCHEMA);
     positionBefore ??= positionNow;
     return positionNow !== positionBefore;
   };

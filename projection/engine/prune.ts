@@ -3,7 +3,7 @@ import { getReadModelLockName } from "../../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { isFilled } from "../checkpoints/filled.ts";
+import { isFilled } from "../checkpoints/checkpoint.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { dropSchema, FORMER_SCHEMA, NEXT_SCHEMA } from "./swap.ts";
 import { SCRATCH_SCHEMA } from "./verify.ts";

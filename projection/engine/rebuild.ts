@@ -4,14 +4,14 @@ import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { findLogDifference, requireAnchored, requireSameLog } from "../checkpoints/same-log.ts";
+import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { isMissingOnlyParkedEvents, readSkippedEvents } from "../parking/skipped-events.ts";
-import { buildAddedColumnsDdl, buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
+import { buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
-import { dropFormerSchema, NEXT_SCHEMA, swapIn } from "./swap.ts";
+import { dropSchema, FORMER_SCHEMA, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
 export interface RebuildOptions
   extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "readLog" | "models" | "logger" | "onProgress"> {
@@ -61,17 +61,16 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
 }
 
 async function hasReadModels(connection: pg.ClientBase, schema: string): Promise<boolean> {
-  const { rows } = await connection.query<{ found: boolean }>(
-    "SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS found",
-    [`${schema}.checkpoint`, `${schema}.passed_over`],
-  );
+  const { rows } = await connection.query<{ found: boolean }>("SELECT to_regclass($1) IS NOT NULL AS found", [
+    `${schema}.checkpoint`,
+  ]);
   return rows[0]?.found === true;
 }
 
 /** Creates the new tables, or keeps the tables of an interrupted run. */
 async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun, signal: AbortSignal): Promise<void> {
   // If an earlier run was killed right after its swap, the former tables still exist.
-  await dropFormerSchema(connection, signal);
+  await dropSchema(connection, FORMER_SCHEMA, signal);
   if ((await hasReadModels(connection, NEXT_SCHEMA)) && (await canContinue(connection, options))) return;
   await connection.query("BEGIN");
   await connection.query(`DROP SCHEMA IF EXISTS ${NEXT_SCHEMA} CASCADE`);
@@ -80,12 +79,10 @@ async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun,
 }
 
 async function canContinue(connection: pg.ClientBase, options: RebuildRun): Promise<boolean> {
-  // An earlier release may have created the tables without anchor columns.
-  await connection.query(buildAddedColumnsDdl(NEXT_SCHEMA));
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
-  // Without an anchor, the code cannot tell from which log the tables were built.
-  if (!checkpoint.anchor || checkpoint.fingerprint !== computeFingerprint(options.models)) return false;
-  if (await findLogDifference(requireAnchored(options.client, `schema ${NEXT_SCHEMA}`, checkpoint))) return false;
+  if (checkpoint.fingerprint !== computeFingerprint(options.models)) return false;
+  if (await findLogDifference(requireCheckpointInLog(options.client, `schema ${NEXT_SCHEMA}`, checkpoint)))
+    return false;
   const skippedEvents = await readSkippedEvents(connection, NEXT_SCHEMA);
   return isMissingOnlyParkedEvents(await options.loadParkedStreams(), skippedEvents, checkpoint.position);
 }
@@ -129,6 +126,6 @@ async function runUntilSwapped(
   if (swapResult.status === "rejected") throw swapResult.reason;
   // After the swap, the projection run may fail because its schema has a new name. Such an error is ignored.
   if (projectionResult.status === "rejected" && swapResult.value === undefined) throw projectionResult.reason;
-  if (swapResult.value !== undefined) await dropFormerSchema(connection, signal);
+  if (swapResult.value !== undefined) await dropSchema(connection, FORMER_SCHEMA, signal);
   return swapResult.value;
 }

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { CHECKPOINT_NAME, readPosition } from "../checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { getSwapLockName } from "./apply-batch.ts";
 import { LOCK_TIMEOUT_MS, runIfLockable } from "./run-if-lockable.ts";
 
@@ -34,7 +34,7 @@ export interface SwapOptions {
  * Replaces the current tables with the new tables in one transaction, as soon as the new tables have caught up. The
  * swap locks all current tables first, so a statement sees either only current tables or only new tables.
  *
- * The replaced tables stay in another schema until {@link dropFormerSchema} drops them. If an operator adopts a log,
+ * The replaced tables stay in another schema until the rebuild drops them. If an operator adopts a log,
  * the swap does not wait for the new tables to catch up, because positions of different logs cannot be compared.
  *
  * @returns position of the new tables at the swap; undefined if the signal aborted first
@@ -55,11 +55,6 @@ export async function swapIn(
     await pause(RETRY_INTERVAL_MS, signal);
   }
   return undefined;
-}
-
-/** Drops the former tables, if they exist. If the signal aborts first, the next rebuild drops the tables. */
-export function dropFormerSchema(connection: pg.ClientBase, signal: AbortSignal): Promise<void> {
-  return dropSchema(connection, FORMER_SCHEMA, signal);
 }
 
 /**
@@ -83,7 +78,7 @@ async function trySwap(
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   await lockWriters(connection, READ_MODEL_SCHEMA);
-  const livePosition = await readPosition(connection, READ_MODEL_SCHEMA);
+  const { position: livePosition } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
   if (!adopt && !(await waitUntilReached(getPosition, livePosition, signal))) {
     logger.warn("The new read models did not catch up in time. The swap is retried.");
     return undefined;
@@ -96,21 +91,8 @@ async function trySwap(
   }
   await connection.query(`ALTER SCHEMA ${READ_MODEL_SCHEMA} RENAME TO ${FORMER_SCHEMA}`);
   await connection.query(`ALTER SCHEMA ${NEXT_SCHEMA} RENAME TO ${READ_MODEL_SCHEMA}`);
-  if (adopt) await adopt(connection);
-  else await raiseCheckpoint(connection, livePosition);
-  return readPosition(connection, READ_MODEL_SCHEMA);
-}
-
-/**
- * Raises the new checkpoint to the position of the former checkpoint, so that the checkpoint never moves back. Earlier
- * releases also moved the checkpoint for events of other programs, so the former checkpoint may be past the last
- * catalog event.
- */
-async function raiseCheckpoint(connection: pg.ClientBase, livePosition: bigint): Promise<void> {
-  await connection.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = $1 WHERE name = $2 AND position < $1`, [
-    livePosition,
-    CHECKPOINT_NAME,
-  ]);
+  await adopt?.(connection);
+  return (await readCheckpoint(connection, READ_MODEL_SCHEMA)).position;
 }
 
 async function lockWriters(connection: pg.ClientBase, schema: string): Promise<void> {

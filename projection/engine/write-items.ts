@@ -5,7 +5,7 @@ import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
-import { type Anchor, type ReadModelCheckpoint, readPosition } from "../checkpoints/checkpoint.ts";
+import { type EventCheckpoint, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import type { SkippedEvents, StreamsToSkip } from "../parking/skipped-events.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
@@ -32,11 +32,14 @@ export interface ProjectionRun {
 export async function writeItems(projectionRun: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
   const lastItem = items.findLast(movesCheckpoint);
   if (!lastItem) return;
-  const anchor = { position: lastItem.position, eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id };
+  const newCheckpoint = {
+    position: lastItem.position,
+    eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id,
+  };
   const storedEvents = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
   try {
     const skippedEvents = countSkipped(items, projectionRun.streamsToSkip);
-    await traceProjection(storedEvents, () => writeBatch(projectionRun, storedEvents, skippedEvents, anchor));
+    await traceProjection(storedEvents, () => writeBatch(projectionRun, storedEvents, skippedEvents, newCheckpoint));
   } catch (error) {
     if (error instanceof ProjectionError && error.failedEventPosition) {
       const { position } = error.failedEventPosition;
@@ -81,7 +84,7 @@ async function writeBatch(
   { options, checkpoint, reportProgress, signal }: ProjectionRun,
   storedEvents: readonly RecordedEvent[],
   skippedEvents: ReadonlyMap<string, SkippedEvents>,
-  anchor: Anchor,
+  newCheckpoint: EventCheckpoint,
 ): Promise<void> {
   const { pool, schema, models, dataKeys, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
   const { position: fromPosition, tableOid } = checkpoint;
@@ -90,19 +93,19 @@ async function writeBatch(
   for (let isRetry = false; ; isRetry = true) {
     const startedAt = performance.now();
     try {
-      if (!isRetry || (await readPosition(pool, schema)) !== anchor.position) {
+      if (!isRetry || (await readCheckpoint(pool, schema)).position !== newCheckpoint.position) {
         // The search for data keys takes its own connection, so it must not start while this run holds the pool's only one.
         const decryptedEventsPromise = decryptBatch(storedEvents, dataKeys);
         decryptedEventsPromise.catch(() => undefined); // `applyBatch` handles the error
         await withConnection(pool, (connection) =>
-          applyBatch(connection, schema, models, storedEvents, fromPosition, anchor, {
+          applyBatch(connection, schema, models, storedEvents, fromPosition, newCheckpoint, {
             ...batchOptions,
             decryptedEventsPromise,
           }),
         );
       }
-      checkpoint.position = anchor.position;
-      reportProgress({ position: anchor.position, waitsFor: null }, storedEvents.length);
+      checkpoint.position = newCheckpoint.position;
+      reportProgress({ position: newCheckpoint.position, waitsFor: null }, storedEvents.length);
       options.onBatch?.(storedEvents.length, (performance.now() - startedAt) / 1000);
       return;
     } catch (error) {

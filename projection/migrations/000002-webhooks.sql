@@ -1,20 +1,21 @@
 -- Up Migration
 -- Webhook state. It is not built from events, and no rebuild changes it.
-CREATE SCHEMA webhooks;
 
--- Position up to which the delivery table has the deliveries of all events. NATS may lose messages after this position.
--- The table has one row.
+-- Position up to which the delivery table has the deliveries of all events, and the id of the event at this position.
+-- NATS may lose messages after this position. The table has one row.
 CREATE TABLE webhooks.relay_checkpoint (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-  position bigint NOT NULL
+  position bigint NOT NULL,
+  event_id uuid NOT NULL
 );
 
--- One row for each pair of event and endpoint. The id is derived from both.
+-- One row for each pair of event and endpoint. The id is derived from both. The fill factor leaves space for the new
+-- version of a row on the same page.
 CREATE TABLE webhooks.delivery (
   delivery_id uuid PRIMARY KEY,
   endpoint_id uuid NOT NULL,
   clinic_id uuid NOT NULL,
-  branch_id uuid NOT NULL,
+  branch_id uuid,                      -- null for a test delivery
   application_id uuid NOT NULL,
   environment text NOT NULL,
   event_id uuid NOT NULL,
@@ -22,33 +23,72 @@ CREATE TABLE webhooks.delivery (
   -- Stream and revision of the domain event in the log. A replay builds the body from this event.
   event_stream text NOT NULL,
   event_revision bigint NOT NULL,
-  body text NOT NULL,                  -- the JSON that is signed and sent
   status text NOT NULL CHECK (status IN ('pending', 'delivered', 'failed', 'skipped', 'cancelled')),
   attempt_count integer NOT NULL DEFAULT 0,
-  -- Number of attempts in the current round. A replay starts a new round, and the retry schedule restarts.
-  round_attempt_count integer NOT NULL DEFAULT 0,
   -- Id of the event that started the round: the domain event, or the request to replay. It becomes the causation id of
   -- events about the round.
   cause_id uuid NOT NULL,
   correlation_id uuid NOT NULL,
   replay_position bigint,              -- log position of the last processed request to replay; older requests are ignored
   next_attempt_at timestamptz,         -- null unless pending
-  lease_expires_at timestamptz,        -- set while a process attempts the delivery
-  -- Claims use an index on this column. A leased delivery is due only after its lease expires.
-  due_at timestamptz GENERATED ALWAYS AS (GREATEST(next_attempt_at, lease_expires_at)) STORED,
   created_at timestamptz NOT NULL,
-  updated_at timestamptz NOT NULL
-);
--- The indexes start with the endpoint, so that thousands of due deliveries of one endpoint do not slow down other endpoints.
-CREATE INDEX delivery_first_due ON webhooks.delivery (endpoint_id, due_at)
-  WHERE status = 'pending' AND round_attempt_count = 0;
-CREATE INDEX delivery_retry_due ON webhooks.delivery (endpoint_id, due_at)
-  WHERE status = 'pending' AND round_attempt_count > 0;
-CREATE INDEX delivery_of_endpoint ON webhooks.delivery (endpoint_id, created_at DESC, delivery_id);
-CREATE INDEX delivery_age ON webhooks.delivery (created_at);
+  updated_at timestamptz NOT NULL,
+  is_failed boolean NOT NULL GENERATED ALWAYS AS (status = 'failed') STORED,
+  -- `none` for pending and delivered deliveries, so that the value does not change when a delivery succeeds.
+  unsuccessful_status text NOT NULL
+    GENERATED ALWAYS AS (CASE WHEN status IN ('failed', 'skipped', 'cancelled') THEN status ELSE 'none' END) STORED
+) WITH (fillfactor = 55);
 
+-- No index depends on a column that changes when a delivery succeeds, so that such an update changes no index.
+CREATE INDEX delivery_age ON webhooks.delivery (created_at);
+CREATE INDEX delivery_failed ON webhooks.delivery (delivery_id) WHERE is_failed;
+CREATE INDEX delivery_of_stream ON webhooks.delivery (event_stream);
+-- One index for all lists. A list reads the newest entries of each requested status and type, and merges them. With the
+-- column `created_at` itself, Postgres would choose the index `delivery_age`, and read deliveries of all endpoints.
+CREATE INDEX delivery_of_endpoint ON webhooks.delivery
+  (endpoint_id, unsuccessful_status, event_type, (created_at AT TIME ZONE 'UTC') DESC, delivery_id);
+
+-- One row for each delivery with the status `pending`. The row is deleted in the transaction that ends the delivery.
+-- Leases, retries and the body are in this small table, so that their updates copy no rows of `delivery`.
+CREATE TABLE webhooks.pending_delivery (
+  delivery_id uuid PRIMARY KEY,
+  endpoint_id uuid NOT NULL,
+  branch_id uuid,
+  body text NOT NULL,                  -- the JSON that is signed and sent
+  next_attempt_at timestamptz NOT NULL,
+  -- Number of attempts in the current round whose outcome is recorded. A replay starts a new round, and the retry
+  -- schedule restarts. Attempts with an unknown outcome do not count.
+  round_attempt_count integer NOT NULL,
+  attempt_count integer NOT NULL,      -- number of all attempts, including attempts in progress
+  -- Set while a process attempts the delivery. Not indexed, so that a claim changes no index. The rows of an endpoint
+  -- that are due but leased are few, because slots limit them.
+  lease_expires_at timestamptz,
+  -- W3C trace context of the step that created the delivery or its replay; null if tracing was off.
+  traceparent text,
+  -- Appointment whose events are sent in order; null if the endpoint did not ask for it.
+  ordering_key uuid,
+  -- Revision of the event in the appointment's stream; null without ordering key.
+  event_revision bigint,
+  -- True while an earlier delivery of the same endpoint and appointment is pending.
+  is_held boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 50);
+
+-- The indexes start with the endpoint, so that thousands of due deliveries of one endpoint do not slow down other
+-- endpoints. Without deduplication, each entry can be marked dead separately. A posting list can be skipped only when
+-- all its entries are dead, so every claim would scan the entries of all deliveries that were claimed before.
+CREATE INDEX pending_delivery_first ON webhooks.pending_delivery (endpoint_id, next_attempt_at)
+  WITH (deduplicate_items = off) WHERE round_attempt_count = 0 AND NOT is_held;
+CREATE INDEX pending_delivery_retry ON webhooks.pending_delivery (endpoint_id, next_attempt_at)
+  WITH (deduplicate_items = off) WHERE round_attempt_count > 0 AND NOT is_held;
+-- Prevents two deliveries of one endpoint and appointment from being sent at the same time.
+CREATE UNIQUE INDEX pending_delivery_head ON webhooks.pending_delivery (endpoint_id, ordering_key)
+  WHERE ordering_key IS NOT NULL AND NOT is_held;
+CREATE INDEX pending_delivery_held ON webhooks.pending_delivery (endpoint_id, ordering_key, event_revision)
+  WHERE is_held;
+
+-- Each page keeps free space for the outcomes of its attempts, so that writing an outcome updates no index.
 CREATE TABLE webhooks.attempt (
-  delivery_id uuid NOT NULL REFERENCES webhooks.delivery ON DELETE CASCADE,
+  delivery_id uuid NOT NULL,
   number integer NOT NULL,             -- counts from 1 over all retries and replays
   started_at timestamptz NOT NULL,
   duration_ms integer,                 -- null if the outcome is unknown
@@ -56,12 +96,44 @@ CREATE TABLE webhooks.attempt (
   error text,                          -- null if the response arrived completely
   answer text,                         -- the first KiB of the response body
   PRIMARY KEY (delivery_id, number)
-);
+) WITH (fillfactor = 50);
 
--- Failing endpoints, with the time of the first failure since the last success. The next success deletes the row.
+-- Attempts are only inserted by the statement that leases their delivery, so a foreign key check is unnecessary. The
+-- trigger deletes attempts together with their delivery.
+CREATE FUNCTION webhooks.delete_attempts() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM webhooks.attempt a USING gone WHERE a.delivery_id = gone.delivery_id;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER delete_attempts AFTER DELETE ON webhooks.delivery
+  REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION webhooks.delete_attempts();
+
+-- Failure periods of endpoints: from the first failure since the last success. The next success deletes the row.
 CREATE TABLE webhooks.failing_endpoint (
   endpoint_id uuid PRIMARY KEY,
-  since timestamptz NOT NULL
+  since timestamptz NOT NULL,
+  failures integer NOT NULL,           -- number of failed attempts
+  last_failed_at timestamptz NOT NULL,
+  -- Time of the last `WebhookEndpointFailureReported` event in the failure period; null if there was none.
+  reported_at timestamptz
+);
+
+-- Pace of attempts at endpoints with a rate limit, shared by all processes. If the table is lost, each endpoint only
+-- gets one early attempt, so the table needs no WAL. Rows that are not used for an hour are deleted.
+CREATE UNLOGGED TABLE webhooks.endpoint_pace (
+  endpoint_id uuid PRIMARY KEY,
+  -- Time at which the next attempt would start if all attempts were evenly spaced.
+  next_start_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+-- Progress of replays of several deliveries. A row is inserted when the first batch is processed.
+CREATE TABLE webhooks.replay (
+  replay_id uuid PRIMARY KEY,
+  next_created_at timestamptz,         -- earliest time of creation of the remaining deliveries; null before the first batch
+  replayed_count integer NOT NULL DEFAULT 0,
+  not_replayed_count integer NOT NULL DEFAULT 0,
+  outcome text,                        -- completed or stopped; null until the replay has ended
+  updated_at timestamptz NOT NULL
 );
 
 -- Events that wait to be appended to the event log. They are written in one transaction with the deliveries.
@@ -75,7 +147,21 @@ CREATE TABLE webhooks.outbox (
 CREATE INDEX outbox_order ON webhooks.outbox (created_at, event_id);
 CREATE INDEX outbox_stream ON webhooks.outbox (stream);
 
-GRANT USAGE ON SCHEMA webhooks TO clinic_query;
-GRANT SELECT (delivery_id, endpoint_id, clinic_id, application_id, event_id, event_type, status, attempt_count,
-  next_attempt_at, created_at, updated_at) ON webhooks.delivery TO clinic_query;
-GRANT SELECT ON webhooks.attempt TO clinic_query;
+-- Partners see the deliveries of the branches in their installation, the progress of their replays, and whether their
+-- endpoints are failing. query-api creates the body of a delivery again from the event. It cannot read stored bodies.
+GRANT SELECT (delivery_id, endpoint_id, clinic_id, branch_id, application_id, event_id, event_type, event_stream,
+  event_revision, status, unsuccessful_status, attempt_count, next_attempt_at, created_at, updated_at)
+  ON webhooks.delivery TO clinic_query;
+GRANT SELECT (delivery_id, endpoint_id, round_attempt_count, is_held) ON webhooks.pending_delivery TO clinic_query;
+GRANT SELECT (endpoint_id, since, failures) ON webhooks.failing_endpoint TO clinic_query;
+GRANT SELECT ON webhooks.attempt, webhooks.replay TO clinic_query;
+
+-- Auditors see deliveries and attempts, but not the body, because the events contain the same data.
+GRANT SELECT (delivery_id, endpoint_id, clinic_id, application_id, event_id, event_type, event_stream, event_revision,
+  status, correlation_id, next_attempt_at, created_at, updated_at) ON webhooks.delivery TO clinic_audit;
+GRANT SELECT ON webhooks.attempt TO clinic_audit;
+
+-- A disclosure lists the webhook deliveries about a customer's appointments.
+GRANT SELECT (delivery_id, endpoint_id, clinic_id, application_id, event_type, event_stream, status, created_at)
+  ON webhooks.delivery TO clinic_command;
+GRANT SELECT (delivery_id, number, started_at, status_code) ON webhooks.attempt TO clinic_command;

@@ -7,7 +7,7 @@ import { readEventAt } from "../../shared/eventstore/event-at.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { readPosition } from "../checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
@@ -76,7 +76,7 @@ export async function parkStream(
  */
 async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role: LogRole; cause: string } | undefined> {
   const checkpoints = {
-    projectors: await readPosition(pool, READ_MODEL_SCHEMA),
+    projectors: (await readCheckpoint(pool, READ_MODEL_SCHEMA)).position,
     relay: (await readRelayCheckpoint(pool)).position,
   };
   const statuses = await readProcessStatuses(pool);

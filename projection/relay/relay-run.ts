@@ -9,7 +9,7 @@ import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { runTaskGroup } from "../../shared/runtime/task-group.ts";
 import { endWith, startSpan } from "../../shared/tracing/span.ts";
-import type { Anchor, Checkpoint } from "../checkpoints/checkpoint.ts";
+import type { Checkpoint, EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import { isParked, PARKING_STREAM, readParkedStreams } from "../parking/parked-streams.ts";
@@ -67,7 +67,7 @@ const LOSS_TIMEOUT_MS = 5_000;
 
 /** An event of the log whose message is created or being created. */
 interface PreparedEvent {
-  anchor: Anchor;
+  checkpoint: EventCheckpoint;
   /** Undefined if the event has no message. */
   message: Promise<OutgoingMessage | undefined> | undefined;
   /** W3C trace context of the event, if it has one. */
@@ -147,18 +147,21 @@ async function readEvents(
       isLogConfirmed = true;
       if (logItem.kind === "caughtUp") onCaughtUp();
       if (logItem.kind !== "event" && logItem.kind !== "skipped") continue;
-      const anchor = { position: logItem.position, eventId: logItem.kind === "event" ? logItem.event.id : logItem.id };
+      const eventId = logItem.kind === "event" ? logItem.event.id : logItem.id;
       const isParkingEvent = logItem.kind === "event" && logItem.event.stream === PARKING_STREAM;
       if (isParkingEvent) parkedStreams = await readParkedStreams(log);
       else onEventRead();
       const message = logItem.kind === "event" && !isParkingEvent ? createMessage(log, logItem.event) : undefined;
       const traceparent = logItem.kind === "event" ? logItem.event.metadata.traceparent : undefined;
-      await pushEvent({ anchor, message, traceparent });
+      await pushEvent({ checkpoint: { position: logItem.position, eventId }, message, traceparent });
     }
   } catch (error) {
     if (!(error instanceof UnreadableEventError)) throw error;
-    const anchor = { position: error.logPosition.position, eventId: error.id };
-    await pushEvent({ anchor, message: Promise.reject(new RelayStoppedError(error.logPosition, error)) });
+    const failedCheckpoint = { position: error.logPosition.position, eventId: error.id };
+    await pushEvent({
+      checkpoint: failedCheckpoint,
+      message: Promise.reject(new RelayStoppedError(error.logPosition, error)),
+    });
     await waitUnlessAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");
@@ -194,10 +197,10 @@ async function publishMessages(
   const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
   const publisher = createPublisher(connection, delivered.stream_seq, signal);
   const publishMessage = (
-    { anchor, traceparent }: PreparedEvent,
+    { checkpoint, traceparent }: PreparedEvent,
     { id, subject, message }: OutgoingMessage,
   ): Confirmation => {
-    const onConfirmed = tracker.addPublishedEvent(toCheckpoint(anchor));
+    const onConfirmed = tracker.addPublishedEvent(checkpoint);
     const fullSubject = `${stream.subjectPrefix}.${subject}`;
     const span = startSpan(`publish ${subject}`, "producer", traceparent);
     const sequence = publisher.publish(fullSubject, id, messageCodec.encode(message), span?.traceparent);
@@ -221,15 +224,11 @@ async function publishMessages(
         throw messageResult.reason;
       }
       if (messageResult?.value) sentConfirmations.push(publishMessage(event, messageResult.value));
-      else tracker.addSkippedEvent(toCheckpoint(event.anchor));
+      else tracker.addSkippedEvent(event.checkpoint);
     }
     for (const confirmation of sentConfirmations) await confirmations.push(confirmation);
     while (tracker.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted) await pause(CHECKPOINT_INTERVAL_MS, signal);
   }
-}
-
-function toCheckpoint(anchor: Anchor): Checkpoint {
-  return { position: anchor.position, anchor };
 }
 
 /** Takes all events that arrive before the next turn of the event loop ends. */
@@ -279,8 +278,8 @@ async function moveCheckpoint(
         throw new Error("The JetStream stream has lost messages.");
     }
     const { checkpoint } = tracker;
-    if (checkpoint !== storedCheckpoint && checkpoint.anchor) {
-      await moveRelayCheckpoint(pool, storedCheckpoint, checkpoint.anchor);
+    if (checkpoint !== storedCheckpoint) {
+      await moveRelayCheckpoint(pool, storedCheckpoint, checkpoint as EventCheckpoint);
       storedCheckpoint = checkpoint;
     }
     onBacklog(backlog);

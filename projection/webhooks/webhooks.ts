@@ -3,7 +3,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { createNotifier } from "../../shared/runtime/notifier.ts";
-import { isFilled } from "../checkpoints/filled.ts";
+import { isFilled } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
 import { deriveStreamNames } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";

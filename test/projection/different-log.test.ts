@@ -1,14 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { type LogServer, startLogServer } from "../../deploy/local/eventstore/server.ts";
-import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint } from "../../projection/checkpoints/relay-checkpoint.ts";
 import { DIFFERENT_LOG, DifferentLogError } from "../../projection/checkpoints/same-log.ts";
 import { adoptCurrentLog } from "../../projection/cli/adopt-log.ts";
-import { migrateDatabase } from "../../projection/cli/migrate.ts";
 import { rebuildReadModels } from "../../projection/cli/rebuild.ts";
 import { showStatus } from "../../projection/cli/status.ts";
 import { verifyReadModels } from "../../projection/cli/verify.ts";
@@ -73,7 +70,6 @@ describe("a projection whose database was built from another log", function () {
     return { stop, ...createProbe(running.url) };
   };
   const adoptLog = () => runInProcess(world, (context) => adoptCurrentLog(context, { url: world.natsUrl }, undefined));
-  const migrate = () => runInProcess(world, (context) => migrateDatabase(context, context.terminal));
   const rebuild = () => runInProcess(world, (context) => rebuildReadModels(context));
   const verify = () => runInProcess(world, verifyReadModels);
   const readStatus = async (json: boolean) =>
@@ -145,7 +141,7 @@ describe("a projection whose database was built from another log", function () {
     // With an earlier checkpoint, the relay would not notice that the log was restored, and would continue.
     await eventually(
       "the relay's checkpoint",
-      async () => (await readRelayCheckpoint(world.pool)).anchor?.eventId === lostAppointment.eventId,
+      async () => (await readRelayCheckpoint(world.pool)).eventId === lostAppointment.eventId,
     );
     await service.stop();
     await replaceLog(restoreBackup);
@@ -256,48 +252,11 @@ describe("a projection whose database was built from another log", function () {
     );
   });
 
-  it("roles accept checkpoints without an event id, and store the event id with the next event", async () => {
-    await awaitDelivery((await requestAppointment()).eventId);
-    await awaitReadiness();
-    await service.stop();
-    // Simulates a release without anchors. Such a release also moved its checkpoints for events of other programs.
-    const appendResult = await world.client.appendToStream(
-      "elsewhere-1",
-      jsonEvent({ type: "NothingOfOurs", data: {} }),
-    );
-    const position = appendResult.position!.commit;
-    await world.pool.query(
-      `ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint
-         DROP COLUMN anchor_position, DROP COLUMN anchor_event_id, DROP COLUMN filled;
-       UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = ${position};
-       UPDATE webhooks.relay_checkpoint SET position = ${position}, anchor_position = NULL, anchor_event_id = NULL`,
-    );
-    expect((await migrate()).code).to.equal(0);
-    service = await startRoles();
-    await awaitReadiness();
-    expect((await verify()).stdout).to.match(new RegExp(`at position ${position}: 0 differ$`, "m"));
-    expect((await rebuild()).stdout).to.match(new RegExp(`in use from position ${position}\\.$`, "m"));
-    const { eventId } = await requestAppointment();
-    await awaitDelivery(eventId);
-    await eventually("both anchors", async () => {
-      const anchors = [
-        (await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).anchor,
-        (await readRelayCheckpoint(world.pool)).anchor,
-      ];
-      return anchors.every((anchor) => anchor?.eventId === eventId);
-    });
-    await replaceLog((logDir) => rm(logDir, { recursive: true }));
-    await awaitStop();
-  });
-
   it("a rebuild starts from the beginning if the tables of an interrupted rebuild come from another log", async () => {
     const { eventId, appointmentId } = await requestAppointment();
     await awaitDelivery(eventId);
     await world.pool.query(buildTablesDdl(readModels, NEXT_SCHEMA));
-    await world.pool.query(
-      `UPDATE ${NEXT_SCHEMA}.checkpoint SET position = 2, anchor_position = 2, anchor_event_id = $1`,
-      [randomUUID()],
-    );
+    await world.pool.query(`UPDATE ${NEXT_SCHEMA}.checkpoint SET position = 2, event_id = $1`, [randomUUID()]);
     expect((await rebuild()).code).to.equal(0);
     expect(await hasRow(appointmentId)).to.equal(true);
     expect((await verify()).stdout).to.match(/: 0 differ$/m);

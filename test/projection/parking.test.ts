@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { readPosition } from "../../projection/checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
@@ -97,7 +97,7 @@ describe("a stream with an event that projectors cannot process", () => {
     );
     expect(await world.readName(badCustomerId)).to.equal("Before");
     expect(await world.readName(goodCustomerId)).to.equal("Ana Kos");
-    expect((await readPosition(world.pool, READ_MODEL_SCHEMA)) < stoppedPosition).to.equal(true);
+    expect((await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).position < stoppedPosition).to.equal(true);
   });
 
   it("the public health report shows position, stream and revision of the failing event, but no event data", async () => {
@@ -124,7 +124,7 @@ describe("a stream with an event that projectors cannot process", () => {
 
   it("only the event at which the projectors stopped can be parked", async () => {
     expect((await catchError(park(stoppedPosition + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
-    const checkpointPosition = await readPosition(world.pool, READ_MODEL_SCHEMA);
+    const { position: checkpointPosition } = await readCheckpoint(world.pool, READ_MODEL_SCHEMA);
     const error = await catchError(park(checkpointPosition));
     expect(error).to.be.instanceOf(CommandRefusedError);
     expect(error?.message).to.match(

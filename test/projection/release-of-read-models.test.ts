@@ -1,4 +1,8 @@
 import { randomUUID } from "node:crypto";
+import { cp, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { createSessionCookie } from "../../deploy/local/demo-data/session.ts";
 import { pruneOtherReadModels } from "../../projection/cli/prune.ts";
@@ -10,12 +14,14 @@ import type { Role } from "../../projection/roles/role.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
+import { bundle } from "../support/bundle.ts";
 import { eventually } from "../support/eventually.ts";
 import { queryEnvironment } from "../support/query-environment.ts";
 import { createEngineWorld, createRegisteredEvent, type EngineWorld, logger } from "./engine-world.ts";
 import { runInProcess } from "./in-process-cli.ts";
-import { createReleaseTree, type ReleaseTree } from "./release-tree.ts";
 import { runCli, type ServiceProcess, startService } from "./service-process.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Schema of the former release. */
 const FORMER_RELEASE_SCHEMA = "read_model_of_former_release";
@@ -23,11 +29,42 @@ const FORMER_RELEASE_SCHEMA = "read_model_of_former_release";
 /** Time for which the former read models must be unused before they are dropped. Milliseconds. */
 const UNUSED_MS = 100;
 
+/**
+ * Creates the former release of the projection service: a changed copy of this source tree. The customers of its read
+ * models have an additional column.
+ *
+ * @returns its folder
+ */
+async function createFormerRelease(): Promise<string> {
+  const root = await realpath(await mkdtemp(join(tmpdir(), "clinic-release-")));
+  for (const name of ["projection", "shared", "package.json", "tsconfig.json"]) {
+    await cp(join(ROOT, name), join(root, name), { recursive: true });
+  }
+  await symlink(join(ROOT, "node_modules"), join(root, "node_modules"));
+  const patch = async (path: string, ...replacements: [string | RegExp, string][]) => {
+    let text = await readFile(join(root, path), "utf8");
+    for (const [pattern, replacement] of replacements) {
+      const textBefore = text;
+      text = text.replace(pattern, replacement);
+      expect(text, String(pattern)).not.to.equal(textBefore);
+    }
+    await writeFile(join(root, path), text);
+  };
+  await patch("shared/postgres/read-model-schema.ts", [`"${READ_MODEL_SCHEMA}"`, `"${FORMER_RELEASE_SCHEMA}"`]);
+  await patch(
+    "projection/read-models/customers.ts",
+    ['    full_name: "text",', '    full_name: "text",\n    shouted: "text",'],
+    [/\.\.\.toColumns\(data\),/g, "...toColumns(data), shouted: data.fullName.toUpperCase(),"],
+  );
+  await bundle(root, ["projection/main.ts", "projection/cli/main.ts", "projection/engine/log-reader-thread.ts"], root);
+  return root;
+}
+
 describe("a release with its own read models", function () {
   this.timeout(300_000);
   let world: EngineWorld;
-  /** The former release. The customers of its read models have an additional column. */
-  let formerTree: ReleaseTree;
+  /** Folder of the former release. */
+  let formerRoot: string;
   let formerService: ServiceProcess;
   let projectors: Role | undefined;
   let queryApi: RunningService | undefined;
@@ -35,16 +72,8 @@ describe("a release with its own read models", function () {
   before(async () => {
     world = await createEngineWorld();
     await world.pool.query(`DROP SCHEMA ${READ_MODEL_SCHEMA} CASCADE`);
-    formerTree = await createReleaseTree();
-    await formerTree.patch("shared/postgres/read-model-schema.ts", [
-      [`"${READ_MODEL_SCHEMA}"`, `"${FORMER_RELEASE_SCHEMA}"`],
-    ]);
-    await formerTree.patch("projection/read-models/customers.ts", [
-      ['    full_name: "text",', '    full_name: "text",\n    shouted: "text",'],
-      [/\.\.\.toColumns\(data\),/g, "...toColumns(data), shouted: data.fullName.toUpperCase(),"],
-    ]);
-    await formerTree.build();
-    expect(await runCli(world, ["migrate"], formerTree.root)).to.include({ code: 0 });
+    formerRoot = await createFormerRelease();
+    expect(await runCli(world, ["migrate"], formerRoot)).to.include({ code: 0 });
     formerService = await startFormerService();
   });
 
@@ -53,10 +82,10 @@ describe("a release with its own read models", function () {
     await projectors?.stop();
     await formerService?.kill();
     await world.close();
-    await formerTree.remove();
+    await rm(formerRoot, { recursive: true });
   });
 
-  const startFormerService = () => startService({ ...world, roles: "projectors", root: formerTree.root });
+  const startFormerService = () => startService({ ...world, roles: "projectors", root: formerRoot });
   const registerCustomer = async (name: string) => {
     const id = randomUUID();
     await world.append(`customer-${id}`, createRegisteredEvent(id, name));

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { pino } from "pino";
-import { markFilled } from "../../projection/checkpoints/filled.ts";
+import { markFilled } from "../../projection/checkpoints/checkpoint.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";

@@ -46,8 +46,8 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
       const recordedEvents = events.map((event, index) => toRecordedEvent(event, position + BigInt(index) + 1n));
       const client = await pool.connect();
       const endPosition = position + BigInt(events.length);
-      const anchor = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
-      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, anchor).finally(() =>
+      const newCheckpoint = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
+      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, newCheckpoint).finally(() =>
         client.release(),
       );
       position = endPosition;

@@ -10,7 +10,7 @@ import { runTaskGroup } from "../../../shared/runtime/task-group.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import { type Span, startSpan } from "../../../shared/tracing/span.ts";
 import { checkTraceparent } from "../../../shared/tracing/traceparent.ts";
-import { readPosition } from "../../checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
 import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
 import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
@@ -249,7 +249,7 @@ async function awaitReadModels(
   const newestPosition = positions.reduce((highest, position) => (position > highest ? position : highest), 0n);
   const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   for (;;) {
-    const position = await readPosition(pool, READ_MODEL_SCHEMA);
+    const { position } = await readCheckpoint(pool, READ_MODEL_SCHEMA);
     if (position >= newestPosition || performance.now() > deadline || signal.aborted) return position;
     await pause(POLL_INTERVAL_MS, signal);
   }

@@ -29,18 +29,20 @@ describe("the relay's checkpoint", () => {
   });
 
   it("the relay's checkpoint moves to log positions beyond 2 GiB and beyond 4 GiB", async () => {
-    const startCheckpoint = { position: BEFORE_FIRST_EVENT, anchor: null };
-    const anchors = [2n ** 31n, 2n ** 32n, 2n ** 62n].map((position) => ({
+    const startCheckpoint = { position: BEFORE_FIRST_EVENT, eventId: null };
+    const checkpoints = [2n ** 31n, 2n ** 32n, 2n ** 62n].map((position) => ({
       position,
       eventId: randomUUID(),
     }));
     let checkpoint: Checkpoint = startCheckpoint;
-    for (const anchor of anchors) {
-      await moveRelayCheckpoint(pool, checkpoint, anchor);
+    for (const newCheckpoint of checkpoints) {
+      await moveRelayCheckpoint(pool, checkpoint, newCheckpoint);
       checkpoint = await readRelayCheckpoint(pool);
-      expect(checkpoint).to.deep.equal({ position: anchor.position, anchor });
+      expect(checkpoint).to.deep.equal(newCheckpoint);
     }
-    const lateError = await moveRelayCheckpoint(pool, startCheckpoint, anchors[0]!).catch((error: unknown) => error);
+    const lateError = await moveRelayCheckpoint(pool, startCheckpoint, checkpoints[0]!).catch(
+      (error: unknown) => error,
+    );
     expect(lateError).to.be.instanceOf(CheckpointLostError);
   });
 });

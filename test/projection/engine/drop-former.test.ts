@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import pg from "pg";
-import { dropFormerSchema, FORMER_SCHEMA } from "../../../projection/engine/swap.ts";
+import { dropSchema, FORMER_SCHEMA } from "../../../projection/engine/swap.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
 
@@ -29,7 +29,7 @@ describe("dropping the former tables after a rebuild", () => {
       );
       const [reader, dropper] = await Promise.all([pool.connect(), pool.connect()]);
       await reader.query(`BEGIN; SELECT FROM ${FORMER_SCHEMA}.${firstTable}`);
-      const dropPromise = dropFormerSchema(dropper, new AbortController().signal);
+      const dropPromise = dropSchema(dropper, FORMER_SCHEMA, new AbortController().signal);
       await eventually("the drop waits for the session", async () => {
         const { rowCount } = await pool.query("SELECT FROM pg_locks WHERE NOT granted");
         return (rowCount ?? 0) > 0;

@@ -3,7 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
-import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
@@ -98,7 +98,7 @@ describe("projectors", () => {
     await waitForName(earlyCustomerId, "Ana Novak");
     const position = await append(lateCustomerId, EMPTY_STREAM, createRegisteredEvent(lateCustomerId, "Live Lee"));
     await waitForName(lateCustomerId, "Live Lee");
-    expect(await readPosition(pool, READ_MODEL_SCHEMA)).to.equal(position);
+    expect((await readCheckpoint(pool, READ_MODEL_SCHEMA)).position).to.equal(position);
     await eventually("running", () => role.getStatus().state === "running");
   });
 
@@ -207,7 +207,7 @@ describe("projectors", () => {
       const rejections = outcomes.filter((outcome) => outcome.status === "rejected");
       expect(rejections).to.have.length(4);
       for (const { reason } of rejections) expect(reason).to.be.instanceOf(LeadershipLostError);
-      expect(await readPosition(pool, "forced")).to.equal(9n);
+      expect((await readCheckpoint(pool, "forced")).position).to.equal(9n);
       const { rows } = await pool.query("SELECT full_name, rfc3339(created_at) AS at FROM forced.customer");
       expect(rows).to.deep.equal([{ full_name: "Once Only", at: "2030-01-02T03:04:05.678Z" }]);
     });
@@ -218,12 +218,12 @@ describe("projectors", () => {
         columns: { ...model.columns, extra: "text" as const },
       }));
       const connection = await pool.connect();
-      const anchor = { position: 5n, eventId: randomUUID() };
-      const error = await applyBatch(connection, "forced", otherModels, [], BEFORE_FIRST_EVENT, anchor)
+      const newCheckpoint = { position: 5n, eventId: randomUUID() };
+      const error = await applyBatch(connection, "forced", otherModels, [], BEFORE_FIRST_EVENT, newCheckpoint)
         .catch((error: Error) => error)
         .finally(() => connection.release());
       expect(error).to.be.instanceOf(LeadershipLostError);
-      expect(await readPosition(pool, "forced")).to.equal(BEFORE_FIRST_EVENT);
+      expect((await readCheckpoint(pool, "forced")).position).to.equal(BEFORE_FIRST_EVENT);
     });
 
     it("a batch with an event that a projector cannot process changes nothing", async () => {
@@ -255,7 +255,7 @@ describe("projectors", () => {
       expect(error?.message).to.equal(
         "position 2, stream customer-x, revision 2: read model customer cannot process CustomerDetailsChanged: cannot",
       );
-      expect(await readPosition(pool, "forced")).to.equal(BEFORE_FIRST_EVENT);
+      expect((await readCheckpoint(pool, "forced")).position).to.equal(BEFORE_FIRST_EVENT);
       expect((await pool.query("SELECT 1 FROM forced.customer")).rowCount).to.equal(0);
     });
   });

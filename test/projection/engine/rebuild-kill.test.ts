@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "chai";
 import pg from "pg";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
-import { readCheckpoint, readPosition } from "../../../projection/checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { getSwapLockName } from "../../../projection/engine/apply-batch.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
@@ -200,7 +200,7 @@ describe("a rebuild that is killed with -9", () => {
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAbortedSignal);
     expect(await Promise.all([hasSchema(FORMER_SCHEMA), hasSchema(NEXT_SCHEMA)])).to.deep.equal([false, false]);
-    expect(await readPosition(world.pool, READ_MODEL_SCHEMA)).to.equal(logEnd);
+    expect((await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).position).to.equal(logEnd);
     expect(pollState.wrongReads).to.deep.equal([]);
     expect(pollState.polls).to.be.above(100);
   });

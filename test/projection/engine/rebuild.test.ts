@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
-import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import type { Difference } from "../../../projection/engine/compare-tables.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
@@ -124,7 +124,7 @@ describe("a rebuild under traffic", () => {
     const onProgress = () => stopController.abort();
     await rebuild({ ...createOptions(), onProgress }, stopController.signal);
     expect((await readCustomerIds()).length).to.equal(50);
-    expect(await readPosition(pool, NEXT_SCHEMA)).to.be.a("bigint");
+    expect((await readCheckpoint(pool, NEXT_SCHEMA)).position).to.be.a("bigint");
     await rebuild(createOptions(), neverAbortedSignal);
     expect((await readCustomerIds()).length).to.equal(50);
     await appendCustomers();

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { readPosition } from "../../../projection/checkpoints/checkpoint.ts";
+import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
@@ -11,10 +11,13 @@ import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { verify } from "../../../projection/engine/verify.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
-import { ProjectionError } from "../../../projection/roles/failure.ts";
+import { OTHER_RELEASE, ProjectionError } from "../../../projection/roles/failure.ts";
+import type { Role } from "../../../projection/roles/role.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { captureLogs } from "../../support/captured-logs.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createEngineWorld,
@@ -32,33 +35,64 @@ const numericNameModels: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
   .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const }, indexes: [] }));
 
-describe("read models of another release", () => {
-  it("read models of another release stay in use until a rebuild, and the projectors wait for the rebuild", async () => {
+describe("read models of another release in the same schema", () => {
+  it("the projectors of the other release stand by until its `rebuild`, and then those of this release", async () => {
     const world = await createEngineWorld();
+    const roles: Role[] = [];
+    const logs = captureLogs();
     try {
       const id = randomUUID();
       await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
-      const models = readModels.map((model) =>
+      const otherModels = readModels.map((model) =>
         model.table === customers.table ? { ...model, indexes: [...model.indexes, "full_name"] } : model,
       );
-      await ensureReadModels(world.pool, models);
-      const role = startProjectors({ ...world, models, logger });
-      await eventually("it stands by", () => role.getStatus().state === "standby");
-      expect(role.getStatus()).to.deep.include({
-        detail: "the read models belong to another release",
-        isLeader: false,
+      await ensureReadModels(world.pool, otherModels);
+      const startRole = (models: readonly AnyReadModel[]) => {
+        const role = startProjectors({ ...world, models, logger: createLogger("test", "warn") });
+        roles.push(role);
+        return role;
+      };
+      const waitForStandby = async (role: Role) => {
+        await eventually("it stands by", () => role.getStatus().detail === OTHER_RELEASE);
+        expect(role.getStatus()).to.deep.include({ state: "standby", isLeader: false });
+      };
+      const waitForLead = (role: Role) => eventually("it leads", () => role.getStatus().state === "running");
+      const createOptions = (models: readonly AnyReadModel[]) => ({
+        ...world,
+        models,
+        logger,
+        onProgress: () => undefined,
+        onDifference: () => undefined,
       });
+      const otherRole = startRole(otherModels);
+      await waitForStandby(otherRole);
+      await eventually("its log", () => logs.text().includes("The read models belong to another release."));
       expect(await world.readName(id)).to.equal(undefined);
-      const options = { ...world, models, logger, onProgress: () => undefined };
-      const refusal = await verify({ ...options, onDifference: () => undefined }, neverAbortedSignal).catch(
-        (error: Error) => error,
-      );
+      const refusal = await verify(createOptions(otherModels), neverAbortedSignal).catch((error: Error) => error);
       expect((refusal as Error).message).to.match(/^the read models belong to another release: /);
-      await rebuild(options, neverAbortedSignal);
-      await eventually("it leads", () => role.getStatus().state === "running");
-      await role.stop();
+
+      const role = startRole(readModels);
+      await waitForLead(role);
+      await rebuild(createOptions(otherModels), neverAbortedSignal);
+      await waitForLead(otherRole);
+      await waitForStandby(role);
       expect(await world.readName(id)).to.equal("Ana Kos");
+      // The release that no longer owns the read models does not take over, even if the other release does not run.
+      await otherRole.stop();
+      const lateRole = startRole(readModels);
+      await waitForStandby(lateRole);
+      await world.append(`customer-${id}`, createRenamedEvent(id, "Ana Rak"));
+      expect((await world.runCommand("status")).stdout).to.contain(
+        "The read models belong to another release. Run that release, or run `rebuild` with this release.",
+      );
+      expect(await world.readName(id)).to.equal("Ana Kos");
+
+      await rebuild(createOptions(readModels), neverAbortedSignal);
+      await eventually("one of them leads", () => role.getStatus().isLeader || lateRole.getStatus().isLeader);
+      await eventually("the event", async () => (await world.readName(id)) === "Ana Rak");
     } finally {
+      await Promise.all(roles.map((role) => role.stop()));
+      logs.stop();
       await world.close();
     }
   });
@@ -143,7 +177,7 @@ describe("a projection with a database that refuses statements", () => {
     expect((error as ProjectionError).failedEventPosition?.revision).to.equal(2n);
     expect((error as ProjectionError).failedEventPosition).to.not.have.property("data");
     expect(await readNames()).to.deep.equal([2, 3]);
-    const position = await readPosition(world.pool, SCHEMA);
+    const { position } = await readCheckpoint(world.pool, SCHEMA);
     expect(position >= positionBefore && position < failedPosition).to.equal(true);
   });
 

@@ -5,7 +5,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
-  schema: "read_model_4",
+  schema: "read_model_1",
   fingerprint: "052bfaeedd3a07a6d1561343f5401e2c9f33c48f9c6a417686efcebaedb4874d",
 };
 

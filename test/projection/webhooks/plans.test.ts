@@ -41,6 +41,19 @@ describe("the plans of the statements about pending deliveries", () => {
     await world.close();
   });
 
+  it("no index of the delivery table depends on a column that changes when a delivery succeeds", async () => {
+    const { rows } = await world.pool.query<{ column: string }>(
+      `SELECT DISTINCT a.attname AS column
+         FROM pg_index i
+         JOIN pg_depend p ON p.objid = i.indexrelid AND p.refobjid = i.indrelid AND p.refobjsubid > 0
+         JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = p.refobjsubid
+        WHERE i.indrelid = 'webhooks.delivery'::regclass`,
+    );
+    const indexedColumns = rows.map(({ column }) => column);
+    expect(indexedColumns).to.include("is_failed");
+    expect(indexedColumns).not.to.include.any.members(["status", "attempt_count", "next_attempt_at", "updated_at"]);
+  });
+
   /**
    * Inserts pending deliveries of the endpoint and of 19 other endpoints, in equal numbers.
    *

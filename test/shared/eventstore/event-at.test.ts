@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { DifferentLogError, requireAnchored } from "../../../projection/checkpoints/same-log.ts";
+import { DifferentLogError, requireCheckpointInLog } from "../../../projection/checkpoints/same-log.ts";
 import { readEventAt } from "../../../shared/eventstore/event-at.ts";
 import { createEvent, getRejection } from "../../conformance/log-under-test.ts";
 import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
@@ -22,8 +22,8 @@ describe("reading the event at a log position", () => {
       await flipBit(getSegmentPath(dir, 1), offset + 100);
       const { commit } = position!;
       expect((await getRejection(readEventAt(client, commit))).message).to.include("checksum");
-      const checkpoint = { position: commit, anchor: { position: commit, eventId: damagedEvent.id } };
-      const error = await getRejection(requireAnchored(client, "the relay", checkpoint));
+      const checkpoint = { position: commit, eventId: damagedEvent.id };
+      const error = await getRejection(requireCheckpointInLog(client, "the relay", checkpoint));
       expect(error).not.to.be.instanceOf(DifferentLogError);
     } finally {
       await client.dispose();

@@ -50,12 +50,10 @@ describe("read models that an earlier release left in a local stack", () => {
     );
     return rows.map(({ name }) => name);
   };
-  /** Gives the tables the form of an earlier release, without appointment revisions and without newer columns of the checkpoint. */
+  /** Gives the tables the form of an earlier release, without appointment revisions. */
   const createFormerTables = () =>
     database.admin.query(`
       ALTER TABLE ${READ_MODEL_SCHEMA}.appointment DROP COLUMN revision;
-      ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint DROP COLUMN anchor_position, DROP COLUMN anchor_event_id,
-        DROP COLUMN filled;
       UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET shape = 'of an earlier release'`);
 
   it("prepareReadModels rebuilds read models of an earlier release", async () => {
@@ -72,13 +70,9 @@ describe("read models that an earlier release left in a local stack", () => {
 
   it("prepareReadModels does not change read models of another log, and reports the mismatch", async () => {
     await createFormerTables();
-    await database.admin.query(
-      `ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint ADD anchor_position bigint, ADD anchor_event_id uuid`,
-    );
-    await database.admin.query(
-      `UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 1, anchor_position = 1, anchor_event_id = $1`,
-      [randomUUID()],
-    );
+    await database.admin.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 1, event_id = $1`, [
+      randomUUID(),
+    ]);
     await prepare();
     expect(lines.join("\n")).to.include("is not the one that this database was built from");
     expect(await readColumns()).not.to.include("revision");

@@ -1,8 +1,6 @@
 -- Up Migration
 -- Data keys encrypt the personal data in the event log. Each key is wrapped by a master key of PERSONAL_DATA_KEYS. A
 -- destroyed key leaves a row without the key, as evidence of the erasure.
-CREATE SCHEMA data_keys;
-
 CREATE TABLE data_keys.data_key (
   id uuid PRIMARY KEY,
   person_type text NOT NULL,
@@ -21,6 +19,5 @@ CREATE UNIQUE INDEX data_key_of_person ON data_keys.data_key (person_type, perso
   WHERE destroyed_at IS NULL;
 CREATE INDEX destroyed_data_key_of_person ON data_keys.data_key (person_type, person_id) WHERE destroyed_at IS NOT NULL;
 
-GRANT USAGE ON SCHEMA data_keys TO clinic_command, clinic_audit;
 GRANT SELECT, INSERT, UPDATE ON data_keys.data_key TO clinic_command;
 GRANT SELECT ON data_keys.data_key TO clinic_audit;

@@ -1,8 +1,6 @@
 -- Up Migration
 -- Status reports of the projection processes, for `clinic projection status`. The table can be emptied at any time,
 -- because each process writes its rows every two seconds.
-CREATE SCHEMA projection;
-
 CREATE TABLE projection.process_status (
   role text NOT NULL,
   process text NOT NULL,
@@ -10,7 +8,6 @@ CREATE TABLE projection.process_status (
   detail text,
   position bigint,
   events_per_second double precision,
-  unknown_events bigint NOT NULL,
   last_error text,
   last_error_at timestamptz,
   -- The event at which the role stopped.

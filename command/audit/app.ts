@@ -10,7 +10,7 @@ import { parseJsonBody } from "../../shared/http/json-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { readAuditorName } from "./access/read-auditor-name.ts";
+import { readAuditorName } from "./access/list-accesses.ts";
 import type { AuditSigner } from "./export/signing.ts";
 import { streamAccesses } from "./http/accesses.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
@@ -26,7 +26,7 @@ import { sendTreeHead } from "./http/tree-head.ts";
 import { createPageRouter } from "./page/router.ts";
 import { deliveriesQuerySchema, findDeliveries } from "./queries/find-deliveries.ts";
 
-export interface AuditAppOptions {
+interface AuditAppOptions {
   logger: Logger;
   log: EventLog;
   client: EventStoreDBClient;

@@ -1,3 +1,5 @@
+import type pg from "pg";
+import { Counter, type Registry } from "prom-client";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
@@ -5,6 +7,8 @@ import { createEventStoreReadinessCheck } from "../../shared/http/event-log-read
 import { serve } from "../../shared/http/listen.ts";
 import { createMissingKeyReporter } from "../../shared/metrics/data-key-metrics.ts";
 import { measureEventLog } from "../../shared/metrics/event-log-metrics.ts";
+import { registerPoolMetrics } from "../../shared/metrics/pool-metrics.ts";
+import { createRegistry } from "../../shared/metrics/registry.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../../shared/postgres/read-model-lock.ts";
@@ -15,8 +19,7 @@ import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../../shared/tracing/start-tracing.ts";
 import { createAuditApp } from "./app.ts";
 import { createAuditSigner } from "./export/signing.ts";
-import { createMetrics, registerTreeHeadMetric } from "./metrics.ts";
-import { runTreeHeadPublisher } from "./tree/publisher.ts";
+import { PUBLICATION_OUTCOMES, type PublicationOutcome, runTreeHeadPublisher } from "./tree/publish-tree-head.ts";
 
 /** Time limit for one SQL statement. */
 const STATEMENT_TIMEOUT_MS = 5_000;
@@ -90,4 +93,23 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     await closeConnections();
     throw error;
   }
+}
+
+/** Registers the metrics of the audit service, except those of requests and of the event log. */
+function createMetrics(pool: pg.Pool): Registry {
+  const registry = createRegistry();
+  registerPoolMetrics(registry, [pool]);
+  return registry;
+}
+
+/** Registers the metric of tree heads. Returns the function that counts an outcome. */
+function registerTreeHeadMetric(registry: Registry): (outcome: PublicationOutcome) => void {
+  const counter = new Counter({
+    name: "audit_tree_head_publications_total",
+    help: "Attempts of this process to publish a tree head, by outcome: published, unchanged (no new events) or failed.",
+    labelNames: ["outcome"] as const,
+    registers: [registry],
+  });
+  for (const outcome of PUBLICATION_OUTCOMES) counter.inc({ outcome }, 0);
+  return (outcome) => counter.inc({ outcome });
 }

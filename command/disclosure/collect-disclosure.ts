@@ -10,9 +10,8 @@ import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditio
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import { readAuditorName } from "../audit/access/read-auditor-name.ts";
+import { accessesQuerySchema, listAccesses, readAuditorName } from "../audit/access/list-accesses.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
-import { accessesQuerySchema, listAccesses } from "../audit/accesses/list-accesses.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import {

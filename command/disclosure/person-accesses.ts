@@ -1,5 +1,4 @@
-import { listStreams } from "../audit/accesses/access-clinics.ts";
-import type { ClinicAccess } from "../audit/accesses/list-accesses.ts";
+import { type ClinicAccess, listStreams } from "../audit/access/list-accesses.ts";
 import type { DisclosedAccess } from "./disclosure.ts";
 import type { PersonEvent } from "./person-records.ts";
 

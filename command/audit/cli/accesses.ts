@@ -1,4 +1,4 @@
-import { accessesQuerySchema, type ClinicAccess, listAccesses } from "../accesses/list-accesses.ts";
+import { accessesQuerySchema, type ClinicAccess, listAccesses } from "../access/list-accesses.ts";
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import { formatActor } from "./table.ts";

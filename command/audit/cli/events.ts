@@ -1,5 +1,4 @@
-import { listEvents, listQuerySchema } from "../queries/list-events.ts";
-import { resolveDay } from "../queries/resolve-day.ts";
+import { listEvents, listQuerySchema, resolveDay } from "../queries/list-events.ts";
 import { type CommandOptions, isVisibleToOperator, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import { formatTableHead, formatTableRow } from "./table.ts";

@@ -11,8 +11,7 @@ import { proveEvent, proveExtension } from "./proofs.ts";
 import { showDiff, showReplay, showState } from "./states.ts";
 import type { AuditTerminal } from "./terminal.ts";
 import { showTreeHead } from "./tree-head.ts";
-import { type VerifyOptions, verifyFile } from "./verify-file.ts";
-import { type VerifyProofOptions, verifyProofFile } from "./verify-proof.ts";
+import { type VerifyOptions, type VerifyProofOptions, verifyFile, verifyProofFile } from "./verify-file.ts";
 
 const EXAMPLE_STREAM = "appointment-5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";

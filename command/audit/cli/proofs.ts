@@ -17,7 +17,7 @@ import { NotFoundError } from "./failure.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import type { AuditTerminal } from "./terminal.ts";
-import { readTreeHeadFile } from "./tree-head-file.ts";
+import { readTreeHeadFile } from "./verify-file.ts";
 
 interface InclusionOptions {
   event: string;

@@ -2,9 +2,12 @@ import fs from "node:fs";
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { InputError } from "../../cli/framework/failure.ts";
+import { parseJson } from "../export/json.ts";
 import type { Manifest } from "../export/manifest.ts";
+import { type GetTrustedKey, isThumbprint, readTrustedKeys } from "../export/signing.ts";
 import { verifyExport } from "../export/verify-export.ts";
-import { type GetTrustedKey, isThumbprint, readTrustedKeys } from "../export/verify-key.ts";
+import { type VerifiedProof, verifyProof } from "../tree/proof.ts";
+import { type SignedTreeHead, type TreeHead, verifyTreeHead } from "../tree/tree-head.ts";
 import { type CommandOptions, readQuery } from "./audited-query.ts";
 import { NotVerifiedError } from "./failure.ts";
 import type { AuditTerminal } from "./terminal.ts";
@@ -52,7 +55,7 @@ export async function verifyFile(
  *
  * @throws {InputError}
  */
-export async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
+async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
   // A thumbprint is never read as a file name: an attacker could provide a file with that name and another key.
   const keyText = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
   const getTrustedKey = await readTrustedKeys(keyText);
@@ -96,4 +99,71 @@ function formatManifest(file: string, { clinicId, stored, count, first, last, ma
     `  events   ${count}, ${positionsText}`,
     `  created  ${made.at} by ${made.by.type}:${made.by.id}, when the log ended at position ${made.logEnd}`,
   ].join("\n");
+}
+
+/** Options of the command `verify-proof`. */
+export interface VerifyProofOptions {
+  key: string;
+  head?: string[];
+  json?: boolean;
+}
+
+/**
+ * Verifies a tree head or a proof using only files and the key.
+ *
+ * @throws {InputError} for an unreadable file, an invalid key or an invalid expected tree head
+ * @throws {NotVerifiedError}
+ */
+export async function verifyProofFile(
+  file: string,
+  { key, head: headFiles = [], json }: VerifyProofOptions,
+  terminal: AuditTerminal,
+): Promise<void> {
+  const getTrustedKey = await loadTrustedKeys(key);
+  const expectedHeads: TreeHead[] = [];
+  for (const headFile of headFiles) expectedHeads.push((await readTreeHeadFile(headFile, getTrustedKey)).treeHead);
+  const verdict = await verifyProof(readInputFile(file), getTrustedKey, expectedHeads);
+  if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
+  if (!verdict.ok) throw new NotVerifiedError(`${file} is not verified: ${verdict.problem}`);
+  if (!json) await terminal.write(`${file} is verified: ${describeProof(verdict)}\n`);
+}
+
+function describeProof(proof: VerifiedProof): string {
+  const head = describeHead(proof.treeHead);
+  switch (proof.kind) {
+    case "tree-head":
+      return head;
+    case "inclusion-proof":
+      return `event ${proof.event.id} is event ${proof.index + 1} of the ${head}`;
+    case "consistency-proof":
+      return `the ${head} starts with all events of the ${describeHead(proof.from)}`;
+  }
+}
+
+function describeHead({ size, at, treeId }: TreeHead): string {
+  return `tree head of ${size} events, ${at}, tree ${treeId}`;
+}
+
+/**
+ * Reads a file that the user names.
+ *
+ * @throws {InputError} if the file cannot be read
+ */
+function readInputFile(file: string): Buffer {
+  try {
+    return fs.readFileSync(file);
+  } catch (error) {
+    throw new InputError(`${file} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+/**
+ * Reads and verifies a tree head.
+ *
+ * @throws {InputError} if the file does not contain a tree head that was signed with a trusted key
+ */
+export async function readTreeHeadFile(file: string, getTrustedKey: GetTrustedKey): Promise<SignedTreeHead> {
+  const result = await verifyTreeHead(parseJson(readInputFile(file).toString("utf8")), getTrustedKey);
+  if ("fault" in result) throw new InputError(`${file} is not a verified tree head: ${result.problem}`);
+  return result;
 }

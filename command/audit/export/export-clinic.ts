@@ -1,13 +1,15 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
+import { createVisibilityFilter } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { type ScanOptions, scanLog } from "../log/scan.ts";
 import type { EventReadOptions } from "../queries/list-events.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
-import { generateExportLines } from "./export-lines.ts";
-import type { Manifest } from "./manifest.ts";
-import type { AuditSigner } from "./signing.ts";
+import { ChainSummary, computeNextLink } from "./chain.ts";
+import { toCanonicalJson } from "./json.ts";
+import { EXPORT_FORMAT, type Manifest } from "./manifest.ts";
+import { type AuditSigner, SIGNATURE_TYPES } from "./signing.ts";
 
 export const exportQuerySchema = z
   .strictObject({
@@ -17,7 +19,7 @@ export const exportQuerySchema = z
     to: instant.optional(),
   })
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
-export type ExportQuery = z.output<typeof exportQuerySchema>;
+type ExportQuery = z.output<typeof exportQuerySchema>;
 
 /**
  * Returns the limit of the range that is in the future; undefined if neither is. A range with a future limit is
@@ -29,7 +31,7 @@ export function findFutureParameter(query: ExportQuery, now: number): "from" | "
   return (["from", "to"] as const).find((limit) => Date.parse(query[limit] ?? "") > now);
 }
 
-export interface ExportOptions extends Pick<EventReadOptions, "client" | "signal" | "onProgress"> {
+interface ExportOptions extends Pick<EventReadOptions, "client" | "signal" | "onProgress"> {
   signer: AuditSigner;
   exportedBy: Manifest["made"]["by"];
   accessId: string;
@@ -56,4 +58,43 @@ export async function exportClinic(query: ExportQuery, options: ExportOptions): 
 
 async function* readAuditEvents(options: ScanOptions): AsyncGenerator<AuditEvent, void> {
   for await (const { auditEvent } of scanLog(options)) yield auditEvent;
+}
+
+interface ExportLinesOptions extends Pick<Manifest, "clinicId" | "stored" | "made"> {
+  signer: Pick<AuditSigner, "sign">;
+  /** If this signal has aborted after the last event, the manifest is omitted. */
+  signal: AbortSignal;
+}
+
+/**
+ * Yields the lines of an export: one line for each event that belongs only to the clinic and was stored in the range,
+ * and a line with the signed manifest. docs/audit-format.md specifies the bytes.
+ *
+ * @param events in the order of their log positions
+ */
+export async function* generateExportLines(
+  events: AsyncIterable<AuditEvent>,
+  { clinicId, stored, made, signer, signal }: ExportLinesOptions,
+): AsyncGenerator<string, void> {
+  const summary = new ChainSummary();
+  // An export omits events that name several clinics.
+  const belongsOnlyToClinic = createVisibilityFilter([clinicId]);
+  for await (const event of events) {
+    if (!belongsOnlyToClinic(event) || !isStoredWithin(stored, event)) continue;
+    const canonicalEvent = toCanonicalJson(event);
+    const link = computeNextLink(summary.link, canonicalEvent);
+    summary.add(event, link);
+    // In canonical JSON, `chain` comes before `event`.
+    yield `{"chain":"${link}","event":${canonicalEvent}}\n`;
+  }
+  if (signal.aborted) return;
+  const { count, first, last, link } = summary;
+  const contents = { count, first, last, chain: link, marks: summary.marks.getMarks() };
+  const manifest: Manifest = { format: EXPORT_FORMAT, clinicId, stored, ...contents, made };
+  const signature = await signer.sign(toCanonicalJson(manifest), SIGNATURE_TYPES.export);
+  yield `${toCanonicalJson({ manifest, signature })}\n`;
+}
+
+function isStoredWithin({ from, to }: Manifest["stored"], { storedAt }: AuditEvent): boolean {
+  return (from === null || storedAt >= from) && storedAt < to;
 }

@@ -1,11 +1,8 @@
 import { decodeUtf8 } from "../../../shared/runtime/decode-utf8.ts";
-import { CHAIN_SEED, ChainSummary, computeNextLink } from "./chain.ts";
+import { CHAIN_SEED, ChainSummary, computeNextLink, findFirstDifference } from "./chain.ts";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "./json.ts";
 import { eventLineSchema, type Manifest, manifestLineSchema, manifestSchema } from "./manifest.ts";
-import { findFirstDifference } from "./marks.ts";
-import { SIGNATURE_TYPES } from "./signing.ts";
-import type { GetTrustedKey } from "./verify-key.ts";
-import { type SignatureFaultCode, verifySignature } from "./verify-signature.ts";
+import { type GetTrustedKey, SIGNATURE_TYPES, type SignatureFaultCode, verifySignature } from "./signing.ts";
 
 /**
  * Result of a verification: the manifest of a genuine export, or the first wrong line and the problem with that line.
@@ -44,7 +41,7 @@ interface ExportFault extends LineFault {
  * Expected clinic and range of an export. Omitted members are not checked. Times are RFC 3339 in UTC with
  * milliseconds.
  */
-export interface ExpectedExport {
+interface ExpectedExport {
   clinic?: string | undefined;
   /** Null for an export from the start of the log. */
   from?: string | null | undefined;

@@ -1,5 +1,5 @@
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { accessesQuerySchema, type ClinicAccess, listAccesses } from "../accesses/list-accesses.ts";
+import { accessesQuerySchema, type ClinicAccess, listAccesses } from "../access/list-accesses.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./events.ts";
 import { streamWithSlot } from "./scan-slots.ts";

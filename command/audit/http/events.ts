@@ -3,8 +3,7 @@ import { z } from "zod";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import type { ScanProgress } from "../log/scan.ts";
-import { type EventList, type ListQuery, listEvents, listQuerySchema } from "../queries/list-events.ts";
-import { resolveDay } from "../queries/resolve-day.ts";
+import { type EventList, type ListQuery, listEvents, listQuerySchema, resolveDay } from "../queries/list-events.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import { streamWithSlot, type TakeSlot } from "./scan-slots.ts";
 

@@ -1,9 +1,18 @@
-import type { RecordedEvent } from "@eventstore/db-client";
+import type { RecordedEvent as StoredEvent } from "@eventstore/db-client";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
+import { ENCRYPTED_MEMBER, encryptedPersonalData } from "../../../shared/domain/personal-data/encrypted.ts";
+import { addNeutralValues } from "../../../shared/domain/personal-data/personal-fields.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { type NamedMetadata, separateMetadata } from "./stored-metadata.ts";
+import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import { DataKeyError, type DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import {
+  decryptEvent,
+  decryptFields,
+  findKeysOf,
+  isDecryptionError,
+} from "../../../shared/personal-data/decrypt-events.ts";
 
 /**
  * An event in the form in which auditors see it. Except for `problem` and `erased`, all members follow from the stored
@@ -41,7 +50,7 @@ export interface LogEvent {
  *
  * @param position log position; required only if the stored event contains no position
  */
-export function toLogEvent(event: RecordedEvent, position = event.position?.commit): LogEvent {
+export function toLogEvent(event: StoredEvent, position = event.position?.commit): LogEvent {
   const { namedMetadata, otherMetadata } = separateMetadata(event.metadata);
   const { catalogEvent, problem } = parseEvent(event);
   const auditEvent: AuditEvent = {
@@ -59,7 +68,7 @@ export function toLogEvent(event: RecordedEvent, position = event.position?.comm
   return { auditEvent, catalogEvent };
 }
 
-function parseEvent(event: RecordedEvent): { catalogEvent: LogEvent["catalogEvent"]; problem?: string } {
+function parseEvent(event: StoredEvent): { catalogEvent: LogEvent["catalogEvent"]; problem?: string } {
   try {
     const parsedEvent = parseStoredEvent(event);
     return { catalogEvent: { ...parsedEvent, data: withholdSecrets(parsedEvent.data) } as LogEvent["catalogEvent"] };
@@ -87,4 +96,106 @@ function withholdSecrets(value: unknown): unknown {
       SECRET_FIELDS.has(key) ? WITHHELD_TEXT : withholdSecrets(member),
     ]),
   );
+}
+
+/** Members of an audit event that come from the metadata of the stored event. */
+interface NamedMetadata {
+  /** Time of the event, as reported by the program that wrote the event. */
+  occurredAt: Instant | null;
+  /** Person or program whose action caused the event. */
+  actor: { type: string; id: string; note?: string | undefined } | null;
+  clinicId: string | null;
+  environment: string | null;
+  /** Id of the request that directly or indirectly caused the event. */
+  correlationId: string | null;
+  /** Id of the request or event that directly caused the event. */
+  causationId: string | null;
+  schemaVersion: number | null;
+}
+
+const isString = (value: unknown): value is string => typeof value === "string";
+const isTime = (value: unknown) => isString(value) && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(value);
+const isActor = (value: unknown) =>
+  isObject(value) && isString(value.type) && isString(value.id) && (value.note === undefined || isString(value.note));
+
+/** Members of stored metadata that an audit event names, and the form that each of them must have. */
+const NAMED_MEMBERS: { [Name in keyof NamedMetadata]: [storedName: string, hasForm: (value: unknown) => boolean] } = {
+  occurredAt: ["occurredAt", isTime],
+  actor: ["actor", isActor],
+  clinicId: ["clinicId", isString],
+  environment: ["environment", isString],
+  correlationId: ["$correlationId", isString],
+  causationId: ["$causationId", isString],
+  schemaVersion: ["schemaVersion", (value) => typeof value === "number"],
+};
+
+/** Members that describe the request instead of the event. */
+const OMITTED_MEMBERS = ["traceparent"];
+
+/**
+ * Separates the metadata of a stored event into the members that audit events name and all other metadata. A named
+ * member that is missing or has another form is null; in the second case, the value is among the other metadata.
+ *
+ * Exports and leaves of the tree contain the result, so every release must return the same for the same metadata. The
+ * rules therefore do not depend on the event catalog, and they must never change.
+ *
+ * @param metadata any JSON value; bytes if it is not JSON; undefined if the event has no metadata
+ */
+function separateMetadata(metadata: unknown): { namedMetadata: NamedMetadata; otherMetadata: unknown } {
+  const members = new Map(isObject(metadata) ? Object.entries(metadata) : []);
+  const namedEntries = Object.entries(NAMED_MEMBERS).map(([name, [storedName, hasForm]]) => {
+    const value = members.get(storedName) ?? null;
+    const isNamed = value === null || hasForm(value);
+    if (isNamed) members.delete(storedName);
+    return [name, isNamed ? value : null];
+  });
+  for (const name of OMITTED_MEMBERS) members.delete(name);
+  const namedMetadata = Object.fromEntries(namedEntries) as NamedMetadata;
+  if (!isObject(metadata)) return { namedMetadata, otherMetadata: metadata ?? undefined };
+  return { namedMetadata, otherMetadata: members.size > 0 ? Object.fromEntries(members) : undefined };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+}
+
+/**
+ * Returns an event with its personal data instead of the encrypted form. If the data was erased, the event has neutral
+ * values and the mark `erased`. If the data cannot be decrypted, for example because the data key is missing, the event
+ * stays encrypted and names the problem.
+ *
+ * @throws {KeyStoreUnavailableError}
+ */
+export async function revealAuditEvent(event: AuditEvent, dataKeys: DataKeys): Promise<AuditEvent> {
+  const { type, stream, id } = event;
+  const { [ENCRYPTED_MEMBER]: member, ...otherData } = (event.data ?? {}) as Record<string, unknown>;
+  const encrypted = encryptedPersonalData.safeParse(member).data;
+  if (!encrypted) return event;
+  try {
+    const fields = decryptFields({ type, stream, id, encrypted }, await dataKeys.find([encrypted.keyId]));
+    if (fields === "missing") throw createMissingKeyError(encrypted.keyId);
+    if (fields === "erased") return { ...event, data: addNeutralValues(type, otherData), erased: true };
+    return { ...event, data: { ...otherData, ...fields } };
+  } catch (error) {
+    if (!isDecryptionError(error)) throw error;
+    return { ...event, problem: error.message };
+  }
+}
+
+/**
+ * Returns a parsed event with its personal data, or with neutral values if the data was erased.
+ *
+ * @throws an error for which `isDecryptionError` returns true, if the data cannot be decrypted
+ * @throws {KeyStoreUnavailableError}
+ */
+export async function revealRecordedEvent(event: RecordedEvent, dataKeys: DataKeys): Promise<RecordedEvent> {
+  const { encrypted } = event;
+  if (!encrypted) return event;
+  const decryptedEvent = decryptEvent(event, await findKeysOf([event], dataKeys));
+  if (decryptedEvent.isKeyMissing) throw createMissingKeyError(encrypted.keyId);
+  return decryptedEvent;
+}
+
+function createMissingKeyError(keyId: string): DataKeyError {
+  return new DataKeyError(`data key ${keyId} is missing; restore the data keys from a backup`);
 }

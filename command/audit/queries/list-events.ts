@@ -1,12 +1,16 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
+import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
+import { addDays, getStartOfDay } from "../../../shared/domain/time/local-time.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import { loadAggregate } from "../../handling/handle.ts";
 import type { IsVisible } from "../access/visibility.ts";
-import type { AuditEvent } from "../log/audit-event.ts";
+import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
-import { revealAuditEvent } from "../log/reveal-event.ts";
 import { type ScanProgress, scanLog } from "../log/scan.ts";
 import {
   createRelatedEventFilter,
@@ -129,4 +133,19 @@ function getSubject(query: ListQuery): Subject {
     if (id !== undefined) return { kind, id };
   }
   throw new Error("the query has no subject");
+}
+
+/**
+ * Replaces the day of a query by a time range in the clinic's time zone. If the clinic does not exist, uses UTC.
+ *
+ * @throws {LogUnavailableError} if the event log cannot be read
+ */
+export async function resolveDay(query: ListQuery, log: EventLog): Promise<ListQuery> {
+  const { day, clinic } = query;
+  if (day === undefined || clinic === undefined) return query;
+  const { state } = await loadAggregate(log, clinicAggregate, clinic);
+  const timeZone = state?.timezone ?? "UTC";
+  const from = toInstant(getStartOfDay(timeZone, day));
+  const to = toInstant(getStartOfDay(timeZone, addDays(day, 1)));
+  return { ...query, from, to };
 }

@@ -4,8 +4,7 @@ import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { readWithin } from "../../../shared/eventstore/read-within.ts";
 import { getClinicIds } from "../access/visibility.ts";
-import { type AuditEvent, type LogEvent, toLogEvent } from "../log/audit-event.ts";
-import { revealAuditEvent } from "../log/reveal-event.ts";
+import { type AuditEvent, type LogEvent, revealAuditEvent, toLogEvent } from "../log/audit-event.ts";
 import type { EventReadOptions } from "./list-events.ts";
 import { positionField } from "./query-fields.ts";
 
@@ -15,7 +14,7 @@ export const latestQuerySchema = z.strictObject({
   before: positionField.optional(),
   limit: z.coerce.number().int().min(1).max(500).default(50),
 });
-export type LatestQuery = z.output<typeof latestQuerySchema>;
+type LatestQuery = z.output<typeof latestQuerySchema>;
 
 /** Number of events in one request to the event log. */
 const PAGE_SIZE = 1_000;
@@ -26,7 +25,7 @@ const MAX_READ_EVENTS = 20_000;
 /** Time limit for one request to the event log. */
 const PAGE_TIMEOUT_MS = 10_000;
 
-export interface LatestEvents {
+interface LatestEvents {
   /** Events of the clinic, the newest first. */
   events: AuditEvent[];
   /** Value of `before` that continues the list; null if the list has reached the start of the log. */

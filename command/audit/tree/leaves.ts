@@ -2,7 +2,7 @@ import { toCanonicalJson } from "../export/json.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { type ScanOptions, scanLog } from "../log/scan.ts";
 import { getCategoryName } from "../queries/query-fields.ts";
-import { hashLeaf } from "./hash.ts";
+import { hashLeaf } from "./merkle-tree.ts";
 import { TreeHeadError } from "./published-heads.ts";
 
 /** An event as a leaf of the tree. */

@@ -1,6 +1,17 @@
 import { z } from "zod";
+import { decodeUtf8 } from "../../../shared/runtime/decode-utf8.ts";
+import { isCanonicalLine, parseJson, toCanonicalJson } from "../export/json.ts";
+import type { GetTrustedKey } from "../export/signing.ts";
 import type { LeafEvent } from "./leaves.ts";
-import { hashSchema, type SignedTreeHead } from "./tree-head.ts";
+import { computeConsistentRoots, computeRootOfLeaf, hashLeaf } from "./merkle-tree.ts";
+import {
+  hashSchema,
+  isSignedTreeHead,
+  type SignedTreeHead,
+  type TreeHead,
+  type TreeHeadFaultCode,
+  verifyTreeHead,
+} from "./tree-head.ts";
 
 export const INCLUSION_PROOF_FORMAT = "clinic-service-audit-inclusion-proof/1";
 export const CONSISTENCY_PROOF_FORMAT = "clinic-service-audit-consistency-proof/1";
@@ -26,7 +37,7 @@ export interface ConsistencyProof {
 
 const pathSchema = z.array(hashSchema).max(64);
 
-export const inclusionProofSchema = z.strictObject({
+const inclusionProofSchema = z.strictObject({
   format: z.literal(INCLUSION_PROOF_FORMAT),
   event: z.looseObject({ position: z.string(), id: z.string() }),
   index: z.int().min(0),
@@ -34,9 +45,109 @@ export const inclusionProofSchema = z.strictObject({
   head: z.unknown(),
 });
 
-export const consistencyProofSchema = z.strictObject({
+const consistencyProofSchema = z.strictObject({
   format: z.literal(CONSISTENCY_PROOF_FORMAT),
   from: z.unknown(),
   to: z.unknown(),
   path: pathSchema,
 });
+
+/** Code of a fault of a proof or a tree head. docs/audit-format.md describes the codes. */
+export type ProofFaultCode =
+  | TreeHeadFaultCode
+  | "not_a_proof"
+  | "not_canonical"
+  | "trees_differ"
+  | "path_invalid"
+  | "unexpected_tree_head";
+
+interface ProofFault {
+  fault: ProofFaultCode;
+  problem: string;
+}
+
+/** Content of a verified file. */
+export type VerifiedProof =
+  | { kind: "tree-head"; treeHead: TreeHead }
+  | { kind: "inclusion-proof"; treeHead: TreeHead; index: number; event: { position: string; id: string } }
+  | { kind: "consistency-proof"; from: TreeHead; treeHead: TreeHead };
+
+/** Result of a verification. */
+type ProofVerdict = ({ ok: true } & VerifiedProof) | ({ ok: false } & ProofFault);
+
+/**
+ * Verifies a file with a tree head, an inclusion proof or a consistency proof, using only the file and the trusted keys.
+ *
+ * @param expectedHeads tree heads that the verifier holds; each must be in the file
+ */
+export async function verifyProof(
+  bytes: Uint8Array,
+  getTrustedKey: GetTrustedKey,
+  expectedHeads: readonly TreeHead[] = [],
+): Promise<ProofVerdict> {
+  const text = decodeUtf8(bytes);
+  const value = text === undefined ? undefined : parseJson(text);
+  const verify = findVerifier(value);
+  if (text === undefined || !verify)
+    return { ok: false, fault: "not_a_proof", problem: "the file is neither a proof nor a tree head" };
+  if (!isCanonicalLine(text, value))
+    return { ok: false, fault: "not_canonical", problem: "the file is not in its canonical form" };
+  const result = await verify(getTrustedKey);
+  if ("fault" in result) return { ok: false, ...result };
+  const heads = "from" in result ? [result.from, result.treeHead] : [result.treeHead];
+  const hasExpectedHeads = expectedHeads.every((expectedHead) => heads.some((head) => isSameState(head, expectedHead)));
+  if (!hasExpectedHeads)
+    return { ok: false, fault: "unexpected_tree_head", problem: "the file is about another tree head" };
+  return { ok: true, ...result };
+}
+
+type Verify = (getTrustedKey: GetTrustedKey) => Promise<VerifiedProof | ProofFault>;
+
+/** Returns the function that verifies the kind of document; undefined for another value. */
+function findVerifier(value: unknown): Verify | undefined {
+  if (isSignedTreeHead(value)) return (getTrustedKey) => verifySignedTreeHead(value, getTrustedKey);
+  if (inclusionProofSchema.safeParse(value).success) return (getTrustedKey) => verifyInclusion(value, getTrustedKey);
+  if (consistencyProofSchema.safeParse(value).success)
+    return (getTrustedKey) => verifyConsistency(value, getTrustedKey);
+  return undefined;
+}
+
+async function verifySignedTreeHead(value: unknown, getTrustedKey: GetTrustedKey): Promise<VerifiedProof | ProofFault> {
+  const result = await verifyTreeHead(value, getTrustedKey);
+  return "fault" in result ? result : { kind: "tree-head", treeHead: result.treeHead };
+}
+
+async function verifyInclusion(value: unknown, getTrustedKey: GetTrustedKey): Promise<VerifiedProof | ProofFault> {
+  const { event, index, path, head } = inclusionProofSchema.parse(value);
+  const result = await verifyTreeHead(head, getTrustedKey);
+  if ("fault" in result) return result;
+  const { treeHead } = result;
+  // The schema omits a member named `__proto__`, so the leaf is computed from the parsed value.
+  const leafHash = hashLeaf(toCanonicalJson((value as { event: unknown }).event));
+  const root = computeRootOfLeaf(leafHash, index, treeHead.size, fromHex(path));
+  if (root?.toString("hex") !== treeHead.root)
+    return { fault: "path_invalid", problem: "the event and the path do not lead to the root of the tree head" };
+  return { kind: "inclusion-proof", treeHead, index, event: { position: event.position, id: event.id } };
+}
+
+async function verifyConsistency(value: unknown, getTrustedKey: GetTrustedKey): Promise<VerifiedProof | ProofFault> {
+  const { from, to, path } = consistencyProofSchema.parse(value);
+  const [fromResult, toResult] = [await verifyTreeHead(from, getTrustedKey), await verifyTreeHead(to, getTrustedKey)];
+  if ("fault" in fromResult) return fromResult;
+  if ("fault" in toResult) return toResult;
+  const [fromHead, toHead] = [fromResult.treeHead, toResult.treeHead];
+  if (fromHead.treeId !== toHead.treeId)
+    return { fault: "trees_differ", problem: "the tree heads belong to different trees" };
+  const fromRoot = Buffer.from(fromHead.root, "hex");
+  const roots = computeConsistentRoots(fromHead.size, fromRoot, toHead.size, fromHex(path));
+  if (roots?.fromRoot.toString("hex") !== fromHead.root || roots.toRoot.toString("hex") !== toHead.root)
+    return { fault: "path_invalid", problem: "the path does not lead from one tree head to the other" };
+  return { kind: "consistency-proof", from: fromHead, treeHead: toHead };
+}
+
+const fromHex = (path: readonly string[]) => path.map((hash) => Buffer.from(hash, "hex"));
+
+/** Returns true if two tree heads describe the same state of the same tree. */
+function isSameState(left: TreeHead, right: TreeHead): boolean {
+  return left.treeId === right.treeId && left.size === right.size && left.root === right.root;
+}

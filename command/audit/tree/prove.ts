@@ -1,6 +1,6 @@
 import type { ScanOptions } from "../log/scan.ts";
-import { GrowingTree } from "./growing-tree.ts";
 import { type Leaf, type LeafEvent, readLeaves } from "./leaves.ts";
+import { GrowingTree } from "./merkle-tree.ts";
 import {
   CONSISTENCY_PROOF_FORMAT,
   type ConsistencyProof,

@@ -2,14 +2,21 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { readEventAt } from "../../../shared/eventstore/event-at.ts";
-import { EMPTY_STREAM, type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import {
+  EMPTY_STREAM,
+  type EventLog,
+  LogUnavailableError,
+  WrongExpectedRevisionError,
+} from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
+import { pause } from "../../../shared/runtime/backoff.ts";
 import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";
 import type { ScanOptions } from "../log/scan.ts";
-import { GrowingTree } from "./growing-tree.ts";
 import { type Leaf, readLeaves } from "./leaves.ts";
+import { GrowingTree } from "./merkle-tree.ts";
 import {
   type PublishedHead,
   readLastHead,
@@ -30,7 +37,7 @@ export interface PublishOptions extends Pick<ScanOptions, "client" | "signal" | 
   maxNewLeaves?: number;
 }
 
-export interface Publication {
+interface Publication {
   /** The tree head that was published last; undefined if the log has no events. */
   head: SignedTreeHead | undefined;
   /** True if this call has published the head. If false, the tree has no new leaf except tree heads. */
@@ -135,4 +142,70 @@ async function addNewLeaves(
     if (tree.size >= maxSize && hasNews) return { lastLeaf, isComplete: false };
   }
   return { lastLeaf: hasNews && !signal.aborted ? lastLeaf : undefined, isComplete: !signal.aborted };
+}
+
+interface PublisherOptions {
+  log: EventLog;
+  client: EventStoreDBClient;
+  signer: AuditSigner;
+  logger: Logger;
+  /** Time from one tree head to the next, in milliseconds. */
+  intervalMs: number;
+  countOutcome(outcome: PublicationOutcome): void;
+}
+
+/** Outcomes of an attempt to publish a tree head. Without new events except tree heads, the tree head is unchanged. */
+export const PUBLICATION_OUTCOMES = ["published", "unchanged", "failed"] as const;
+export type PublicationOutcome = (typeof PUBLICATION_OUTCOMES)[number];
+
+/** Maximum time between two checks whether a tree head is due. */
+const MAX_CHECK_INTERVAL_MS = 60_000;
+
+/**
+ * Publishes a tree head whenever the last one is older than the interval and the log has new events, until the signal
+ * aborts. The time of the last tree head comes from the log, so restarts and other processes neither delay nor repeat a
+ * publication.
+ */
+export async function runTreeHeadPublisher(options: PublisherOptions, signal: AbortSignal): Promise<void> {
+  const checkIntervalMs = Math.min(options.intervalMs, MAX_CHECK_INTERVAL_MS);
+  let publishedAt = 0;
+  for (;;) {
+    await pause(checkIntervalMs, signal);
+    if (signal.aborted) return;
+    if (publishedAt + options.intervalMs > Date.now()) continue;
+    if (await publishIfDue(options, signal)) publishedAt = Date.now();
+  }
+}
+
+/**
+ * Publishes a tree head if it is due. Writes errors to the application log.
+ *
+ * @returns true if the last published tree head now covers the log
+ */
+async function publishIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
+  const { log, logger, intervalMs, countOutcome } = options;
+  try {
+    const lastHead = await readLastHead(log);
+    if (lastHead && Date.parse(lastHead.metadata.occurredAt) + intervalMs > Date.now()) return false;
+    for (;;) {
+      const { head, isNew, isComplete } = await publishTreeHead({ ...options, signal, context: createContext() });
+      if (signal.aborted) return false;
+      countOutcome(isNew ? "published" : "unchanged");
+      if (isNew) logger.info({ treeHead: head?.treeHead }, "tree head published");
+      if (isComplete) return true;
+    }
+  } catch (error) {
+    if (signal.aborted) return false;
+    countOutcome("failed");
+    if (error instanceof LogUnavailableError) logger.warn({ error }, "no tree head published: the event log failed");
+    else logger.error({ error }, "no tree head published");
+    return false;
+  }
+}
+
+function createContext(): CommandContext {
+  const correlationId = randomUUID();
+  const ids = { correlationId, causationId: correlationId };
+  const actor = { type: "system", id: "audit" } as const;
+  return { actor, clinicId: null, environment: null, ...ids, now: Date.now() };
 }

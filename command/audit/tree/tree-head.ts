@@ -1,8 +1,12 @@
 import { z } from "zod";
 import { isCanonicalLine, parseJson, toCanonicalJson } from "../export/json.ts";
-import { type AuditSigner, SIGNATURE_TYPES } from "../export/signing.ts";
-import type { GetTrustedKey } from "../export/verify-key.ts";
-import { type SignatureFaultCode, verifySignature } from "../export/verify-signature.ts";
+import {
+  type AuditSigner,
+  type GetTrustedKey,
+  SIGNATURE_TYPES,
+  type SignatureFaultCode,
+  verifySignature,
+} from "../export/signing.ts";
 
 const TREE_HEAD_FORMAT = "clinic-service-audit-tree-head/1";
 
@@ -31,7 +35,7 @@ export interface SignedTreeHead {
 /** Code of a fault of a tree head. docs/audit-format.md describes the codes. */
 export type TreeHeadFaultCode = SignatureFaultCode | "not_a_tree_head" | "tree_head_unsupported" | "tree_head_altered";
 
-export interface TreeHeadFault {
+interface TreeHeadFault {
   fault: TreeHeadFaultCode;
   problem: string;
 }

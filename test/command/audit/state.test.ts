@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
 import { findChanges } from "../../../command/audit/state/changes.ts";
-import { getFold } from "../../../command/audit/state/folds.ts";
+import { getFold } from "../../../command/audit/state/replay.ts";
 import { loadAggregate } from "../../../command/handling/handle.ts";
 import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
 import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";

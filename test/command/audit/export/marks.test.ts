@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createMarkCollector, findFirstDifference } from "../../../../command/audit/export/marks.ts";
+import { createMarkCollector, findFirstDifference } from "../../../../command/audit/export/chain.ts";
 
 describe("the marks of an export", () => {
   const collectMarks = (links: string[], maxMarks: number) => {

@@ -1,4 +1,4 @@
-import { generateExportLines } from "../../../../command/audit/export/export-lines.ts";
+import { generateExportLines } from "../../../../command/audit/export/export-clinic.ts";
 import type { Manifest } from "../../../../command/audit/export/manifest.ts";
 import type { AuditEvent } from "../../../../command/audit/log/audit-event.ts";
 import { CLINIC_ID } from "./vector-events.ts";

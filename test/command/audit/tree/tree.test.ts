@@ -1,8 +1,13 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { GrowingTree } from "../../../../command/audit/tree/growing-tree.ts";
-import { hashEmptyTree, hashLeaf, hashNode } from "../../../../command/audit/tree/hash.ts";
-import { computeConsistentRoots, computeRootOfLeaf } from "../../../../command/audit/tree/verify-path.ts";
+import {
+  computeConsistentRoots,
+  computeRootOfLeaf,
+  GrowingTree,
+  hashEmptyTree,
+  hashLeaf,
+  hashNode,
+} from "../../../../command/audit/tree/merkle-tree.ts";
 import { knownAnswers } from "./known-answers.ts";
 
 const toHex = (hash: Buffer | undefined) => hash?.toString("hex");

@@ -2,13 +2,14 @@
 import { toCanonicalJson } from "../../../../command/audit/export/json.ts";
 import { SIGNATURE_TYPES } from "../../../../command/audit/export/signing.ts";
 import type { AuditEvent } from "../../../../command/audit/log/audit-event.ts";
-import { GrowingTree } from "../../../../command/audit/tree/growing-tree.ts";
 import { toLeaf } from "../../../../command/audit/tree/leaves.ts";
+import { GrowingTree } from "../../../../command/audit/tree/merkle-tree.ts";
 import {
   CONSISTENCY_PROOF_FORMAT,
   type ConsistencyProof,
   INCLUSION_PROOF_FORMAT,
   type InclusionProof,
+  type ProofFaultCode,
 } from "../../../../command/audit/tree/proof.ts";
 import {
   formatDocument,
@@ -16,7 +17,6 @@ import {
   signTreeHead,
   type TreeHead,
 } from "../../../../command/audit/tree/tree-head.ts";
-import type { ProofFaultCode } from "../../../../command/audit/tree/verify-proof.ts";
 import { newerMetadataEvents, treeEvents } from "../export/vector-events.ts";
 import { createTestSigner, otherKey, retiredKey, signingKey, type TestKey } from "../export/vector-keys.ts";
 

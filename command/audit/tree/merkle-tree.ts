@@ -1,4 +1,23 @@
-import { hashEmptyTree, hashNode } from "./hash.ts";
+import { createHash } from "node:crypto";
+
+/** Prefixes of hashed bytes (RFC 6962, section 2.1), so that no node of the tree can be mistaken for a leaf. */
+const LEAF_PREFIX = Buffer.from([0x00]);
+const NODE_PREFIX = Buffer.from([0x01]);
+
+/** Returns the hash of a leaf: SHA-256 of the byte 00 and the leaf. */
+export function hashLeaf(leaf: string | Uint8Array): Buffer {
+  return createHash("sha256").update(LEAF_PREFIX).update(leaf).digest();
+}
+
+/** Returns the hash of a node: SHA-256 of the byte 01, the hash of the left child and the hash of the right child. */
+export function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
+  return createHash("sha256").update(NODE_PREFIX).update(left).update(right).digest();
+}
+
+/** Returns the root hash of a tree without leaves: SHA-256 of no bytes. */
+export function hashEmptyTree(): Buffer {
+  return createHash("sha256").digest();
+}
 
 /** A complete subtree with 2^level leaves. */
 interface Subtree {
@@ -97,3 +116,67 @@ function listPeakLevels(size: number): number[] {
   const bits = [...size.toString(2)];
   return bits.flatMap((bit, index) => (bit === "1" ? [bits.length - 1 - index] : []));
 }
+
+/**
+ * Computes the root hash of a tree from a leaf and its path (RFC 9162, section 2.1.3.2).
+ *
+ * @param index number of the leaf, counted from 0
+ * @param size number of leaves of the tree
+ * @returns undefined if the path does not have the length that the index and the size require
+ */
+export function computeRootOfLeaf(
+  leafHash: Buffer,
+  index: number,
+  size: number,
+  path: readonly Buffer[],
+): Buffer | undefined {
+  if (index >= size) return undefined;
+  let [node, lastNode, root] = [index, size - 1, leafHash];
+  for (const hash of path) {
+    if (lastNode === 0) return undefined;
+    if (isOdd(node) || node === lastNode) {
+      root = hashNode(hash, root);
+      while (!isOdd(node) && node !== 0) [node, lastNode] = [halve(node), halve(lastNode)];
+    } else root = hashNode(root, hash);
+    [node, lastNode] = [halve(node), halve(lastNode)];
+  }
+  return lastNode === 0 ? root : undefined;
+}
+
+/**
+ * Computes the root hashes of two states of a tree from a consistency path (RFC 9162, section 2.1.4.2). If both hashes
+ * are those of the tree heads, the later state contains the leaves of the earlier state, unchanged and in their order.
+ *
+ * @param fromSize number of leaves of the earlier state, at least 1
+ * @param fromRoot root hash of the earlier state
+ * @param toSize number of leaves of the later state, at least `fromSize`
+ * @returns undefined if the path does not have the length that the sizes require
+ */
+export function computeConsistentRoots(
+  fromSize: number,
+  fromRoot: Buffer,
+  toSize: number,
+  path: readonly Buffer[],
+): { fromRoot: Buffer; toRoot: Buffer } | undefined {
+  if (fromSize < 1 || fromSize > toSize) return undefined;
+  if (fromSize === toSize) return path.length === 0 ? { fromRoot, toRoot: fromRoot } : undefined;
+  const [firstHash, ...laterHashes] = isPowerOfTwo(fromSize) ? [fromRoot, ...path] : path;
+  if (!firstHash) return undefined;
+  let [node, lastNode] = [fromSize - 1, toSize - 1];
+  while (isOdd(node)) [node, lastNode] = [halve(node), halve(lastNode)];
+  let [from, to] = [firstHash, firstHash];
+  for (const hash of laterHashes) {
+    if (lastNode === 0) return undefined;
+    if (isOdd(node) || node === lastNode) {
+      [from, to] = [hashNode(hash, from), hashNode(hash, to)];
+      while (!isOdd(node) && node !== 0) [node, lastNode] = [halve(node), halve(lastNode)];
+    } else to = hashNode(to, hash);
+    [node, lastNode] = [halve(node), halve(lastNode)];
+  }
+  return lastNode === 0 ? { fromRoot: from, toRoot: to } : undefined;
+}
+
+// Bitwise operators would truncate the numbers to 32 bits.
+const isOdd = (value: number) => value % 2 === 1;
+const halve = (value: number) => Math.floor(value / 2);
+const isPowerOfTwo = (value: number) => (BigInt(value) & (BigInt(value) - 1n)) === 0n;

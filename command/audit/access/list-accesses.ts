@@ -1,16 +1,18 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
-import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
+import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { AuditAccessEvent, AuditAction } from "../../../shared/domain/events/audit.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
+import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
+import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { loadAggregate } from "../../handling/handle.ts";
-import { readAuditorName } from "../access/read-auditor-name.ts";
 import type { AuditEvent, LogEvent } from "../log/audit-event.ts";
+import { readFirstEvent } from "../log/read-stream.ts";
 import { type ScanProgress, scanLog } from "../log/scan.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty, positionField } from "../queries/query-fields.ts";
-import { type AccessRelation, createRelationFinder } from "./access-clinics.ts";
+import { getClinicIds } from "./visibility.ts";
 
 export const accessesQuerySchema = z
   .strictObject({
@@ -24,7 +26,7 @@ export const accessesQuerySchema = z
     limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
   })
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
-export type AccessesQuery = z.output<typeof accessesQuerySchema>;
+type AccessesQuery = z.output<typeof accessesQuerySchema>;
 
 /** An access to the records of a clinic. */
 export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
@@ -40,7 +42,7 @@ export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   found: string[];
 }
 
-export interface AccessReadOptions {
+interface AccessReadOptions {
   /** Decrypts personal data, for the names of auditors. */
   personalLog: EventLog;
   client: EventStoreDBClient;
@@ -117,4 +119,82 @@ function remember<Result>(find: (id: string) => Promise<Result>): (id: string) =
     promises.set(id, promise);
     return promise;
   };
+}
+
+/** Maximum number of streams whose clinics are remembered. */
+const MAX_REMEMBERED_STREAMS = 10_000;
+
+/**
+ * Relation of an access to a clinic. `certain`: the query names the clinic or one of its records, or the response
+ * contained such a record. `possible`: the query can also have returned events of other clinics, and the reader was
+ * permitted to see the clinic.
+ */
+type AccessRelation = "certain" | "possible";
+
+/** Fields of a query that name a record with its own stream. */
+const RECORD_FIELDS = ["appointment", "customer", "animal"];
+
+/** Fields of a query whose events can belong to several clinics. */
+const SHARED_FIELDS = ["correlation", "application"];
+
+/**
+ * Creates a function that returns the relation of an access to a clinic; undefined if they are not related. The clinic
+ * of a record is read from the first event of the record's stream, and is remembered.
+ */
+function createRelationFinder(client: EventStoreDBClient, clinicId: string) {
+  const clinicIdsByStream = new Map<string, readonly string[]>();
+
+  async function findClinicIds(stream: string): Promise<readonly string[]> {
+    const rememberedIds = clinicIdsByStream.get(stream);
+    if (rememberedIds) return rememberedIds;
+    const firstEvent = await readFirstEvent(client, stream);
+    const clinicIds = firstEvent ? getClinicIds(firstEvent.auditEvent) : [];
+    if (clinicIdsByStream.size >= MAX_REMEMBERED_STREAMS) clinicIdsByStream.clear();
+    clinicIdsByStream.set(stream, clinicIds);
+    return clinicIds;
+  }
+
+  /** @param auditor the auditor who made the access; undefined for an operator, who may see all clinics */
+  return async (
+    { asked, clinicIds }: AuditAccessEvent["data"],
+    auditor: Auditor | undefined,
+  ): Promise<AccessRelation | undefined> => {
+    const isPermitted = !auditor?.clinicIds || auditor.clinicIds.includes(clinicId);
+    // A query outside the reader's scope returned no records.
+    if (!isPermitted) return undefined;
+    if (clinicIds.includes(clinicId) || toId(asked.clinic) === clinicId) return "certain";
+    for (const stream of listStreams(asked)) {
+      if ((await findClinicIds(stream)).includes(clinicId)) return "certain";
+    }
+    return SHARED_FIELDS.some((field) => asked[field] !== undefined) ? "possible" : undefined;
+  };
+}
+
+/** Lists the streams that a query names. */
+export function listStreams(asked: Readonly<Record<string, unknown>>): string[] {
+  const recordStreams = RECORD_FIELDS.flatMap((field) => {
+    const id = toId(asked[field]);
+    return id === undefined ? [] : [`${field}-${id}`];
+  });
+  return typeof asked.stream === "string" ? [asked.stream, ...recordStreams] : recordStreams;
+}
+
+function toId(value: unknown): string | undefined {
+  return typeof value === "string" ? value.toLowerCase() : undefined;
+}
+
+/**
+ * Returns an auditor's name. Returns null if the auditor does not exist, or the name cannot be decrypted.
+ *
+ * @param personalLog decrypts personal data
+ * @throws {LogUnavailableError}
+ */
+export async function readAuditorName(personalLog: EventLog, auditorId: string): Promise<string | null> {
+  try {
+    const { state, isKeyMissing } = await loadAggregate(personalLog, auditorAggregate, auditorId);
+    return isKeyMissing ? null : (state?.name ?? null);
+  } catch (error) {
+    if (error instanceof KeyStoreUnavailableError || isDecryptionError(error)) return null;
+    throw error;
+  }
 }

@@ -52,7 +52,8 @@ export async function exportClinic(query: ExportQuery, options: ExportOptions): 
     clinicId: query.clinic,
     stored: { from: query.from ?? null, to: query.to ?? now },
     made: { at: now, by: exportedBy, accessId, logEnd: String(endPosition) },
-    ...{ signer, signal },
+    signer,
+    signal,
   });
 }
 

@@ -67,7 +67,8 @@ export async function verifyExport(
   const rejectNextLine = (fault: FaultCode, problem: string): Verdict => ({
     ok: false,
     line: summary.count + 1,
-    ...{ fault, problem },
+    fault,
+    problem,
   });
   let previousLine: Uint8Array | undefined;
   for await (const line of lines) {

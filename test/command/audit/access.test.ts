@@ -132,8 +132,12 @@ describe("auditors' access", () => {
             data: { customerId, clinicId, fullName: "Ada", phone: null, email: null, city: null },
           },
           metadata: {
-            ...{ $correlationId: correlationId, $causationId: correlationId, environment: "production" },
-            ...{ actor: { type: "operator", id: "test" }, clinicId, occurredAt: "2026-05-04T08:00:00.000Z" },
+            $correlationId: correlationId,
+            $causationId: correlationId,
+            environment: "production",
+            actor: { type: "operator", id: "test" },
+            clinicId,
+            occurredAt: "2026-05-04T08:00:00.000Z",
           },
         },
       ]);

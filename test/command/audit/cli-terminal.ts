@@ -18,7 +18,9 @@ export async function runAuditCommand(args: string[], terminal: Partial<AuditTer
       output += text;
     },
     writeError: (line) => errorLines.push(line),
-    ...{ redraw: undefined, columns: undefined, readKey: undefined },
+    redraw: undefined,
+    columns: undefined,
+    readKey: undefined,
     ...terminal,
   });
   return { code, output, errorLines };

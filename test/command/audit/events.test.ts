@@ -39,9 +39,16 @@ describe("a list of events", () => {
     const { correlationId } = history.requestContext;
     const { storedAt, position, id, data, ...firstLine } = lines[0];
     expect(firstLine).to.deep.equal({
-      ...{ stream: history.stream, revision: 0, type: "AppointmentRequested", schemaVersion: 2 },
-      ...{ occurredAt: "2026-05-04T08:00:00.000Z", actor: { type: "operator", id: "test" } },
-      ...{ clinicId: history.clinicId, environment: "production", correlationId, causationId: correlationId },
+      stream: history.stream,
+      revision: 0,
+      type: "AppointmentRequested",
+      schemaVersion: 2,
+      occurredAt: "2026-05-04T08:00:00.000Z",
+      actor: { type: "operator", id: "test" },
+      clinicId: history.clinicId,
+      environment: "production",
+      correlationId,
+      causationId: correlationId,
     });
     expect(Date.now() - Date.parse(storedAt)).to.be.within(-1_000, 120_000);
     expect([data.notes, id.length]).to.deep.equal(["\u001b[2J<b>loud</b>", 36]);

@@ -24,8 +24,12 @@ async function appendLargeEvents(log: EventLog, clinicId: string): Promise<strin
       id: randomUUID(),
       event: { type: "ResourceAdded" as const, data },
       metadata: {
-        ...{ $correlationId: correlationId, $causationId: correlationId, clinicId, environment: null },
-        ...{ actor, occurredAt: "2026-05-04T08:00:00.000Z" },
+        $correlationId: correlationId,
+        $causationId: correlationId,
+        clinicId,
+        environment: null,
+        actor,
+        occurredAt: "2026-05-04T08:00:00.000Z",
       },
     };
   });

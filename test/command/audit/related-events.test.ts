@@ -27,17 +27,20 @@ let lastNumber = 100;
 function createEvent(stream: string, revision: number, type: string, overrides: Partial<AuditEvent> = {}): AuditEvent {
   lastNumber += 1;
   return {
-    ...{
-      position: String(lastNumber),
-      stream,
-      revision,
-      id: createId(lastNumber),
-      type,
-      schemaVersion: 1,
-      environment: null,
-    },
-    ...{ occurredAt: null, storedAt: "2026-05-04T08:00:00.000Z", actor: null, clinicId: CLINIC_ID },
-    ...{ correlationId: createId(99), causationId: createId(99), data: {} },
+    position: String(lastNumber),
+    stream,
+    revision,
+    id: createId(lastNumber),
+    type,
+    schemaVersion: 1,
+    environment: null,
+    occurredAt: null,
+    storedAt: "2026-05-04T08:00:00.000Z",
+    actor: null,
+    clinicId: CLINIC_ID,
+    correlationId: createId(99),
+    causationId: createId(99),
+    data: {},
     ...overrides,
   };
 }
@@ -60,7 +63,8 @@ const log: Record<string, AuditEvent> = {
   }),
   weighed: createEvent(`animal-${ANIMAL_ID}`, 1, "AnimalWeighed", { data: { animalId: ANIMAL_ID, weightKg: 4 } }),
   application: createEvent(`partnerApplication-${APPLICATION_ID}`, 0, "ApplicationRegistered", {
-    ...{ clinicId: null, data: { applicationId: APPLICATION_ID } },
+    clinicId: null,
+    data: { applicationId: APPLICATION_ID },
   }),
   endpoint: createEvent(`webhookEndpoint-${ENDPOINT_ID}`, 0, "WebhookEndpointRegistered", {
     data: { endpointId: ENDPOINT_ID, applicationId: APPLICATION_ID },
@@ -78,26 +82,27 @@ const log: Record<string, AuditEvent> = {
   }),
   called: createEvent(`queueTicket-${TICKET_ID}`, 1, "QueueTicketCalled", { data: { ticketId: TICKET_ID } }),
   failed: createEvent(`webhookDelivery-${DELIVERY_ID}`, 0, "WebhookDeliveryFailed", {
-    ...{ causationId: confirmedEvent.id, correlationId: CORRELATION_ID },
+    causationId: confirmedEvent.id,
+    correlationId: CORRELATION_ID,
     data: {
-      ...{ deliveryId: DELIVERY_ID, endpointId: ENDPOINT_ID },
+      deliveryId: DELIVERY_ID,
+      endpointId: ENDPOINT_ID,
       source: { stream: confirmedEvent.stream, revision: confirmedEvent.revision },
     },
   }),
   replayed: replayEvent,
   disabled: createEvent(`webhookEndpoint-${ENDPOINT_ID}`, 1, "WebhookEndpointDisabled", {
-    ...{ causationId: replayEvent.id, data: { endpointId: ENDPOINT_ID, reason: "no_success" } },
+    causationId: replayEvent.id,
+    data: { endpointId: ENDPOINT_ID, reason: "no_success" },
   }),
   otherCustomer: createEvent(`customer-${createId(11)}`, 0, "CustomerRegistered", {
     clinicId: createId(12),
     data: { clinicId: createId(12) },
   }),
   accessed: createEvent(`auditAccess-${createId(13)}`, 0, "AuditAccessed", {
-    ...{
-      clinicId: null,
-      actor: { type: "auditor", id: createId(14) },
-      data: { asked: { customer: CUSTOMER_ID } },
-    },
+    clinicId: null,
+    actor: { type: "auditor", id: createId(14) },
+    data: { asked: { customer: CUSTOMER_ID } },
   }),
 };
 
@@ -139,10 +144,12 @@ describe("createRelatedEventsFinder", () => {
   it("the events related to an animal include an imported appointment and events that refer only to that appointment", () => {
     const [importedEvent, ticketEvent] = [
       createEvent(`appointment-${createId(21)}`, 0, "AppointmentImported", {
-        ...{ clinicId: CLINIC_ID, data: { appointmentId: createId(21), animalId: ANIMAL_ID, clinicId: CLINIC_ID } },
+        clinicId: CLINIC_ID,
+        data: { appointmentId: createId(21), animalId: ANIMAL_ID, clinicId: CLINIC_ID },
       }),
       createEvent(`queueTicket-${createId(22)}`, 0, "QueueTicketIssued", {
-        ...{ clinicId: CLINIC_ID, data: { ticketId: createId(22), appointmentId: createId(21) } },
+        clinicId: CLINIC_ID,
+        data: { ticketId: createId(22), appointmentId: createId(21) },
       }),
     ];
     const isRelated = createRelatedEventFilter({ kind: "animal", id: ANIMAL_ID });

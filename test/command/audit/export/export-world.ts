@@ -38,7 +38,11 @@ export async function startExportWorld(): Promise<ExportWorld> {
   expect(code).to.equal(0);
   return {
     ...world,
-    ...{ history, folder, keyFile, file, run },
+    history,
+    folder,
+    keyFile,
+    file,
+    run,
     lines: fs.readFileSync(file, "utf8").split(/(?<=\n)/),
     async verify(content, key = keyFile) {
       const name = path.join(folder, `${randomUUID()}.ndjson`);

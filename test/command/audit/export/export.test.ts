@@ -98,7 +98,9 @@ describe("an audit export", () => {
         const appointmentId = randomUUID();
         const appointmentDetails = {
           scheduledAt: new Date(Date.now() + 86_400_000).toISOString(),
-          ...{ durationMinutes: 30, reason: null, notes: null },
+          durationMinutes: 30,
+          reason: null,
+          notes: null,
         };
         const context = createTestOperatorContext();
         const appointment = { appointmentId, clinicId, branchId, animalId, ...appointmentDetails };

@@ -84,7 +84,11 @@ async function buildSignedVectors(lines: string[]): Promise<Vector[]> {
   ];
   return Promise.all(
     forgeries.map(async ([file, description, fault, forgery]) => ({
-      ...{ file: `${file}.ndjson`, description, keys: "keys.json", fault, line: lines.length },
+      file: `${file}.ndjson`,
+      description,
+      keys: "keys.json",
+      fault,
+      line: lines.length,
       content: [...lines.slice(0, -1), await signManifest(manifest, forgery)].join(""),
     })),
   );
@@ -100,7 +104,10 @@ async function signManifest(
   const manifest = { ...originalManifest, ...changes };
   const signature = await new CompactSign(Buffer.from(toCanonicalJson(manifest)))
     .setProtectedHeader({
-      ...{ alg: "EdDSA", typ: "audit-export+jws", kid: signingKey.kid, jwk: toPublicJwk(signingKey) },
+      alg: "EdDSA",
+      typ: "audit-export+jws",
+      kid: signingKey.kid,
+      jwk: toPublicJwk(signingKey),
       ...header,
     } as CompactJWSHeaderParameters)
     .sign(key instanceof Uint8Array ? key : await importPrivateKey(key), { crit: { b64: true } });
@@ -118,7 +125,11 @@ async function buildRecomputedVectors(lines: string[]): Promise<Vector[]> {
   const longEvents = longLines.slice(0, 5).map((line) => JSON.parse(line).event);
   const changedLongEvents = longEvents.map((event, index) => (index === 3 ? { ...event, type: "Forged" } : event));
   const toVector = (file: string, description: string, line: number, content: string[]): Vector => ({
-    ...{ file: `${file}.ndjson`, description, keys: "keys.json", fault: "chain_not_signed", line },
+    file: `${file}.ndjson`,
+    description,
+    keys: "keys.json",
+    fault: "chain_not_signed",
+    line,
     content: content.join(""),
   });
   return [

@@ -93,8 +93,11 @@ describe("the verifier in Python", () => {
   it("the verifier in Python returns the expected result for each test vector", async () => {
     const results = await verifyWithPython(vectors);
     const summaries = results.map(({ code, fault = null, line = null }, index) => ({
-      ...{ file: vectors[index]?.file, keys: vectors[index]?.keys },
-      ...{ code, fault, line },
+      file: vectors[index]?.file,
+      keys: vectors[index]?.keys,
+      code,
+      fault,
+      line,
     }));
     expect(summaries).to.deep.equal(
       vectors.map(({ file, keys, fault, line }) => ({ file, keys, code: fault === null ? 0 : 3, fault, line })),

@@ -5,7 +5,9 @@ import { type AuditSigner, createAuditSigner } from "../../../../command/audit/e
 export type TestKey = { kty: "OKP"; crv: "Ed25519"; d: string; x: string; kid: string };
 
 const createKey = (kid: string, secretHex: string, publicHex: string): TestKey => ({
-  ...{ kty: "OKP", crv: "Ed25519", kid },
+  kty: "OKP",
+  crv: "Ed25519",
+  kid,
   d: Buffer.from(secretHex, "hex").toString("base64url"),
   x: Buffer.from(publicHex, "hex").toString("base64url"),
 });

@@ -52,7 +52,9 @@ async function buildGenuineVectors(historyLines: string[]): Promise<Vector[]> {
   const range = { from: "2026-05-04T08:02:00.000Z", to: "2026-05-04T08:08:00.000Z" };
   const genuine = { keys: "keys.json", fault: null, line: null };
   const toVector = (file: string, description: string, lines: string[]): Vector => ({
-    ...{ file, description, ...genuine },
+    file,
+    description,
+    ...genuine,
     content: lines.join(""),
   });
   return [

@@ -37,7 +37,11 @@ describe("the form of exported events and leaves", () => {
       metadata: { reviewedBy: { id: "grace", encryptedValue: "(withheld)" }, $tenant: null },
     });
     expect(malformed).to.deep.include({
-      ...{ actor: null, clinicId: null, correlationId: null, occurredAt: null, schemaVersion: null },
+      actor: null,
+      clinicId: null,
+      correlationId: null,
+      occurredAt: null,
+      schemaVersion: null,
       environment: "staging",
     });
     expect(Object.keys(malformed?.metadata as object).sort()).to.deep.equal(

@@ -18,8 +18,14 @@ describe("auditors' search by names", () => {
   let auditor: TestAuditor;
   let strangerAuditor: TestAuditor;
   const ids = {
-    ...{ clinicId: "", branchId: randomUUID(), customerId: randomUUID(), animalId: randomUUID() },
-    ...{ staffId: randomUUID(), userId: randomUUID(), appointmentId: randomUUID(), lateAppointmentId: randomUUID() },
+    clinicId: "",
+    branchId: randomUUID(),
+    customerId: randomUUID(),
+    animalId: randomUUID(),
+    staffId: randomUUID(),
+    userId: randomUUID(),
+    appointmentId: randomUUID(),
+    lateAppointmentId: randomUUID(),
   };
   const foreignIds = {
     clinicId: "",
@@ -47,7 +53,9 @@ describe("auditors' search by names", () => {
       },
       // In Zurich, both appointments are on May 6. The second one starts on May 6 at 00:15.
       appointmentRequested(clinicId, branchId, "2026-05-06T08:00:00.000Z", {
-        ...{ appointmentId: ids.appointmentId, customerId, animalId },
+        appointmentId: ids.appointmentId,
+        customerId,
+        animalId,
       }),
       appointmentRequested(clinicId, branchId, "2026-05-05T22:15:00.000Z", { appointmentId: ids.lateAppointmentId }),
       appointmentRequested(clinicId, branchId, "2026-05-06T22:00:00.000Z"),
@@ -109,8 +117,10 @@ describe("auditors' search by names", () => {
   it("the recorded access of a search contains the found ids instead of the name", async () => {
     const access = await findAccess(await search(auditor, { name: "müller", kind: "customer" }));
     expect(access).to.deep.include({
-      ...{ action: "search", asked: { name: "(withheld)", kind: "customer" } },
-      ...{ found: [ids.customerId], clinicIds: [ids.clinicId] },
+      action: "search",
+      asked: { name: "(withheld)", kind: "customer" },
+      found: [ids.customerId],
+      clinicIds: [ids.clinicId],
     });
     expect((await search(auditor, { name: "m" })).body.details[0].path).to.equal("name");
     expect((await search(auditor, { name: "ma\u0000" })).status).to.equal(400);
@@ -126,8 +136,13 @@ describe("auditors' search by names", () => {
       ids.appointmentId,
     ]);
     expect(response.body.appointments[1]).to.deep.equal({
-      ...{ id: ids.appointmentId, clinicId: ids.clinicId, scheduledAt: "2026-05-06T08:00:00.000Z", branch: "Zug" },
-      ...{ durationMinutes: 30, status: "requested", animal: { id: ids.animalId, name: "Rex" } },
+      id: ids.appointmentId,
+      clinicId: ids.clinicId,
+      scheduledAt: "2026-05-06T08:00:00.000Z",
+      branch: "Zug",
+      durationMinutes: 30,
+      status: "requested",
+      animal: { id: ids.animalId, name: "Rex" },
       customer: { id: ids.customerId, name: "Zoë 100% Müller" },
     });
     expect((await findAccess(response)).found).to.include.members([ids.appointmentId, ids.animalId, ids.customerId]);

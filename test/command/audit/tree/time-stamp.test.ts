@@ -39,9 +39,16 @@ async function startTimeStampServer(): Promise<TimeStampServer> {
     ...["-keyout", keyFile, "-out", certificateFile],
   );
   const settings = {
-    ...{ serial: toPath("serial"), signer_cert: certificateFile, certs: certificateFile, signer_key: keyFile },
-    ...{ signer_digest: "sha256", default_policy: "1.2.3.4.1", digests: "sha256", ess_cert_id_alg: "sha256" },
-    ...{ accuracy: "secs:1, millisecs:500", ordering: "yes" },
+    serial: toPath("serial"),
+    signer_cert: certificateFile,
+    certs: certificateFile,
+    signer_key: keyFile,
+    signer_digest: "sha256",
+    default_policy: "1.2.3.4.1",
+    digests: "sha256",
+    ess_cert_id_alg: "sha256",
+    accuracy: "secs:1, millisecs:500",
+    ordering: "yes",
   };
   const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}`);
   fs.writeFileSync(configFile, ["[tsa]", "default_tsa = server", "[server]", ...lines, ""].join("\n"));
@@ -60,7 +67,11 @@ async function startTimeStampServer(): Promise<TimeStampServer> {
   await new Promise<void>((resolve) => httpServer.listen(0, "127.0.0.1", resolve));
   const { port } = httpServer.address() as AddressInfo;
   const server: TimeStampServer = {
-    ...{ url: `http://127.0.0.1:${port}/`, folder, certificateFile, createTimeStamp, respond: createTimeStamp },
+    url: `http://127.0.0.1:${port}/`,
+    folder,
+    certificateFile,
+    createTimeStamp,
+    respond: createTimeStamp,
     close: () => httpServer.close(),
   };
   return server;

@@ -311,7 +311,8 @@ describe("proofs", () => {
   it("altered proofs are not verified", async () => {
     const { output } = await world.run(["prove-inclusion", "--event", event.id]);
     expect(await verify(world.writeFile(output.replace('"position":"', '"position":"1')))).to.include({
-      ...{ code: 3, fault: "path_invalid" },
+      code: 3,
+      fault: "path_invalid",
     });
     expect(await verify(world.writeFile(` ${output}`))).to.include({ code: 3, fault: "not_canonical" });
     expect(await verify(world.writeFile("{}\n"))).to.include({ code: 3, fault: "not_a_proof" });

@@ -31,7 +31,9 @@ export async function startTreeWorld(settings: Record<string, string> = {}): Pro
   const run: TreeWorld["run"] = (args, env = world.env) => runAuditCommand(args, { env });
   return {
     ...world,
-    ...{ nameFile, writeFile, run },
+    nameFile,
+    writeFile,
+    run,
     keyFile: writeFile((await run(["keys"])).output),
     async publishHead(args = []) {
       const { code, output, errorLines } = await run(["tree-head", "--actor", "ada", ...args]);

@@ -172,7 +172,8 @@ async function buildAlteredHeads(): Promise<ProofVector[]> {
     toVector("second-line", "a second line follows", head, { content: text + text, fault: "not_a_proof" }),
     toVector("empty", "an empty file", head, { content: "", fault: "not_a_proof" }),
     toVector("invalid-utf8", "a byte that is not UTF-8", head, {
-      ...{ content: Buffer.concat([Buffer.from(text.slice(0, -1)), Buffer.from([0xff, 0x0a])]), fault: "not_a_proof" },
+      content: Buffer.concat([Buffer.from(text.slice(0, -1)), Buffer.from([0xff, 0x0a])]),
+      fault: "not_a_proof",
     }),
   ];
 }
@@ -223,7 +224,8 @@ async function buildAlteredProofs(): Promise<ProofVector[]> {
   return [
     ...cases.map(([file, description, fault, document]) => toVector(file, description, document, { fault })),
     toVector("inclusion-unexpected", "the verifier holds another tree head", inclusion, {
-      ...{ heads: ["head-of-six.json"], fault: "unexpected_tree_head" },
+      heads: ["head-of-six.json"],
+      fault: "unexpected_tree_head",
     }),
   ];
 }

@@ -156,7 +156,7 @@ try {
   for (const { name, bytes, hot } of rows) {
     const sizeText = `${(bytes / (DELIVERY_COUNT + WARM_UP_DELIVERY_COUNT)).toFixed(0)} bytes per delivery`;
     const hotText = hot === null ? "" : `, ${(hot * 100).toFixed(0)} % of updates HOT`;
-    printRow({ name: `table webhooks.${name}`, note: sizeText + hotText });
+    printRow({ name: `table webhooks.${name}`, note: sizeText + hotText, isDetail: true });
   }
   const orderedEndpoints = await registerEndpoints(world, "appointment");
   for (const eventsPerAppointment of [1, 5]) {

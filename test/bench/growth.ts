@@ -45,14 +45,23 @@ interface Statement {
 try {
   const shortCosts = await measureCosts(SHORT_HISTORY_LENGTH);
   const longCosts = await measureCosts(LONG_HISTORY_LENGTH);
+  const highestRatios = new Map<string, { ratio: number; name: string }>();
   for (const [name, shortCost] of shortCosts) {
     const longCost = longCosts.get(name) as Cost;
-    const ratio = (longCost.bufferCount / shortCost.bufferCount).toFixed(2);
+    const ratio = longCost.bufferCount / shortCost.bufferCount;
     const recordsText = name.startsWith("listWebhookDeliveries") ? "deliveries" : "appointments";
+    if (ratio > (highestRatios.get(recordsText)?.ratio ?? 0)) highestRatios.set(recordsText, { ratio, name });
     const historyText = `${SHORT_HISTORY_LENGTH} and ${LONG_HISTORY_LENGTH} ${recordsText}`;
     const buffersText = `${shortCost.bufferCount} and ${longCost.bufferCount} buffers`;
     const timesText = `${shortCost.milliseconds.toFixed(2)} and ${longCost.milliseconds.toFixed(2)} ms`;
-    printRow({ name, note: `${historyText}: ${buffersText} (${ratio} times as many), ${timesText}` });
+    const note = `${historyText}: ${buffersText} (${ratio.toFixed(2)} times as many), ${timesText}`;
+    printRow({ name, note, isDetail: true });
+  }
+  for (const [recordsText, { ratio, name }] of highestRatios) {
+    printRow({
+      name: `${LONG_HISTORY_LENGTH} instead of ${SHORT_HISTORY_LENGTH} ${recordsText}`,
+      note: `at most ${ratio.toFixed(2)} times as many buffers (${name})`,
+    });
   }
 } finally {
   await mochaGlobalTeardown();

@@ -1,14 +1,19 @@
 /**
- * Runs benchmarks, one after the other, and prints one table. Each part runs in its own process.
+ * Runs benchmarks, one after the other, and prints one table. Each part runs in its own process. Its rows replace the
+ * part's table in `docs/performance.md`.
  *
  *     npm run bench                    all parts
  *     npm run bench -- reads writes    some parts
  */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
-import { printHeader } from "./report.ts";
+import { replacePart } from "./performance-document.ts";
+import { printHeader, type Row } from "./report.ts";
+
+const DOCUMENT_FILE = fileURLToPath(new URL("../../docs/performance.md", import.meta.url));
 
 /** File of each benchmark. */
 const BENCHMARK_FILES: Record<string, string> = {
@@ -35,21 +40,26 @@ if (unknownNames.length > 0) {
 }
 
 const memoryGib = Math.round(totalmem() / 2 ** 30);
-const loadAverage = loadavg()[0]?.toFixed(1);
-console.log(
-  `${availableParallelism()} cores (${cpus()[0]?.model}), ${memoryGib} GiB, Node ${process.version}, load ${loadAverage}`,
-);
+const machine = `${availableParallelism()} cores (${cpus()[0]?.model}), ${memoryGib} GiB, Node ${process.version}`;
+const commit = execFileSync("git", ["describe", "--always", "--dirty", "--exclude=*"], { encoding: "utf8" }).trim();
+console.log(`${machine}, load ${loadavg()[0]?.toFixed(1)}`);
 printHeader();
-for (const name of names.length > 0 ? names : Object.keys(BENCHMARK_FILES)) {
-  const file = fileURLToPath(new URL(BENCHMARK_FILES[name] as string, import.meta.url));
+const allParts = Object.keys(BENCHMARK_FILES);
+for (const part of names.length > 0 ? names : allParts) {
+  const file = fileURLToPath(new URL(BENCHMARK_FILES[part] as string, import.meta.url));
   // A rebuild is a command of the executable `clinic`, which sets this option.
-  const options = name === "rebuild" ? ["--max-semi-space-size=64"] : [];
+  const options = part === "rebuild" ? ["--max-semi-space-size=64"] : [];
   const child = spawn(process.execPath, [...options, "--import=./deploy/local/setup/tsx.mjs", file], {
-    stdio: ["ignore", "inherit", "inherit"],
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
-  const [exitCode] = await once(child, "exit");
+  const rows: Row[] = [];
+  child.on("message", (row: Row) => rows.push(row));
+  const [exitCode] = await once(child, "close");
   if (exitCode !== 0) {
-    console.error(`The benchmark ${name} failed.`);
+    console.error(`The benchmark ${part} failed.`);
     process.exitCode = 1;
+    continue;
   }
+  const setup = `${new Date().toISOString().slice(0, 10)}, commit ${commit}, ${machine}.`;
+  writeFileSync(DOCUMENT_FILE, replacePart(readFileSync(DOCUMENT_FILE, "utf8"), allParts, { part, setup, rows }));
 }

@@ -44,7 +44,7 @@ try {
   });
   printMemory(`peak memory, ${CONNECTIONS.idle} idle and ${CONNECTIONS.busy} busy connections`, "VmHWM");
   const countTexts = [...statusCounts].map(([status, count]) => `${count} × ${status}`);
-  printRow({ name: "responses on busy connections", note: countTexts.join(", ") });
+  printRow({ name: "responses on busy connections", note: countTexts.join(", "), isDetail: true });
   for (const socket of idleSockets) socket.destroy();
   await sleep(IDLE_MS);
   printMemory(`memory after ${IDLE_MS / 1_000} s without load`, "VmRSS");
@@ -101,7 +101,7 @@ function printMemory(name: string, field: "VmRSS" | "VmHWM"): void {
   const memoryTexts = Object.values(components).flatMap(({ name, pid }) => {
     if (pid === undefined) return [];
     const [, kilobytes] = new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
-    return `${name} ${(Number(kilobytes) / 1_024).toFixed(0)} MiB`;
+    return `${name} ${(Number(kilobytes) / 1_024).toFixed(0)}`;
   });
-  printRow({ name, note: memoryTexts.join(", ") });
+  printRow({ name, note: `MiB: ${memoryTexts.join(", ")}` });
 }

@@ -15,7 +15,12 @@ export interface Row {
   cpuMicros?: Record<string, number>;
   /** Remark in the last column. */
   note?: string;
+  /** If true, the row is printed, but not written to `docs/performance.md`. */
+  isDetail?: boolean;
 }
+
+/** Title of the last column. */
+export const COST_TITLE = "CPU µs per item and process, remarks";
 
 const COLUMNS = [
   ["measurement", 44],
@@ -24,7 +29,7 @@ const COLUMNS = [
   ["ratio", 6],
   ["p50 ms", 8],
   ["p99 ms", 8],
-  ["CPU µs per item and process, remarks", 0],
+  [COST_TITLE, 0],
 ] as const;
 
 /** Prints the header of the table. */
@@ -32,9 +37,9 @@ export function printHeader(): void {
   printCells(COLUMNS.map(([title]) => title));
 }
 
-export function printRow({ name, rate, referenceRate, p50, p99, cpuMicros: cpu = {}, note }: Row): void {
-  const costTexts = Object.entries(cpu).map(([processName, micros]) => `${processName} ${micros.toFixed(0)}`);
-  if (note !== undefined) costTexts.push(note);
+/** Prints a row. If `main.ts` has started the process, it receives the row, too. */
+export function printRow(row: Row): void {
+  const { name, rate, referenceRate, p50, p99 } = row;
   printCells([
     name,
     rate?.toFixed(0) ?? "",
@@ -42,8 +47,16 @@ export function printRow({ name, rate, referenceRate, p50, p99, cpuMicros: cpu =
     rate === undefined || referenceRate === undefined ? "" : (rate / referenceRate).toFixed(3),
     p50?.toFixed(1) ?? "",
     p99?.toFixed(1) ?? "",
-    costTexts.join(", "),
+    formatCost(row),
   ]);
+  process.send?.(row);
+}
+
+/** Formats the last column. */
+export function formatCost({ cpuMicros = {}, note }: Row): string {
+  const costTexts = Object.entries(cpuMicros).map(([processName, micros]) => `${processName} ${micros.toFixed(0)}`);
+  if (note !== undefined) costTexts.push(note);
+  return costTexts.join(", ");
 }
 
 /**

@@ -306,7 +306,7 @@ async function measureFairness(world: BenchWorld): Promise<void> {
       ...{ name: `with ${applicationCount} applications that ${behavior}`, ...latencyUnderLoad },
       note: `${ratioText}, ${formatPeakMemory(peakMib)}`,
     });
-    printRow({ name: "healthy endpoints again", ...latencyAfter });
+    printRow({ name: "healthy endpoints again", ...latencyAfter, isDetail: true });
     latencyBefore = latencyAfter;
   }
 }

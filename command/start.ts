@@ -8,8 +8,7 @@ import { createMissingKeyReporter } from "../shared/metrics/data-key-metrics.ts"
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../shared/postgres/pool.ts";
-import { listenForPositions } from "../shared/postgres/position-notifications.ts";
-import { createPositionWatch, readPosition } from "../shared/postgres/position-watch.ts";
+import { createPositionWatch, listenForPositions, readPosition } from "../shared/postgres/read-model-position.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
 import { createLogger } from "../shared/runtime/logger.ts";

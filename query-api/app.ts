@@ -1,10 +1,13 @@
 import type Koa from "koa";
 import type { Registry } from "prom-client";
 import { createApp } from "../shared/http/app.ts";
+import type { Readiness } from "../shared/http/health.ts";
 import { countRefusals } from "../shared/partner-api/rate-limits.ts";
+import { positionStatement } from "../shared/postgres/read-model-position.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { createDocsRouter, type DocsOptions } from "./docs/router.ts";
-import { createReadinessCheck, type QueryState, READ_TIMEOUT_MS } from "./http/read.ts";
+import { NotFilledError, type QueryState, READ_TIMEOUT_MS, type ReadRow } from "./http/read.ts";
+import { StandbyBehindError } from "./http/standby-lag.ts";
 import { partnerReads } from "./partner/reads.ts";
 import { createPartnerReadRouter, type PartnerDependencies } from "./partner/router.ts";
 import { createPartnerPageRouter } from "./partner-page/router.ts";
@@ -36,4 +39,23 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
   app.use(countRefusals(options.limiter));
   app.use(createPartnerReadRouter(partnerReads, options).routes());
   return app;
+}
+
+/**
+ * Creates a readiness check. The service is ready if it can query the read models of its release, and they have reached
+ * the end of the log. The cause of a failure is logged, but not returned.
+ */
+function createReadinessCheck(readRow: ReadRow, logger: Logger): Readiness {
+  return async () => {
+    try {
+      await readRow(positionStatement, [], performance.now() + READ_TIMEOUT_MS);
+      return { postgres: null };
+    } catch (error) {
+      const { cause } = error as Error;
+      if (cause instanceof NotFilledError) return { postgres: null, readModels: "not filled yet" };
+      if (cause instanceof StandbyBehindError) return { postgres: "the standby is behind the primary" };
+      logger.warn({ error }, "The service is not ready, because it cannot read the read models.");
+      return { postgres: "unavailable" };
+    }
+  };
 }

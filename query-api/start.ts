@@ -5,6 +5,7 @@ import { serve } from "../shared/http/listen.ts";
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
+import { createPositionWatch, listenForPositions, positionStatement } from "../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
@@ -12,8 +13,7 @@ import { createLogger } from "../shared/runtime/logger.ts";
 import type { RunningService } from "../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
 import { createQueryApp } from "./app.ts";
-import { requireFilledReadModels } from "./http/filled-read-models.ts";
-import { createRowReader } from "./http/read.ts";
+import { createRowReader, READ_TIMEOUT_MS, requireFilledReadModels } from "./http/read.ts";
 import { limitStandbyLag } from "./http/standby-lag.ts";
 import { createMetrics } from "./metrics.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
@@ -72,7 +72,8 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     applicationName: "clinic-query-api",
     size: config.DATABASE_POOL_SIZE,
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
-    ...{ ...planOptions, logger },
+    ...planOptions,
+    logger,
   });
   // The rate limiter has its own pool, so that it does not wait for slow reads. It writes, so it needs the primary.
   const limiterPool = createPool({
@@ -80,7 +81,8 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     applicationName: "clinic-query-api limits",
     size: LIMITER_POOL_SIZE,
     statementTimeoutMs: COUNT_TIMEOUT_MS,
-    ...{ ...planOptions, logger },
+    ...planOptions,
+    logger,
   });
   const { registry, rateLimitEvents } = createMetrics([pool, limiterPool]);
   // Only reads of single deliveries need the log. They need no personal data, so the log has no data keys.
@@ -88,9 +90,15 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const log = createEventLogMeter(registry)(createEventLog(client));
   const limiter = createRateLimiter(limiterPool, logger, rateLimitEvents);
   const standbyReads = config.DATABASE_READ_URL ? limitStandbyLag(createRowReader(pool), limiterPool) : undefined;
+  const readRow = requireFilledReadModels(standbyReads?.readRow ?? createRowReader(pool));
+  const positionWatch = createPositionWatch(async () => {
+    const deadline = performance.now() + READ_TIMEOUT_MS;
+    return (await readRow<{ position: bigint }>(positionStatement, [], deadline)).position;
+  });
   const app = createQueryApp({
     logger,
-    readRow: requireFilledReadModels(standbyReads?.readRow ?? createRowReader(pool)),
+    readRow,
+    positionWatch,
     log,
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
@@ -104,11 +112,22 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     registry,
   });
   let readModelLock: ReadModelLock | undefined;
+  let stopListening: (() => Promise<void>) | undefined;
   const service = await serve(app, config, () => {
     limiter.close();
-    const locksAndChecks = [standbyReads?.close(), readModelLock?.release()];
-    return Promise.all([pool.end(), limiterPool.end(), client.dispose(), ...locksAndChecks, stopTracing()]);
+    return Promise.all([
+      pool.end(),
+      limiterPool.end(),
+      client.dispose(),
+      standbyReads?.close(),
+      stopListening?.(),
+      readModelLock?.release(),
+      stopTracing(),
+    ]);
   });
+  const notificationOptions = { databaseUrl: config.DATABASE_URL, applicationName: "query-api notifications", logger };
+  // A standby refuses LISTEN, and may lag behind the primary's notifications.
+  if (!config.DATABASE_READ_URL) stopListening = listenForPositions(notificationOptions, positionWatch.notify);
   const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "query-api", logger };
   readModelLock = holdReadModelLock(lockOptions);
   logger.info({ url: service.url }, "query-api is listening");

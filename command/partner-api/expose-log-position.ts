@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import { createCircuit } from "../../shared/http/circuit.ts";
 import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
-import type { PositionWatch } from "../../shared/postgres/position-watch.ts";
+import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** State of a request whose handler may set a log position. */

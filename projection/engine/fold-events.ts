@@ -1,7 +1,7 @@
 import type { ClientBase } from "pg";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import type { RecordedEvent } from "../../shared/eventstore/log.ts";
-import { awaitPipelined } from "../../shared/postgres/pipelined.ts";
+import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { requireOwnSession } from "../../shared/postgres/own-session.ts";
+import { requireOwnSession } from "../../shared/postgres/long-lived-connection.ts";
 import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 

@@ -1,5 +1,6 @@
 import type pg from "pg";
-import { createLongLivedClient, type DatabaseClient } from "../../shared/postgres/client.ts";
+import type { DatabaseClient } from "../../shared/postgres/client.ts";
+import { createLongLivedClient } from "../../shared/postgres/long-lived-connection.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
 import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";

@@ -1,12 +1,8 @@
 import type pg from "pg";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
-import type { Readiness } from "../../shared/http/health.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
-import { NotFilledError } from "./filled-read-models.ts";
-import { StandbyBehindError } from "./standby-lag.ts";
 
 /** A named statement. Postgres prepares it once per connection. */
 export interface Statement {
@@ -73,23 +69,36 @@ export function createRowReader(pool: pg.Pool): ReadRow {
   };
 }
 
-const readinessStatement = { name: "readiness", text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint` };
+/** The read models of this release have never reached the end of the log, so they contain states of the past. */
+export class NotFilledError extends Error {
+  override readonly name = "NotFilledError";
+}
+
+/** SQLSTATE code for a missing column. An earlier release has created the table, and the database is not prepared yet. */
+const UNDEFINED_COLUMN_CODE = "42703";
+
+const filledStatement = { name: "filled", text: `SELECT filled FROM ${READ_MODEL_SCHEMA}.checkpoint` };
 
 /**
- * Creates a readiness check. The service is ready if it can query the read models of its release, and they have reached
- * the end of the log. The cause of a failure is logged, but not returned.
+ * Restricts reads to filled read models. Until the read models of this release are filled, each read fails with 503
+ * `data_source_unavailable`, caused by a {@link NotFilledError}.
  */
-export function createReadinessCheck(readRow: ReadRow, logger: Logger): Readiness {
-  return async () => {
+export function requireFilledReadModels(readRow: ReadRow): ReadRow {
+  let areFilled = false;
+  const readFilled = async (deadline: number) => {
     try {
-      await readRow(readinessStatement, [], performance.now() + READ_TIMEOUT_MS);
-      return { postgres: null };
+      return (await readRow<{ filled: boolean }>(filledStatement, [], deadline)).filled;
     } catch (error) {
-      const { cause } = error as Error;
-      if (cause instanceof NotFilledError) return { postgres: null, readModels: "not filled yet" };
-      if (cause instanceof StandbyBehindError) return { postgres: "the standby is behind the primary" };
-      logger.warn({ error }, "The service is not ready, because it cannot read the read models.");
-      return { postgres: "unavailable" };
+      const isColumnMissing = (error as { code?: unknown }).code === UNDEFINED_COLUMN_CODE;
+      throw isColumnMissing ? createUnavailableError("data_source_unavailable", error) : error;
     }
+  };
+  return async <Row extends object>(statement: Statement, values: readonly unknown[], deadline: number) => {
+    areFilled ||= await readFilled(deadline);
+    if (!areFilled) {
+      const cause = new NotFilledError("The read models are not filled yet.");
+      throw createUnavailableError("data_source_unavailable", cause);
+    }
+    return readRow<Row>(statement, values, deadline);
   };
 }

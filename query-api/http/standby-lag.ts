@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
-import { positionStatement } from "../../shared/postgres/position-watch.ts";
+import { positionStatement, readPosition } from "../../shared/postgres/read-model-position.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { ReadRow, Statement } from "./read.ts";
 
@@ -9,13 +9,13 @@ export class StandbyBehindError extends Error {
   override readonly name = "StandbyBehindError";
 }
 
-/** Time for which reads continue if the standby does not receive the changes of the primary. Milliseconds. */
+/** Time for which reads continue if the standby does not receive the changes of the primary. */
 const MAX_LAG_MS = 10_000;
 
-/** Interval between two comparisons. Milliseconds. */
+/** Interval between two comparisons. */
 const CHECK_INTERVAL_MS = 1_000;
 
-/** Time limit for reading the position of the standby. Milliseconds. */
+/** Time limit for reading the position of the standby. */
 const CHECK_TIMEOUT_MS = 2_000;
 
 /** Reads with limited lag. */
@@ -69,7 +69,7 @@ async function findAwaitedPosition(
   awaitedBefore: AwaitedPosition | undefined,
 ): Promise<AwaitedPosition | undefined> {
   const since = performance.now();
-  const position = await readPrimaryPosition(primaryPool);
+  const position = await readPosition(primaryPool).catch(() => undefined);
   if (position === undefined) return undefined;
   // After an operator has adopted another log, the primary can have a lower position.
   const awaitedPosition = awaitedBefore && awaitedBefore.position <= position ? awaitedBefore : { position, since };
@@ -79,14 +79,5 @@ async function findAwaitedPosition(
   } catch {
     // The readiness check and the requests report a standby that is unavailable.
     return awaitedPosition;
-  }
-}
-
-async function readPrimaryPosition(primaryPool: pg.Pool): Promise<bigint | undefined> {
-  try {
-    const { rows } = await primaryPool.query<{ position: bigint }>(positionStatement);
-    return rows[0]?.position;
-  } catch {
-    return undefined;
   }
 }

@@ -1,10 +1,9 @@
 import type Koa from "koa";
 import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
 import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
-import { createPositionWatch, positionStatement } from "../../shared/postgres/position-watch.ts";
-import { READ_TIMEOUT_MS, type ReadRow } from "../http/read.ts";
+import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 
-/** Maximum time that a read waits for the read models to reach the log position in the request. Milliseconds. */
+/** Maximum time that a read waits for the read models to reach the log position in the request. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 /**
@@ -38,14 +37,11 @@ export interface PositionWait {
  * Makes a read reflect an earlier write: the caller sends the log position that the write returned. Log positions are
  * not verified: a request with a nonexistent log position waits and then fails.
  *
+ * @param watch watch of the read models that the reads use
  * @param brand brand in the header's name, as in `X-<brand>-Log-Position`
  */
-export function createPositionWait(readRow: ReadRow, brand: string): PositionWait {
+export function createPositionWait(watch: PositionWatch, brand: string): PositionWait {
   const headerName = getPositionHeader(brand).toLowerCase();
-  const watch = createPositionWatch(async () => {
-    const deadline = performance.now() + READ_TIMEOUT_MS;
-    return (await readRow<{ position: bigint }>(positionStatement, [], deadline)).position;
-  });
   /** Application id of each waiting request. */
   const waitingApplicationIds: string[] = [];
   const parsePosition = (ctx: Koa.ParameterizedContext): bigint | undefined => {

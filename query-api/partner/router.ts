@@ -8,6 +8,7 @@ import { type ClinicState, requirePartnerAccess } from "../../shared/partner-api
 import { type PartnerOperation, partnerOperations } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitApplication, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
+import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
@@ -20,6 +21,7 @@ import type { PartnerRead } from "./read.ts";
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   readRow: ReadRow;
+  positionWatch: PositionWatch;
   /** Event log, without personal data. Only few operations read it. */
   log: StreamReader;
   limiter: RateLimiter;
@@ -31,7 +33,7 @@ type State = ClinicState & QueryState;
 
 /** Creates the routes of the partner API's read operations, for both environments. */
 export function createPartnerReadRouter(reads: readonly PartnerRead[], dependencies: PartnerDependencies): Router {
-  const positionWait = createPositionWait(dependencies.readRow, dependencies.brand);
+  const positionWait = createPositionWait(dependencies.positionWatch, dependencies.brand);
   const routes = reads.map((partnerRead) => [
     partnerRead.operationId,
     (environment: Environment) => [

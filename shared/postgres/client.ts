@@ -1,9 +1,7 @@
 import pg from "pg";
 import { ConfigError } from "../runtime/config.ts";
-import type { Logger } from "../runtime/logger.ts";
 import { listServerUrls, parseConnectionString, type ServerKind } from "./connection-string.ts";
-import { findServer, type ServerAddress } from "./find-server.ts";
-import { requireServerKind } from "./server-kind.ts";
+import { findServer, requireServerKind, type ServerAddress } from "./find-server.ts";
 
 /** Servers of a connection string. */
 export interface DatabaseServers {
@@ -15,7 +13,7 @@ export interface DatabaseServers {
   login: pg.ClientConfig;
 }
 
-/** Default time limit for opening a connection. Milliseconds. */
+/** Default time limit for opening a connection. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /**
@@ -69,35 +67,6 @@ export function createClient(url: string, config: pg.ClientConfig): DatabaseClie
   return new DatabaseClient({ ...config, ...resolveServers(url) });
 }
 
-/** Time limit of a long-lived connection for connecting, and for each statement. Milliseconds. */
-const LONG_LIVED_QUERY_TIMEOUT_MS = 3_000;
-
-export interface LongLivedClientOptions {
-  /** Value of DATABASE_URL. */
-  databaseUrl: string;
-  /** Purpose of the connection, for operators. Postgres shows the first 63 bytes. */
-  applicationName: string;
-  logger: Logger;
-}
-
-/**
- * Creates a client, not connected yet, for a connection that does not belong to a pool, for example because it holds a
- * lock. If the connection breaks, the client logs the error, and the next query fails.
- *
- * @throws {ConfigError} if a certificate file cannot be read
- */
-export function createLongLivedClient(options: LongLivedClientOptions): DatabaseClient {
-  const { databaseUrl, applicationName, logger } = options;
-  const client = createClient(databaseUrl, {
-    application_name: applicationName,
-    connectionTimeoutMillis: LONG_LIVED_QUERY_TIMEOUT_MS,
-    query_timeout: LONG_LIVED_QUERY_TIMEOUT_MS,
-    keepAlive: true,
-  });
-  client.on("error", (error) => logger.debug({ error, applicationName }, "A long-lived connection failed."));
-  return client;
-}
-
 /**
  * Client that chooses one of several servers when it connects. pg itself supports only one server. The class can replace
  * the client in a pool of pg.
@@ -140,7 +109,11 @@ export class DatabaseClient extends pg.Client {
 
   async #connectToSuitableServer(): Promise<pg.Client> {
     const { servers, serverKind, connectionTimeoutMillis: timeoutMs = CONNECT_TIMEOUT_MS } = this.#config;
-    if (servers.length > 1) Object.assign(this, await findServer({ ...this.#config, timeoutMs }));
+    if (servers.length > 1) {
+      const server = await findServer({ ...this.#config, timeoutMs });
+      this.host = server.host;
+      this.port = server.port;
+    }
     // A pool closes the socket at its time limit. A closed socket would never report the end of the connection.
     if (this.connection.stream.destroyed) throw new Error("timeout expired");
     await this.#openConnection();

@@ -1,12 +1,9 @@
 import { hostname } from "node:os";
 import pg from "pg";
-import { onAbort } from "../runtime/abort.ts";
-import { pause } from "../runtime/backoff.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { StartError } from "../runtime/run-service.ts";
-import { settlesWithin } from "../runtime/timeout.ts";
-import { createLongLivedClient, type DatabaseClient } from "./client.ts";
-import { requireOwnSession } from "./own-session.ts";
+import type { StartError } from "../runtime/run-service.ts";
+import type { DatabaseClient } from "./client.ts";
+import { createLongLivedClient, keepConnection, requireOwnSession } from "./long-lived-connection.ts";
 
 export interface ReadModelLockOptions {
   /** Value of DATABASE_URL. */
@@ -29,13 +26,7 @@ export interface ReadModelLock {
   release(): Promise<void>;
 }
 
-/** Interval at which the lock's connection is checked or opened again. Milliseconds. */
-const CHECK_INTERVAL_MS = 1_000;
-
-/** Time limit for closing the connection. Milliseconds. */
-const CLOSE_TIMEOUT_MS = 1_000;
-
-/** Time limit for one try to take the lock. Milliseconds. */
+/** Time limit for one try to take the lock. */
 const LOCK_TIMEOUT_MS = 1_000;
 
 /** SQLSTATE: a lock was not available in time. */
@@ -52,92 +43,37 @@ export function getReadModelLockName(schema: string): string {
  * failover, the lock is taken again on a new connection. A process that waits for the lock is visible to `prune`.
  */
 export function holdReadModelLock(options: ReadModelLockOptions): ReadModelLock {
+  const { databaseUrl, schema, service, detail = "", logger } = options;
+  const applicationName = `${service} ${hostname()}:${process.pid} ${detail}`.trim();
+  const clientOptions = { databaseUrl, applicationName, logger };
   const controller = new AbortController();
-  let holdPromise: Promise<StartError | undefined> | undefined;
+  const { signal } = controller;
+  let holdPromise: Promise<void> = Promise.resolve();
   const missing = new Promise<void>((resolve) => {
-    holdPromise = holdUntilAborted(options, controller.signal, resolve);
-  });
-  const failure = new Promise<StartError>((resolve) => {
-    holdPromise?.then((reason) => reason && resolve(reason));
+    holdPromise = keepConnection(clientOptions, signal, {
+      async prepare(connection) {
+        await requireOwnSession(connection, () => createLongLivedClient(clientOptions).connect());
+        // With TCP keepalives, Postgres frees the lock within seconds if the machine of this process is down.
+        await connection.query(
+          `SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;
+           SET lock_timeout = ${LOCK_TIMEOUT_MS}`,
+        );
+        while (!signal.aborted && !(await tryLock(connection, schema)));
+      },
+      async check(connection) {
+        if (!(await hasReadModels(connection, schema))) resolve();
+      },
+      lossMessage: "The lock on the read models is not held. It will be retried.",
+    });
   });
   return {
     missing,
-    failure,
+    failure: new Promise((resolve) => holdPromise.catch(resolve)),
     async release() {
       controller.abort();
-      await holdPromise;
+      await holdPromise.catch(() => undefined);
     },
   };
-}
-
-/**
- * @param onMissing called if the read models do not exist
- * @returns the reason if the lock can never be held
- */
-async function holdUntilAborted(
-  options: ReadModelLockOptions,
-  signal: AbortSignal,
-  onMissing: () => void,
-): Promise<StartError | undefined> {
-  const { logger, schema } = options;
-  let isLossLogged = false;
-  const onHeld = () => {
-    isLossLogged = false;
-  };
-  while (!signal.aborted) {
-    try {
-      await holdOnConnection(options, signal, { onHeld, onMissing });
-    } catch (error) {
-      if (error instanceof StartError) return error;
-      if (!signal.aborted && !isLossLogged)
-        logger.warn({ error, schema }, "The lock on the read models is not held. It will be retried.");
-      isLossLogged = true;
-    }
-    await pause(CHECK_INTERVAL_MS, signal);
-  }
-  return undefined;
-}
-
-/**
- * Holds the lock on one connection, until the signal aborts.
- *
- * @throws {StartError} if the connection shares its session with other connections
- * @throws if the connection is lost or unsuitable
- */
-async function holdOnConnection(
-  options: ReadModelLockOptions,
-  signal: AbortSignal,
-  { onHeld, onMissing }: { onHeld(): void; onMissing(): void },
-): Promise<void> {
-  const { schema } = options;
-  const connection = createConnection(options);
-  // A server that does not respond frees the lock when it notices that the connection has ended.
-  const close = () => settlesWithin(connection.end(), CLOSE_TIMEOUT_MS).catch(() => false);
-  const removeListener = onAbort(signal, close);
-  try {
-    await connection.connect();
-    await requireOwnSession(connection, () => createConnection(options).connect());
-    // With TCP keepalives, Postgres frees the lock within seconds if the machine of this process is down.
-    await connection.query(
-      `SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;
-       SET lock_timeout = ${LOCK_TIMEOUT_MS}`,
-    );
-    while (!signal.aborted && !(await tryLock(connection, schema)));
-    onHeld();
-    while (!signal.aborted) {
-      await connection.requireServerKind();
-      if (!(await hasReadModels(connection, schema))) onMissing();
-      await pause(CHECK_INTERVAL_MS, signal);
-    }
-  } finally {
-    removeListener();
-    await close();
-  }
-}
-
-function createConnection({ databaseUrl, logger, service, detail = "" }: ReadModelLockOptions): DatabaseClient {
-  const applicationName = `${service} ${hostname()}:${process.pid} ${detail}`.trim();
-  return createLongLivedClient({ databaseUrl, applicationName, logger });
 }
 
 /** Waits for the lock. `prune` notices a process that waits, but not one that only tries. @returns false after a while */

@@ -1,4 +1,4 @@
-import { UnsuitableServerError } from "./server-kind.ts";
+import { UnsuitableServerError } from "./find-server.ts";
 
 /**
  * SQLSTATE classes and codes of temporary failures: connection errors (08), missing resources (53), shutdown or

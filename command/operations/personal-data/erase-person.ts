@@ -3,7 +3,7 @@ import type { Erasure } from "../../../shared/domain/personal-data/erasure.ts";
 import type { PersonType } from "../../../shared/domain/personal-data/person.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { destroyKeysOf } from "../../../shared/personal-data/destroy-keys.ts";
-import { createPositionWatch, positionStatement } from "../../../shared/postgres/position-watch.ts";
+import { createPositionWatch, readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
@@ -97,11 +97,7 @@ async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void
 
 /** Waits until the read models reach a log position. @throws {ReadModelsBehindError} */
 export async function waitForReadModels(pool: pg.Pool, position: bigint): Promise<void> {
-  const readPosition = async () => {
-    const { rows } = await pool.query<{ position: bigint }>(positionStatement);
-    return rows[0]?.position ?? -1n;
-  };
-  if (await createPositionWatch(readPosition).wait(position, READ_MODELS_TIMEOUT_MS)) return;
+  if (await createPositionWatch(() => readPosition(pool)).wait(position, READ_MODELS_TIMEOUT_MS)) return;
   throw new ReadModelsBehindError(
     `the read models have not reached log position ${position}; check the projection service and run the command again`,
   );

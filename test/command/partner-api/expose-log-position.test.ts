@@ -3,7 +3,7 @@ import type pg from "pg";
 import { pino } from "pino";
 import { createReadModelWaiter } from "../../../command/partner-api/expose-log-position.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
-import { createPositionWatch, readPosition } from "../../../shared/postgres/position-watch.ts";
+import { createPositionWatch, readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
 

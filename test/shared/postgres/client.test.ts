@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { expect } from "chai";
 import { pino } from "pino";
-import { createLongLivedClient } from "../../../shared/postgres/client.ts";
+import { createLongLivedClient } from "../../../shared/postgres/long-lived-connection.ts";
 
 describe("a client of Postgres", () => {
   let server: Server;

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import pg from "pg";
-import { awaitPipelined } from "../../../shared/postgres/pipelined.ts";
+import { awaitPipelined } from "../../../shared/postgres/pool.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 describe("statements that are sent together", () => {

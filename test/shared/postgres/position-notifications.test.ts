@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { pino } from "pino";
-import { listenForPositions } from "../../../shared/postgres/position-notifications.ts";
+import { listenForPositions } from "../../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { clinicRegistered } from "../../support/clinics.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createPositionWatch } from "../../../shared/postgres/position-watch.ts";
+import { createPositionWatch } from "../../../shared/postgres/read-model-position.ts";
 
 describe("position watch", () => {
   it("concurrent waits share one read of the checkpoint, and each wait ends when the awaited position is reached", async () => {

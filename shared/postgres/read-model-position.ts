@@ -1,5 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
+import type { LongLivedClientOptions } from "./long-lived-connection.ts";
+import { keepConnection } from "./long-lived-connection.ts";
 import { READ_MODEL_SCHEMA } from "./read-model-schema.ts";
 
 /** Statement that selects the log position of the read models. */
@@ -11,14 +13,14 @@ export const positionStatement = {
 /** Returns the log position of the read models. @throws if the read models have no position */
 export async function readPosition(pool: pg.Pool): Promise<bigint> {
   const { rows } = await pool.query<{ position: bigint }>(positionStatement);
-  if (!rows[0]) throw new Error("the read models have no log position");
+  if (!rows[0]) throw new Error("The read models have no log position.");
   return rows[0].position;
 }
 
-/** Interval between two reads of the read models' position. Milliseconds. */
+/** Interval between two reads of the read models' position. */
 const POLL_INTERVAL_MS = 3;
 
-/** Interval between two reads while notifications report the position. Milliseconds. */
+/** Interval between two reads while notifications report the position. */
 const NOTIFIED_POLL_INTERVAL_MS = 20;
 
 /** Waits until the read models reach log positions. */
@@ -93,5 +95,48 @@ export function createPositionWatch(readPosition: () => Promise<bigint>): Positi
       notifiedPosition = position;
       if (position !== undefined) endWaits(position, 0);
     },
+  };
+}
+
+/**
+ * Receives the log positions of the read models from the primary. The transaction that moves the position notifies a
+ * channel with the schema's name. Uses a separate connection. A standby refuses LISTEN, and it may lag behind the
+ * primary's notifications.
+ *
+ * @param onPosition called with the current position and each change of it; with undefined while there is no connection
+ * @returns function that closes the connection
+ */
+export function listenForPositions(
+  options: LongLivedClientOptions,
+  onPosition: (position: bigint | undefined) => void,
+): () => Promise<void> {
+  const controller = new AbortController();
+  let lastPosition: bigint | undefined;
+  let notificationCount = 0;
+  const report = (position: bigint | undefined) => {
+    if (position !== lastPosition) onPosition(position);
+    lastPosition = position;
+  };
+  const listenPromise = keepConnection(options, controller.signal, {
+    async prepare(connection) {
+      connection.on("notification", ({ payload = "" }) => {
+        if (!/^\d+$/.test(payload)) return;
+        notificationCount += 1;
+        report(BigInt(payload));
+      });
+      await connection.query(`LISTEN ${READ_MODEL_SCHEMA}`);
+    },
+    async check(connection) {
+      const countBefore = notificationCount;
+      const { rows } = await connection.query<{ position: string }>(positionStatement);
+      // A notification that arrived before the result may be newer than the result.
+      if (rows[0] && notificationCount === countBefore) report(BigInt(rows[0].position));
+    },
+    onLoss: () => report(undefined),
+    lossMessage: "Notifications about the read models are not received. This will be retried.",
+  });
+  return () => {
+    controller.abort();
+    return listenPromise;
   };
 }

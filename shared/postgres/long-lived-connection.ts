@@ -1,0 +1,150 @@
+import type pg from "pg";
+import { onAbort } from "../runtime/abort.ts";
+import { pause } from "../runtime/backoff.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { StartError } from "../runtime/run-service.ts";
+import { settlesWithin } from "../runtime/timeout.ts";
+import { createClient, type DatabaseClient } from "./client.ts";
+import { closeConnection } from "./pool.ts";
+
+/** Time limit of a long-lived connection for connecting, and for each statement. */
+const LONG_LIVED_QUERY_TIMEOUT_MS = 3_000;
+
+export interface LongLivedClientOptions {
+  /** Value of DATABASE_URL. */
+  databaseUrl: string;
+  /** Purpose of the connection, for operators. Postgres shows the first 63 bytes. */
+  applicationName: string;
+  logger: Logger;
+}
+
+/**
+ * Creates a client, not connected yet, for a connection that does not belong to a pool, for example because it holds a
+ * lock. If the connection breaks, the client logs the error, and the next query fails.
+ *
+ * @throws {ConfigError} if a certificate file cannot be read
+ */
+export function createLongLivedClient(options: LongLivedClientOptions): DatabaseClient {
+  const { databaseUrl, applicationName, logger } = options;
+  const client = createClient(databaseUrl, {
+    application_name: applicationName,
+    connectionTimeoutMillis: LONG_LIVED_QUERY_TIMEOUT_MS,
+    query_timeout: LONG_LIVED_QUERY_TIMEOUT_MS,
+    keepAlive: true,
+  });
+  client.on("error", (error) => logger.debug({ error, applicationName }, "A long-lived connection failed."));
+  return client;
+}
+
+/** Use of a connection that does not belong to a pool. */
+export interface ConnectionUse {
+  /**
+   * Called once for each new connection.
+   *
+   * @throws {StartError} if no connection can be used
+   */
+  prepare(connection: DatabaseClient): Promise<void>;
+  /** Called every second. Fails if the connection is lost. */
+  check(connection: DatabaseClient): Promise<void>;
+  /** Called when the connection is lost, and after each failed try to open it. */
+  onLoss?(): void;
+  /** Warning that is logged when the connection is lost. */
+  lossMessage: string;
+}
+
+/** Interval at which the connection is checked or opened again. */
+const CHECK_INTERVAL_MS = 1_000;
+
+/** After this time, the connection counts as closed. A server that does not respond notices the end later. */
+const CLOSE_TIMEOUT_MS = 1_000;
+
+/**
+ * Keeps a connection open until the signal aborts. If the connection is lost, for example in a failover, opens it again.
+ *
+ * @throws {StartError} from `prepare`
+ */
+export async function keepConnection(
+  options: LongLivedClientOptions,
+  signal: AbortSignal,
+  use: ConnectionUse,
+): Promise<void> {
+  let isLossLogged = false;
+  const onCheck = () => {
+    isLossLogged = false;
+  };
+  while (!signal.aborted) {
+    try {
+      await useConnection(options, signal, use, onCheck);
+    } catch (error) {
+      if (error instanceof StartError) throw error;
+      if (!signal.aborted && !isLossLogged) options.logger.warn({ error }, use.lossMessage);
+      isLossLogged = true;
+    }
+    use.onLoss?.();
+    await pause(CHECK_INTERVAL_MS, signal);
+  }
+}
+
+/** Uses one connection until the signal aborts. @throws if the connection is lost or unsuitable */
+async function useConnection(
+  options: LongLivedClientOptions,
+  signal: AbortSignal,
+  use: ConnectionUse,
+  onCheck: () => void,
+): Promise<void> {
+  const connection = createLongLivedClient(options);
+  const close = () => settlesWithin(connection.end(), CLOSE_TIMEOUT_MS).catch(() => false);
+  const removeListener = onAbort(signal, close);
+  try {
+    await connection.connect();
+    await use.prepare(connection);
+    while (!signal.aborted) {
+      await connection.requireServerKind();
+      await use.check(connection);
+      onCheck();
+      await pause(CHECK_INTERVAL_MS, signal);
+    }
+  } finally {
+    removeListener();
+    await close();
+  }
+}
+
+/** Number of reads of each session's id. A few reads can miss a shared session while other clients use the pooler. */
+const SESSION_READS = 10;
+
+/**
+ * Requires that a connection keeps its session of the server, because the locks of the connection belong to the session.
+ * Behind a connection pooler, this depends on the pooler's mode. PgBouncer does not report its mode to clients, so the
+ * session ids of two connections are compared. A direct connection needs one query.
+ *
+ * @param connection open connection without a transaction
+ * @param openOther opens another connection to the same database. Called only behind a pooler
+ * @throws {StartError} if the connection shares its session with other connections
+ */
+export async function requireOwnSession(connection: pg.Client, openOther: () => Promise<pg.Client>): Promise<void> {
+  // The types of pg do not declare the id that the server reported. A pooler reports an id that it invented.
+  const { processID: reportedId } = connection as unknown as { processID: number | null };
+  if ((await readSessionId(connection)) === reportedId) return;
+  const other = await openOther();
+  const [ids, otherIds] = [new Set<number>(), new Set<number>()];
+  try {
+    for (let read = 0; read < SESSION_READS; read += 1) {
+      ids.add(await readSessionId(connection));
+      otherIds.add(await readSessionId(other));
+    }
+  } finally {
+    await closeConnection(other);
+  }
+  const areSeparate = ids.size === 1 && otherIds.size === 1 && !ids.has([...otherIds][0] ?? 0);
+  if (!areSeparate)
+    throw new StartError(
+      "The connection pooler at DATABASE_URL uses transaction or statement mode, in which locks are lost. Use session mode, or connect to Postgres directly.",
+    );
+}
+
+/** Returns the process id of the session in which the server runs a query of the connection. */
+async function readSessionId(connection: pg.Client): Promise<number> {
+  const { rows } = await connection.query<{ id: number }>("SELECT pg_backend_pid() AS id");
+  return rows[0]?.id ?? 0;
+}

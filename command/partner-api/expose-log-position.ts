@@ -1,7 +1,7 @@
 import type Koa from "koa";
-import { createCircuit } from "../../shared/http/circuit.ts";
 import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
+import { Circuit } from "../../shared/runtime/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** State of a request whose handler may set a log position. */
@@ -21,15 +21,15 @@ const MAX_RESPONSE_DELAY_MS = 1_000;
  * While the database is unavailable or the read models are far behind, responses are not delayed.
  */
 export function createReadModelWaiter(watch: PositionWatch, logger: Logger): WaitForReadModels {
-  const circuit = createCircuit({
-    responseTimeoutMs: MAX_RESPONSE_DELAY_MS + 200,
+  const circuit = new Circuit({
+    callTimeoutMs: MAX_RESPONSE_DELAY_MS + 200,
     onFailure: (error) => logger.warn({ error }, "responses are sent without waiting for the read models"),
   });
   const requirePosition = async (position: bigint) => {
     if (!(await watch.wait(position, MAX_RESPONSE_DELAY_MS))) throw new Error("the read models are behind");
   };
   // The circuit breaker logs failures. The write has succeeded, so its response is sent in any case.
-  return (position) => circuit(() => requirePosition(position)).catch(() => undefined);
+  return (position) => circuit.call(() => requirePosition(position)).catch(() => undefined);
 }
 
 /**

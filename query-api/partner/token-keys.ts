@@ -1,6 +1,6 @@
 import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyGetKey } from "jose";
 import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
-import { createCircuit } from "../../shared/http/circuit.ts";
+import { Circuit } from "../../shared/runtime/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
 /** Settings of the cache of published keys. */
@@ -32,14 +32,14 @@ export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = 
     cacheMaxAge: caching.maxAgeMs,
     cooldownDuration: caching.cooldownMs,
   });
-  const circuit = createCircuit({
-    responseTimeoutMs: KEY_FETCH_TIMEOUT_MS,
+  const circuit = new Circuit({
+    callTimeoutMs: KEY_FETCH_TIMEOUT_MS,
     onFailure: (error) => logger.warn({ error }, "Fetching the token keys failed. Cached keys, if any, stay in use."),
   });
   let lastFreshAt = Number.NEGATIVE_INFINITY;
   return async (header, token) => {
     try {
-      if (!remoteKeys.fresh) await circuit(() => remoteKeys.reload());
+      if (!remoteKeys.fresh) await circuit.call(() => remoteKeys.reload());
     } catch (error) {
       const cachedKeys = remoteKeys.jwks();
       if (!cachedKeys || performance.now() - lastFreshAt > MAX_STALE_AGE_MS) throw error;

@@ -1,11 +1,9 @@
+import { Circuit } from "../runtime/circuit.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
+import { TimeoutError } from "../runtime/timeout.ts";
 
-/** Interval between two probes during an outage. Milliseconds. */
-const PROBE_INTERVAL_MS = 2_000;
-
-/** Minimum interval between two warnings. Milliseconds. */
-const WARNING_INTERVAL_MS = 30_000;
+/** Minimum interval between two warnings that Postgres is slow. */
+const SLOWNESS_LOG_INTERVAL_MS = 30_000;
 
 /**
  * SQLSTATE codes of a server that is available but was too slow for a statement: canceled by timeout, lock not
@@ -19,7 +17,7 @@ const TIMEOUT_MESSAGES = /Query read timeout|timeout exceeded when trying to con
 export interface OutageOptions {
   /** Runs a short statement on a row that only this process uses. */
   probe(): Promise<unknown>;
-  /** Time limit for a probe. Milliseconds. */
+  /** Time limit for a probe. */
   probeTimeoutMs: number;
   /** Called when an outage ends. */
   onEnd(): void;
@@ -29,22 +27,28 @@ export interface OutageOptions {
 /** Determines whether Postgres is unavailable or only slow. */
 export class Outage {
   readonly #options: OutageOptions;
-  /** Time of the next probe, as a value of `performance.now()`; undefined while Postgres is available. */
-  #nextProbeAt: number | undefined;
-  #warnedAt = Number.NEGATIVE_INFINITY;
+  /** Open while Postgres is unavailable. */
+  readonly #circuit: Circuit;
   #currentProbe: Promise<boolean> | undefined;
+  #slownessLoggedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: OutageOptions) {
     this.#options = options;
+    this.#circuit = new Circuit({
+      callTimeoutMs: options.probeTimeoutMs,
+      onFailure: (error) =>
+        options.logger.warn(
+          { error },
+          "Postgres cannot count requests: each process enforces its share of the rate limits",
+        ),
+      onClose: options.onEnd,
+    });
   }
 
   /** Returns true during an outage. If a probe is due, also starts the probe, to detect the end of the outage. */
   isActive(): boolean {
-    if (this.#nextProbeAt !== undefined && performance.now() >= this.#nextProbeAt) {
-      this.#nextProbeAt = performance.now() + PROBE_INTERVAL_MS;
-      void this.#isAvailable();
-    }
-    return this.#nextProbeAt !== undefined;
+    if (this.#circuit.isTestDue()) void this.#isAvailable();
+    return this.#circuit.isOpen();
   }
 
   /**
@@ -54,44 +58,29 @@ export class Outage {
    * @returns true if Postgres is unavailable
    */
   async isCauseOf(error: unknown): Promise<boolean> {
-    if (this.#nextProbeAt !== undefined) return true;
-    if (!isSlow(error)) this.#begin(error);
-    else if (await this.#isAvailable()) {
-      this.#warn(error, "Postgres counts requests slowly: some requests fail with 503");
-    }
-    return this.#nextProbeAt !== undefined;
-  }
-
-  #begin(error: unknown): void {
-    this.#nextProbeAt = performance.now() + PROBE_INTERVAL_MS;
-    this.#warn(error, "Postgres cannot count requests: each process enforces its share of the rate limits");
+    if (this.#circuit.isOpen()) return true;
+    if (!isSlow(error)) this.#circuit.open(error);
+    else if (await this.#isAvailable()) this.#logSlowness(error);
+    return this.#circuit.isOpen();
   }
 
   #isAvailable(): Promise<boolean> {
-    this.#currentProbe ??= this.#probe().finally(() => {
-      this.#currentProbe = undefined;
-    });
+    this.#currentProbe ??= this.#circuit
+      .call(this.#options.probe)
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => {
+        this.#currentProbe = undefined;
+      });
     return this.#currentProbe;
   }
 
-  async #probe(): Promise<boolean> {
-    const { probe, probeTimeoutMs, onEnd } = this.#options;
-    try {
-      await withTimeout(probeTimeoutMs, probe());
-    } catch (error) {
-      this.#begin(error);
-      return false;
-    }
-    const wasActive = this.#nextProbeAt !== undefined;
-    this.#nextProbeAt = undefined;
-    if (wasActive) onEnd();
-    return true;
-  }
-
-  #warn(error: unknown, message: string): void {
-    if (performance.now() - this.#warnedAt < WARNING_INTERVAL_MS) return;
-    this.#warnedAt = performance.now();
-    this.#options.logger.warn({ error }, message);
+  #logSlowness(error: unknown): void {
+    if (performance.now() - this.#slownessLoggedAt < SLOWNESS_LOG_INTERVAL_MS) return;
+    this.#slownessLoggedAt = performance.now();
+    this.#options.logger.warn({ error }, "Postgres counts requests slowly: some requests fail with 503");
   }
 }
 

@@ -7,7 +7,7 @@ import { type Environment, environment as environments } from "../shared/domain/
 import type { EventLog } from "../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
-import { parseJsonBody } from "../shared/http/json-body.ts";
+import { parseJsonBody } from "../shared/http/request-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { type ClinicState, requirePartnerAccess } from "../shared/partner-api/access.ts";

@@ -1,6 +1,5 @@
 import type pg from "pg";
-import { registerPoolMetrics } from "../shared/metrics/pool-metrics.ts";
-import { registerRateLimitMetrics } from "../shared/metrics/rate-limit-metrics.ts";
+import { registerPoolMetrics, registerRateLimitMetrics } from "../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../shared/metrics/registry.ts";
 
 /** Registers the metrics of the command service, except those of requests and of the event log. */

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../../shared/http/app.ts";
 import type { Readiness } from "../../shared/http/health.ts";
-import { parseJsonBody } from "../../shared/http/json-body.ts";
+import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";

@@ -1,4 +1,4 @@
-import { decodeFormText } from "../../shared/http/form-body.ts";
+import { decodeFormText } from "../../shared/http/request-body.ts";
 
 /** An application's id and secret, as the caller sent them. */
 export interface ClientCredentials {

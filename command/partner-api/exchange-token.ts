@@ -6,7 +6,7 @@ import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scope } from "../../shared/domain/events/partner.ts";
 import { type Application, applicationAggregate, type Credential } from "../../shared/domain/partner/application.ts";
 import type { RequestState } from "../../shared/http/app.ts";
-import { toCallerAddress } from "../../shared/http/caller-address.ts";
+import { toCallerAddress } from "../../shared/http/request.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";

@@ -1,6 +1,6 @@
 import type Koa from "koa";
 import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
-import { listHeaderValues } from "../../shared/http/header-values.ts";
+import { listHeaderValues } from "../../shared/http/request.ts";
 import { idempotencyKey } from "../../shared/partner-api/request-bodies.ts";
 
 /** Returns the value of the Idempotency-Key header, or the problem with the header. */

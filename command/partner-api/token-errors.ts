@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { hasFormBody } from "../../shared/http/form-body.ts";
+import { hasFormBody } from "../../shared/http/request-body.ts";
 import { partnerWrites } from "../../shared/partner-api/writes.ts";
 
 const { refusals: jsonStatuses, form } = partnerWrites.exchangeToken;

@@ -1,9 +1,8 @@
 import type Koa from "koa";
 import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import type { ApiError } from "../../shared/http/api-error.ts";
-import { type FormFields, hasFormBody, parseFormBody } from "../../shared/http/form-body.ts";
-import { listHeaderValues } from "../../shared/http/header-values.ts";
-import { parseJsonBody } from "../../shared/http/json-body.ts";
+import { listHeaderValues } from "../../shared/http/request.ts";
+import { type FormFields, hasFormBody, parseFormBody, parseJsonBody } from "../../shared/http/request-body.ts";
 import { tokenForm, tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import { type ClientCredentials, parseBasicCredentials } from "./basic-credentials.ts";
 import { createTokenError } from "./token-errors.ts";

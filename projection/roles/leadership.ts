@@ -2,9 +2,8 @@ import type pg from "pg";
 import type { DatabaseClient } from "../../shared/postgres/client.ts";
 import { createLongLivedClient } from "../../shared/postgres/long-lived-connection.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
-import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
+import { createBackoff, createNotifier, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { createNotifier } from "../../shared/runtime/notifier.ts";
 import type { Detail, RoleDeps } from "./role.ts";
 
 export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logger"> {

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { Counter, Gauge, Histogram } from "prom-client";
-import { registerPoolMetrics } from "../../shared/metrics/pool-metrics.ts";
+import { registerPoolMetrics } from "../../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../../shared/metrics/registry.ts";
 import { closedStatuses } from "../webhooks/maintenance/sweep.ts";
 

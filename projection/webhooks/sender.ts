@@ -1,6 +1,5 @@
-import { pause } from "../../shared/runtime/backoff.ts";
+import { type Notifier, pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import type { Notifier } from "../../shared/runtime/notifier.ts";
 import { retryForever } from "./outbox/retry-forever.ts";
 import type { FinishedAttempt } from "./outcomes/finished-attempt.ts";
 import { type OutcomeWriterOptions, runOutcomeWriter } from "./outcomes/outcome-writer.ts";

@@ -1,8 +1,7 @@
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
-import { pause } from "../../shared/runtime/backoff.ts";
-import { createNotifier } from "../../shared/runtime/notifier.ts";
+import { createNotifier, pause } from "../../shared/runtime/backoff.ts";
 import { isFilled } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireSameLog, waitForSameLog } from "../checkpoints/same-log.ts";
 import { deriveStreamNames } from "../relay/event-stream.ts";

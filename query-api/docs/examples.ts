@@ -8,7 +8,6 @@ const operationExample = z.object({
   status: z.int(),
   response: z.unknown(),
 });
-export type OperationExample = z.infer<typeof operationExample>;
 
 const recordingSchema = z.object({
   operations: z.record(z.string(), operationExample),

@@ -1,8 +1,7 @@
 import path from "node:path";
 import type Router from "@koa/router";
-import { type Page, servePages, toPage } from "../../shared/http/pages.ts";
 import { createRouter } from "../../shared/http/router.ts";
-import { PAGE_HEADERS, readSite } from "../../shared/page/site.ts";
+import { PAGE_HEADERS, type Page, readSite, servePages, toPage } from "../../shared/page/site.ts";
 
 const PAGE_PATH = "/partner";
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import fs from "node:fs";
+import os from "node:os";
 import type { Actor } from "../domain/events/metadata.ts";
-import { findUserName } from "../runtime/user-name.ts";
 
 /**
  * Returns the actor of an operator's commands. If the connection string of the event log names a user, the log
@@ -37,4 +37,13 @@ function findLogUser(url: string): string | undefined {
   if (certificateFile === undefined || !fs.existsSync(certificateFile)) return undefined;
   const { subject } = new X509Certificate(fs.readFileSync(certificateFile)).toLegacyObject();
   return [subject.CN].flat()[0];
+}
+
+/** Returns the name of this process's user; undefined if the user has only a number, as in a container. */
+export function findUserName(): string | undefined {
+  try {
+    return os.userInfo().username;
+  } catch {
+    return undefined;
+  }
 }

@@ -2,19 +2,17 @@ import { randomUUID } from "node:crypto";
 import Koa from "koa";
 import type { Registry } from "prom-client";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
-import { registerReadinessMetric } from "../metrics/readiness-metric.ts";
+import { registerReadinessMetric, registerRequestMetrics, serveMetrics } from "../metrics/http-metrics.ts";
 import { createRegistry } from "../metrics/registry.ts";
-import { registerRequestMetrics } from "../metrics/request-metrics.ts";
-import { METRICS_PATH, serveMetrics } from "../metrics/serve-metrics.ts";
 import { KeyStoreUnavailableError } from "../personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { isTracing } from "../tracing/span.ts";
+import { checkTraceparent, isTracing, startTrace } from "../tracing/span.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
 import { type Readiness, serveHealth } from "./health.ts";
-import { RequestLog } from "./request-log.ts";
-import { normalizeTarget } from "./request-target.ts";
-import { traceRequests } from "./trace-requests.ts";
+
+/** Paths of monitoring, whose frequent requests are logged at level debug and not traced. */
+const MONITORING_PATH = /^\/(health\/|metrics$)/;
 
 /** Koa state of every request. Operations extend this state. */
 export interface RequestState {
@@ -68,8 +66,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     // The log line contains the route pattern instead of the URL, because URLs may contain data that must not be logged.
     const { _matchedRoute: route = "none", _matchedRouteName: operation } = ctx as MatchedRoute;
     const { method, status } = ctx;
-    const isMonitoring = ctx.req.url?.startsWith("/health/") || ctx.req.url === METRICS_PATH;
-    // Requests of monitoring are logged at level debug, because they are frequent.
+    const isMonitoring = MONITORING_PATH.test(ctx.req.url ?? "");
     const level = isMonitoring ? "debug" : "info";
     ctx.state.log.write(level, { method, route, status, duration: Math.round(durationMs) }, "request");
     if (!isMonitoring) recordRequest(operation, status, durationMs / 1_000);
@@ -121,4 +118,79 @@ function toApiError(error: unknown): ApiError {
   if (error instanceof WrongExpectedRevisionError) return createUnavailableError("too_many_changes", error);
   if (isPostgresUnavailable(error)) return createUnavailableError("data_source_unavailable", error);
   return new ApiError(500, "internal_error", { cause: error });
+}
+
+/**
+ * Starts a trace for each request. The trace does not continue the trace of the caller, because anyone can send any
+ * `traceparent`: a caller could otherwise force recording, or add spans to the trace of someone else. The first span
+ * links to the caller's span.
+ */
+function traceRequests(): Koa.Middleware<RequestState> {
+  return async (ctx, next) => {
+    const isMonitoring = MONITORING_PATH.test(ctx.req.url ?? "");
+    const span = isMonitoring ? undefined : startTrace(ctx.method, "server", checkTraceparent(ctx.headers.traceparent));
+    if (!span) return next();
+    ctx.state.traceparent = span.traceparent;
+    await next();
+    const route = (ctx as MatchedRoute)._matchedRoute;
+    if (route !== undefined) {
+      span.setName(`${ctx.method} ${route}`);
+      span.setAttributes({ "http.route": route });
+    }
+    span.setAttributes({
+      "http.request.method": ctx.method,
+      "http.response.status_code": ctx.status,
+      "correlation.id": ctx.state.correlationId,
+    });
+    span.end(ctx.status >= 500 ? String(ctx.status) : undefined);
+  };
+}
+
+/**
+ * Replaces a request target in absolute form with its path and query (RFC 9112, section 3.2.2). Refuses any other
+ * target that is not a path, such as `*`, with 400 `malformed_request`.
+ */
+function normalizeTarget(): Koa.Middleware {
+  return (ctx, next) => {
+    const { url = "" } = ctx.req;
+    if (!url.startsWith("/")) ctx.req.url = extractPath(url);
+    return next();
+  };
+}
+
+/**
+ * Extracts path and query exactly as the client sent them. The path is not taken from `URL`, which would resolve dot
+ * segments and thereby accept several spellings of a path.
+ */
+function extractPath(text: string): string {
+  const [, path] = /^https?:\/\/[^/?#]+([^#]*)/i.exec(text) ?? [];
+  if (path === undefined || !URL.canParse(text)) throw new ApiError(400, "malformed_request");
+  return path.startsWith("/") ? path : `/${path}`;
+}
+
+type Fields = Record<string, unknown>;
+
+/**
+ * Writes the log lines of one request, which all contain the request's fields. A child logger of pino would format the
+ * fields again each time fields are added.
+ */
+class RequestLog {
+  readonly #logger: Logger;
+  readonly #fields: Fields;
+
+  /** @param fields the first fields of the request */
+  constructor(logger: Logger, fields: Fields) {
+    this.#logger = logger;
+    this.#fields = fields;
+  }
+
+  /** Adds fields to all later lines. */
+  addFields(fields: Fields): void {
+    Object.assign(this.#fields, fields);
+  }
+
+  /** Writes a line with the request's fields and the given fields. */
+  write(level: "debug" | "info" | "warn" | "error", fields: Fields, message: string): void {
+    this.#logger[level]({ ...this.#fields, ...fields }, message);
+  }
 }

@@ -1,4 +1,7 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import type Koa from "koa";
+import { reachEventStore } from "../eventstore/reach.ts";
+import type { Logger } from "../runtime/logger.ts";
 
 /**
  * Checks the dependencies of a service. The result maps the name of each dependency to its problem, or to null if the
@@ -22,5 +25,24 @@ export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
     if (ctx.path !== "/health/live") return next();
     ctx.body = { ok: true };
     return undefined;
+  };
+}
+
+/** Time limit for a readiness check of the event log. */
+const REACH_TIMEOUT_MS = 2_000;
+
+/**
+ * Creates the readiness check of a service that requires the event log. The cause of a failure is logged but not
+ * returned, because it contains hosts and ports.
+ */
+export function createEventStoreReadinessCheck(client: EventStoreDBClient, logger: Logger): Readiness {
+  return async () => {
+    try {
+      await reachEventStore(client, REACH_TIMEOUT_MS);
+      return { eventstore: null };
+    } catch (error) {
+      logger.warn({ error }, "not ready: the event log does not respond");
+      return { eventstore: "unavailable" };
+    }
   };
 }

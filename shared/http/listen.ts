@@ -1,14 +1,14 @@
 import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
+import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import type Koa from "koa";
 import { pause } from "../runtime/backoff.ts";
 import type { Config } from "../runtime/config.ts";
 import { type RunningService, StartError } from "../runtime/run-service.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
-import { requireHost, respondToClientErrors } from "./client-errors.ts";
-import { createDrainableHandler } from "./drain.ts";
-import { NoSniffingResponse } from "./no-sniffing.ts";
+import { createErrorResponse, NoSniffingResponse, sendError } from "./node-response.ts";
+import { listHeaderValues } from "./request.ts";
 
 /** A listening HTTP server. */
 export interface HttpServer {
@@ -29,10 +29,10 @@ export interface ClientTimeouts {
 
 const DEFAULT_CLIENT_TIMEOUTS: ClientTimeouts = { headersTimeoutMs: 10_000, requestTimeoutMs: 20_000 };
 
-/** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. Milliseconds. */
+/** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. */
 const CHECK_INTERVAL_MS = 1_000;
 
-/** Time limit for closing a service's connections when it stops, because a server may not respond. Milliseconds. */
+/** Time limit for closing a service's connections when it stops, because a server may not respond. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
 /**
@@ -108,4 +108,99 @@ export async function serve<State>(
       await settlesWithin(closeConnections(), CLOSE_TIMEOUT_MS);
     },
   };
+}
+
+/** Request handler of a server that can drain. */
+interface DrainableHandler {
+  handle: RequestListener;
+  /**
+   * Starts to drain. From then on, `/health/ready` returns 503, and every response closes its connection. Load balancers
+   * and clients with open connections therefore move to other processes. All requests are still handled.
+   */
+  startDrain(): void;
+}
+
+/** Body of `/health/ready` while a server drains. */
+const STOPPING_BODY = JSON.stringify({ ok: false, parts: { process: "stopping" } });
+
+/** Wraps the request handler of a server, so that the server can drain before it stops. */
+function createDrainableHandler(handler: RequestListener): DrainableHandler {
+  const openResponses = new Set<ServerResponse>();
+  let isDraining = false;
+  return {
+    handle(request, response) {
+      openResponses.add(response);
+      response.on("close", () => openResponses.delete(response));
+      if (!isDraining) return handler(request, response);
+      response.shouldKeepAlive = false;
+      if (request.url?.split("?")[0] === "/health/ready") sendStopping(response);
+      else handler(request, response);
+    },
+    startDrain() {
+      isDraining = true;
+      for (const response of openResponses) closeAfter(response);
+    },
+  };
+}
+
+/** Lets a response close its connection, even if its headers have already been sent. */
+function closeAfter(response: ServerResponse): void {
+  response.shouldKeepAlive = false;
+  const { socket } = response.req;
+  if (response.headersSent) response.once("finish", () => socket.end());
+}
+
+function sendStopping(response: ServerResponse): void {
+  response
+    .writeHead(503, { "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store" })
+    .end(STOPPING_BODY);
+}
+
+type Refusal = [status: number, reason: string, code: string];
+
+/** Responses to errors of Node's HTTP parser, by error code. */
+const REFUSALS_BY_ERROR: Record<string, Refusal> = {
+  HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "headers_too_large"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "Content Too Large", "body_too_large"],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout", "request_timeout"],
+};
+const MALFORMED_REQUEST: Refusal = [400, "Bad Request", "malformed_request"];
+
+/** Sends the standard error body for a request that the HTTP parser refuses, and closes the connection. */
+function respondToClientErrors(server: Server): void {
+  const latestResponses = new WeakMap<Duplex, ServerResponse>();
+  server.prependListener("request", (request, response) => latestResponses.set(request.socket, response));
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
+    const refusal = REFUSALS_BY_ERROR[error.code ?? ""] ?? MALFORMED_REQUEST;
+    const response = latestResponses.get(socket);
+    if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
+    else if (!response || response.writableFinished) sendRefusal(socket, refusal);
+    // The response to the connection's earlier request must be sent before the error response.
+    else if (response.req.complete) response.once("finish", () => sendRefusal(socket, refusal));
+    else if (response.headersSent) socket.destroy();
+    else sendRefusal(socket, refusal);
+  });
+  // Without this listener, Node closes the connection of a CONNECT request without a response.
+  server.on("connect", (_request, socket) => sendRefusal(socket, MALFORMED_REQUEST));
+  // The server ignores an unknown Expect header instead of returning 417.
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
+}
+
+/**
+ * Refuses a request that does not have exactly one Host header (RFC 9112, section 3.2). Node's own check returns no
+ * body.
+ */
+function requireHost(handler: RequestListener): RequestListener {
+  return (request, response) => {
+    const hostHeaderCount = listHeaderValues(request, "host").length;
+    if (hostHeaderCount === 1 || (hostHeaderCount === 0 && request.httpVersion === "1.0"))
+      return handler(request, response);
+    sendError(response, 400, "malformed_request", { Connection: "close" });
+  };
+}
+
+function sendRefusal(socket: Duplex, [status, reason, code]: Refusal): void {
+  const { headers, body } = createErrorResponse(code);
+  const lines = Object.entries({ ...headers, Connection: "close" }).map(([name, value]) => `${name}: ${value}`);
+  socket.end(`${[`HTTP/1.1 ${status} ${reason}`, ...lines].join("\r\n")}\r\n\r\n${body}`);
 }

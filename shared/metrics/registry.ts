@@ -9,7 +9,7 @@ const MISNAMED_METRICS = [
 
 /**
  * Interval at which the delay of the event loop is measured. The measured delay includes this interval. Each measurement
- * wakes up an idle process, so a shorter interval costs more CPU time. Milliseconds.
+ * wakes up an idle process, so a shorter interval costs more CPU time.
  */
 const EVENT_LOOP_INTERVAL_MS = 20;
 

@@ -6,7 +6,7 @@ import type { Scope } from "../domain/events/partner.ts";
 import type { Installation } from "../domain/partner/installation.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
-import { listHeaderValues } from "../http/header-values.ts";
+import { listHeaderValues } from "../http/request.ts";
 import type { PartnerOperation } from "./operations.ts";
 
 /** Stored data about an application, the credential of its token, and its installation at the requested clinic. */

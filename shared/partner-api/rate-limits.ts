@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
-import { toCallerAddress } from "../http/caller-address.ts";
+import { toCallerAddress } from "../http/request.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
 import { enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
 import type { ClinicState, PartnerState } from "./access.ts";

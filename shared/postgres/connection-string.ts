@@ -1,5 +1,5 @@
 /** Kind of server that a connection needs, with the meaning of libpq's option `target_session_attrs`. */
-export const serverKinds = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] as const;
+const serverKinds = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] as const;
 export type ServerKind = (typeof serverKinds)[number];
 
 /** Parts of a connection string of Postgres. */

@@ -47,7 +47,7 @@ export interface FindServerOptions {
   serverKind: ServerKind;
   /** Login and TLS settings. */
   login: pg.ClientConfig;
-  /** Time limit for the search. Milliseconds. */
+  /** Time limit for the search. */
   timeoutMs: number;
 }
 
@@ -64,7 +64,7 @@ export class NoSuitableServerError extends AggregateError {
   }
 }
 
-/** If a server has not answered after this time, the next server is asked too. Milliseconds. */
+/** If a server has not answered after this time, the next server is asked too. */
 const NEXT_SERVER_DELAY_MS = 300;
 
 /**

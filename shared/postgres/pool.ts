@@ -7,7 +7,7 @@ export interface PoolOptions {
   url: string;
   applicationName: string;
   size: number;
-  /** Time limit for a statement on the server. Milliseconds. */
+  /** Time limit for a statement on the server. */
   statementTimeoutMs: number;
   /**
    * If true, Postgres uses an index wherever possible. If false, a statement that was prepared while a table was small
@@ -20,12 +20,12 @@ export interface PoolOptions {
   logger: Logger;
 }
 
-/** Time limit for opening a connection. After this time, the database counts as unavailable. Milliseconds. */
+/** Time limit for opening a connection. After this time, the database counts as unavailable. */
 const CONNECT_TIMEOUT_MS = 1_500;
 
 /**
  * Extra time that the client allows for a statement after the server's statement timeout. Statements that are sent
- * together share this time. Milliseconds.
+ * together share this time.
  */
 const CLIENT_GRACE_MS = 500;
 

@@ -1,8 +1,7 @@
+import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
-import { tracingSettings } from "../tracing/tracing-settings.ts";
 import { parseNatsUrl } from "./nats-url.ts";
-import { getFileVariable, readSecret } from "./secret-files.ts";
 import {
   databaseUrlSchema,
   egressProxyUrlSchema,
@@ -13,6 +12,7 @@ import {
   httpUrlSchema,
   json,
   signingKeySchema,
+  tracingSettings,
   wholeNumber,
 } from "./setting-schemas.ts";
 
@@ -249,4 +249,28 @@ export function loadSecretFiles(env: Record<string, string | undefined>): Record
   }
   if (problems.length > 0) throw new ConfigError(`settings: ${problems.join("; ")}`);
   return loadedEnv;
+}
+
+/** Text of a setting, or the problem that prevents reading it. The text is undefined if the setting is not set. */
+type SettingText = { text: string | undefined } | { problem: string };
+
+/** Returns the variable that names the file with a secret. */
+function getFileVariable(name: string): string {
+  return `${name}_FILE`;
+}
+
+/**
+ * Reads a secret from its variable or from the file that `<name>_FILE` names. A newline at the end of the file is
+ * removed. A problem never contains the file's name, because a user may set `<name>_FILE` to the secret by mistake.
+ */
+export function readSecret(name: string, env: Record<string, string | undefined>): SettingText {
+  const fileVariable = getFileVariable(name);
+  const file = env[fileVariable];
+  if (file === undefined) return { text: env[name] };
+  if (env[name] !== undefined) return { problem: `${name} and ${fileVariable} are both set, but only one may be` };
+  try {
+    return { text: readFileSync(file, "utf8").replace(/\r?\n$/, "") };
+  } catch (error) {
+    return { problem: `${fileVariable} names a file that cannot be read (${(error as NodeJS.ErrnoException).code})` };
+  }
 }

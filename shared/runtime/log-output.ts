@@ -3,12 +3,12 @@ import fs from "node:fs";
 /** Maximum length of the text that waits to be written. Lines that exceed this limit are lost. Characters. */
 const MAX_WAITING_CHARACTERS = 1_048_576;
 
-/** Minimum interval between two writes. Lines of this time are written together. Milliseconds. */
+/** Minimum interval between two writes. Lines of this time are written together. */
 const WRITE_INTERVAL_MS = 10;
 
 /**
  * Delay before a failed write is repeated. The delay is shorter for a full pipe, because the pipe's reader frees space
- * continuously. Milliseconds.
+ * continuously.
  */
 const RETRY_DELAY_MS = 500;
 const FULL_PIPE_RETRY_DELAY_MS = 10;

@@ -20,7 +20,7 @@ export class StartError extends Error {
   override readonly name = "StartError";
 }
 
-/** Time limit for stopping a service after it has drained. Milliseconds. */
+/** Time limit for stopping a service after it has drained. */
 const STOP_TIMEOUT_MS = 8_000;
 
 /**

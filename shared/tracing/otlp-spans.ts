@@ -20,8 +20,14 @@ import {
 } from "@opentelemetry/sdk-trace";
 import type { Logger } from "../runtime/logger.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
-import type { Span, SpanKind, SpanOptions, StartSpan } from "./span.ts";
-import { formatTraceparent, parseTraceparent } from "./traceparent.ts";
+import {
+  formatTraceparent,
+  parseTraceparent,
+  type Span,
+  type SpanKind,
+  type SpanOptions,
+  type StartSpan,
+} from "./span.ts";
 
 export interface OtlpOptions {
   /** URL of the collector, without the path `/v1/traces`. */
@@ -41,13 +47,13 @@ export const MAX_QUEUED_SPANS = 2_048;
 /** Maximum number of spans in one request to the collector. */
 export const MAX_BATCH_SIZE = 512;
 
-/** Time after which a span is sent, even if the batch is not full. Milliseconds. */
+/** Time after which a span is sent, even if the batch is not full. */
 const SEND_DELAY_MS = 1_000;
 
-/** Time limit for one request to the collector, with its retries. Milliseconds. */
+/** Time limit for one request to the collector, with its retries. */
 const EXPORT_TIMEOUT_MS = 5_000;
 
-/** Time limit for sending the remaining spans when the service stops. Milliseconds. */
+/** Time limit for sending the remaining spans when the service stops. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 const KINDS: Record<SpanKind, OtelSpanKind> = {

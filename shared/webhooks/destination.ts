@@ -1,7 +1,7 @@
+import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
+import ipaddr from "ipaddr.js";
 import { withTimeout } from "../runtime/timeout.ts";
-import { isLoopback, isPublicUnicast } from "./public-address.ts";
-import { resolveHost } from "./resolve-host.ts";
 
 /**
  * Messages for each reason to refuse a destination. `lookup_failed` can be temporary. All other reasons are faults of
@@ -53,7 +53,7 @@ const PRIVATE_HOST_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|
 /** Matches host names with at least two labels of letters, digits and inner hyphens, without a trailing dot. */
 const PUBLIC_HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** Time limit for looking up a host name. Milliseconds. */
+/** Time limit for looking up a host name. */
 const LOOKUP_TIMEOUT_MS = 5_000;
 
 /**
@@ -124,4 +124,75 @@ async function lookUpAddresses(host: string, options: DestinationOptions): Promi
   } catch (error) {
     throw new UnsafeDestinationError("lookup_failed", { cause: error });
   }
+}
+
+/**
+ * The only IPv6 block from which public addresses are assigned. The library reports special blocks within it
+ * separately.
+ */
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR("2000::/3");
+
+/** The block of the former 6bone, returned to IANA in 2006 (RFC 3701). The library treats the block as unicast. */
+const SIXBONE = ipaddr.IPv6.parseCIDR("3ffe::/16");
+
+/** Azure's platform address. It is in a public range, but reaches the host of an Azure virtual machine. */
+const PLATFORM_ADDRESSES = new Set(["168.63.129.16"]);
+
+/**
+ * Returns true if an address is an ordinary public unicast address. Returns false for every block of IANA's
+ * special-purpose registries (RFC 6890 and its updates). This includes blocks that are publicly reachable, such as
+ * AS112, because no partner runs a web server there. Returns false for all addresses that embed another address
+ * (IPv4-mapped, NAT64, 6to4, Teredo), and for addresses outside of the assigned unicast ranges.
+ *
+ * @param address an IPv4 address of four decimal parts or an IPv6 address, without brackets
+ */
+export function isPublicUnicast(address: string): boolean {
+  if (!ipaddr.isValid(address)) return false;
+  const parsedAddress = ipaddr.parse(address);
+  if (parsedAddress.range() !== "unicast") return false;
+  return parsedAddress instanceof ipaddr.IPv6
+    ? parsedAddress.match(GLOBAL_UNICAST) && !parsedAddress.match(SIXBONE)
+    : !PLATFORM_ADDRESSES.has(parsedAddress.toString());
+}
+
+/** Returns true if an address is a loopback address: 127.0.0.0/8 or ::1. */
+export function isLoopback(address: string): boolean {
+  return ipaddr.isValid(address) && ipaddr.parse(address).range() === "loopback";
+}
+
+/** Time limit for one query to one name server. */
+const QUERY_TIMEOUT_MS = 1_500;
+const MAX_TRIES = 2;
+
+/**
+ * Time to wait for the second address family after the first family's addresses have arrived: the resolution delay of
+ * RFC 8305. The RFC suggests 50 ms. With a longer delay, the caller can also check addresses that arrive late.
+ *
+ */
+const RESOLUTION_DELAY_MS = 200;
+
+/**
+ * Resolves a host name to its IPv4 and IPv6 addresses with DNS queries. The hosts file is ignored, because it
+ * contains no public names. `getaddrinfo` is not used, because one slow name server could block its few threads for
+ * all callers. After the first family's addresses have arrived, the function waits up to 200 ms for the second family.
+ * @param servers name servers as `address:port`. If absent, the machine's name servers
+ *
+ * @returns all addresses that arrived
+ * @throws the resolver's error if neither family has an address
+ */
+export async function resolveHost(host: string, servers?: readonly string[]): Promise<string[]> {
+  const resolver = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: MAX_TRIES });
+  if (servers) resolver.setServers(servers);
+  let delayTimer: NodeJS.Timeout | undefined;
+  const resolveFamily = async (family: 4 | 6) => {
+    const addresses = await (family === 4 ? resolver.resolve4(host) : resolver.resolve6(host));
+    delayTimer ??= setTimeout(() => resolver.cancel(), RESOLUTION_DELAY_MS);
+    return addresses;
+  };
+  const familyResults = await Promise.allSettled([resolveFamily(4), resolveFamily(6)]);
+  clearTimeout(delayTimer);
+  const addresses = familyResults.flatMap((result) => (result.status === "fulfilled" ? result.value : []));
+  const [ipv4Result] = familyResults;
+  if (addresses.length === 0 && ipv4Result.status === "rejected") throw ipv4Result.reason;
+  return addresses;
 }

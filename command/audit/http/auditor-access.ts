@@ -5,7 +5,7 @@ import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
-import { toCallerAddress } from "../../../shared/http/caller-address.ts";
+import { toCallerAddress } from "../../../shared/http/request.ts";
 import { authenticate } from "../access/authenticate.ts";
 import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 

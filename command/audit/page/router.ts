@@ -1,9 +1,8 @@
 import path from "node:path";
 import type Router from "@koa/router";
 import type { RequestState } from "../../../shared/http/app.ts";
-import { type Page, servePages } from "../../../shared/http/pages.ts";
 import { createRouter } from "../../../shared/http/router.ts";
-import { PAGE_HEADERS, readSite } from "../../../shared/page/site.ts";
+import { PAGE_HEADERS, type Page, readSite, servePages } from "../../../shared/page/site.ts";
 
 /**
  * Serves the audit page at GET /audit. The page itself contains no data. The page requests data with the auditor's

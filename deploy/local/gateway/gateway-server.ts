@@ -1,7 +1,7 @@
 import http from "node:http";
 import { pipeline } from "node:stream";
-import { sendError } from "../../../shared/http/error-response.ts";
 import { type ClientTimeouts, type HttpServer, listen } from "../../../shared/http/listen.ts";
+import { sendError } from "../../../shared/http/node-response.ts";
 import { selectForwardedHeaders } from "./gateway-headers.ts";
 import { type BodyLimits, RequestBodies } from "./request-bodies.ts";
 

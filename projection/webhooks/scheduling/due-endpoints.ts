@@ -1,5 +1,5 @@
 import { type Environment, environment as environments } from "../../../shared/domain/events/fields.ts";
-import { createNotifier } from "../../../shared/runtime/notifier.ts";
+import { createNotifier } from "../../../shared/runtime/backoff.ts";
 
 /** Kind of attempt. First attempts and retries have separate slots, so that they do not delay each other. */
 export type Lane = "first" | "retry";

@@ -3,8 +3,7 @@ import https from "node:https";
 import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
-import type { SafeDestination } from "../../../shared/webhooks/destination.ts";
-import { isLoopback } from "../../../shared/webhooks/public-address.ts";
+import { isLoopback, type SafeDestination } from "../../../shared/webhooks/destination.ts";
 import type { EgressProxy } from "./egress-proxy.ts";
 
 /** Pools of connections to receivers. Idle connections stay open for later requests. */

@@ -4,8 +4,7 @@ import { createServer, type Server } from "node:net";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../projection/webhooks/sending/connections.ts";
 import { send } from "../../../projection/webhooks/sending/send.ts";
-import { checkDestination, type SafeDestination } from "../../../shared/webhooks/destination.ts";
-import { resolveHost } from "../../../shared/webhooks/resolve-host.ts";
+import { checkDestination, resolveHost, type SafeDestination } from "../../../shared/webhooks/destination.ts";
 import { type DnsServer, startDnsServer } from "../../support/dns-server.ts";
 import { createWorld } from "./world.ts";
 

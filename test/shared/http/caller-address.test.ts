@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { toCallerAddress } from "../../../shared/http/caller-address.ts";
+import { toCallerAddress } from "../../../shared/http/request.ts";
 
 describe("caller address", () => {
   const cases: [string, string, string][] = [

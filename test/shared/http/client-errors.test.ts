@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import { pino } from "pino";
 import { createApp } from "../../../shared/http/app.ts";
-import { parseJsonBody } from "../../../shared/http/json-body.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
+import { parseJsonBody } from "../../../shared/http/request-body.ts";
 import { eventually } from "../../support/eventually.ts";
 import { expectRefusal, sendOneRequest, sendRaw, toRequest } from "../../support/raw-http.ts";
 

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
-import { checkTraceparent, formatTraceparent, parseTraceparent } from "../../../shared/tracing/traceparent.ts";
+import { checkTraceparent, formatTraceparent, parseTraceparent } from "../../../shared/tracing/span.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 const VALID = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

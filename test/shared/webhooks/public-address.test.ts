@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import ipaddr from "ipaddr.js";
-import { isPublicUnicast } from "../../../shared/webhooks/public-address.ts";
+import { isPublicUnicast } from "../../../shared/webhooks/destination.ts";
 
 /** Blocks of IANA's special-purpose registries for IPv4 and IPv6, and blocks outside of unicast. */
 const SPECIAL_BLOCKS = [

@@ -1,6 +1,5 @@
 import { expect } from "chai";
-import { checkDestination, UnsafeDestinationError } from "../../../shared/webhooks/destination.ts";
-import { resolveHost } from "../../../shared/webhooks/resolve-host.ts";
+import { checkDestination, resolveHost, UnsafeDestinationError } from "../../../shared/webhooks/destination.ts";
 import { type DnsReply, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
 
 const HOST_NAME = "hooks.partner.example";

@@ -1,4 +1,6 @@
 import type { IncomingMessage } from "node:http";
+import { isIPv4 } from "node:net";
+import ipaddr from "ipaddr.js";
 
 /**
  * Lists the values of a request header, in order. Unlike `headersDistinct`, it does not convert all other headers.
@@ -13,4 +15,17 @@ export function listHeaderValues({ rawHeaders }: IncomingMessage, name: string):
     if (isMatch) values.push(rawHeaders[index + 1] as string);
   }
   return values;
+}
+
+/**
+ * Returns the address by which rate limits identify a caller. For IPv6, this is the /64 network, because one host
+ * usually owns a whole /64 network. Returns `unknown` for invalid text.
+ */
+export function toCallerAddress(ip: string): string {
+  if (isIPv4(ip)) return ip;
+  if (!ipaddr.isValid(ip)) return "unknown";
+  const address = ipaddr.process(ip);
+  if (!(address instanceof ipaddr.IPv6)) return address.toString();
+  const networkParts = address.parts.slice(0, 4).map((part) => part.toString(16));
+  return `${networkParts.join(":")}::/64`;
 }

@@ -1,0 +1,147 @@
+import type { IncomingMessage } from "node:http";
+import type Koa from "koa";
+import bodyParser from "koa-bodyparser";
+import { ApiError } from "./api-error.ts";
+
+/**
+ * Parses a JSON request body into `ctx.request.body`, without validating its shape.
+ *
+ * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8; 413 `body_too_large` if the body exceeds 64
+ *   KiB; 415 `unsupported_media_type` if the headers declare a content type other than JSON, a charset other than
+ *   UTF-8, or a compressed body
+ */
+export function parseJsonBody(): Koa.Middleware {
+  const parse = bodyParser({
+    enableTypes: ["json"],
+    // The content type is checked below, because the parser accepts too few JSON types.
+    detectJSON: () => true,
+    strict: false,
+    jsonLimit: MAX_BODY_SIZE,
+    onerror(error) {
+      const { status } = error as { status?: number };
+      if (status === 413) throw createBodyTooLargeError();
+      throw new ApiError(400, "invalid_json", { cause: error });
+    },
+  });
+  return async (ctx, next) => {
+    if (!ctx.is("json", "+json") || !isPlainUtf8Declared(ctx)) throw new ApiError(415, "unsupported_media_type");
+    const isUtf8 = watchUtf8(ctx.req);
+    await parse(ctx, async () => {
+      if (ctx.request.rawBody === "" || !isUtf8()) throw new ApiError(400, "invalid_json");
+      await next();
+    });
+  };
+}
+
+/**
+ * Checks for invalid UTF-8 while the parser reads a body. The parser silently replaces invalid bytes, so without this
+ * check, changed text would be stored.
+ *
+ * @returns a function to call after the body was read, which returns true if the whole body was valid UTF-8
+ */
+function watchUtf8(body: IncomingMessage): () => boolean {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  let isValid = true;
+  const decode = (bytes?: Buffer) => {
+    try {
+      decoder.decode(bytes, { stream: bytes !== undefined });
+    } catch {
+      isValid = false;
+    }
+  };
+  body.on("data", decode);
+  return () => {
+    decode();
+    return isValid;
+  };
+}
+
+/** Names and values of a form, in the order in which they were sent. A name can occur several times. */
+export type FormFields = readonly (readonly [name: string, value: string])[];
+
+/** Returns true if the request's content type is `application/x-www-form-urlencoded`. */
+export function hasFormBody(ctx: Koa.Context): boolean {
+  return Boolean(ctx.is("urlencoded"));
+}
+
+/**
+ * Parses the body of a form into `ctx.request.body`, as {@link FormFields}. The caller checks the content type.
+ *
+ * @throws {ApiError} 400 `invalid_request` if the body is not a form in UTF-8; 413 `body_too_large` if the body exceeds
+ *   64 KiB; 415 `unsupported_media_type` if the headers declare a charset other than UTF-8 or a compressed body
+ */
+export function parseFormBody(): Koa.Middleware {
+  const parse = bodyParser({
+    enableTypes: ["text"],
+    extendTypes: { text: ["urlencoded"] },
+    textLimit: MAX_BODY_SIZE,
+    onerror(error) {
+      throw (error as { status?: number }).status === 413 ? createBodyTooLargeError() : createFormError(error);
+    },
+  });
+  return async (ctx, next) => {
+    if (!isPlainUtf8Declared(ctx)) throw new ApiError(415, "unsupported_media_type");
+    await parse(ctx, async () => {
+      ctx.request.body = decodeForm(String(ctx.request.body));
+      await next();
+    });
+  };
+}
+
+/** @throws {ApiError} 400 `invalid_request` */
+function decodeForm(text: string): FormFields {
+  // An encoder escapes all other characters. The parser has replaced invalid UTF-8, so the replacement is refused, too.
+  if (!/^[\x20-\x7e]*$/.test(text)) throw createFormError();
+  const fields = text.split("&").filter((field) => field !== "");
+  return fields.map((field) => {
+    const [name = "", ...values] = field.split("=");
+    const [decodedName, value] = [decodeFormText(name), decodeFormText(values.join("="))];
+    if (decodedName === undefined || value === undefined) throw createFormError();
+    return [decodedName, value];
+  });
+}
+
+/**
+ * Decodes a name or a value of a form.
+ *
+ * @returns undefined if an escape sequence is incomplete or not UTF-8
+ */
+export function decodeFormText(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    return undefined;
+  }
+}
+
+function createFormError(cause?: unknown): ApiError {
+  const details = [{ path: "body", message: "must be a form in UTF-8" }];
+  return new ApiError(400, "invalid_request", { details, cause });
+}
+
+/** Maximum size of a request body. */
+const MAX_BODY_SIZE = "64kb";
+
+/** Creates the error for a body that exceeds {@link MAX_BODY_SIZE}. The rest of the body is not read. */
+function createBodyTooLargeError(): ApiError {
+  return new ApiError(413, "body_too_large", { headers: { Connection: "close" } });
+}
+
+/** Returns true if the headers declare neither a compressed body nor a charset other than UTF-8. */
+function isPlainUtf8Declared(ctx: Koa.Context): boolean {
+  const encoding = ctx.get("Content-Encoding") || "identity";
+  return encoding.toLowerCase() === "identity" && isUtf8Declared(ctx.get("Content-Type"));
+}
+
+/**
+ * Matches a parameter of a content type and captures its name and optional value. A quoted value may contain
+ * semicolons.
+ */
+const CONTENT_TYPE_PARAMETER_PATTERN = /;\s*([^\s=;]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;]*))?/g;
+
+/** Returns true if all charset parameters of a content type are UTF-8. Malformed parameters are ignored. */
+function isUtf8Declared(contentType: string): boolean {
+  const parameters = [...contentType.matchAll(CONTENT_TYPE_PARAMETER_PATTERN)];
+  const charsetParameters = parameters.filter(([, name]) => name?.toLowerCase() === "charset");
+  return charsetParameters.every(([, , charset = ""]) => /^(utf-?8|"utf-?8")$/i.test(charset));
+}

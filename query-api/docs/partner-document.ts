@@ -10,13 +10,10 @@ import { timeWindow } from "../http/fields.ts";
 import { partnerPage } from "../partner/cursor.ts";
 import { deliveryRecord } from "../partner/list-webhook-deliveries.ts";
 import type { PartnerRead } from "../partner/read.ts";
-import { errorBody, errorsIntroduction } from "./errors.ts";
-import { challengeHeader, commonHeaders, rateLimitHeaders } from "./headers.ts";
-import { toComponents, toFormName, toRequestName, toResponseName } from "./json-schema.ts";
-import type { OpenApiDocument, PathItem } from "./openapi.ts";
-import { describeRead, describeWrite } from "./partner-operation.ts";
-import { partnerTags } from "./partner-sections.ts";
+import { type OpenApiDocument, type PathItem, toComponents, toSchemaName } from "./openapi.ts";
+import { describeRead, describeWrite, partnerTags } from "./partner-operation.ts";
 import { describeSecuritySchemes, describeServers } from "./partner-security.ts";
+import { challengeHeader, commonHeaders, errorBody, errorsIntroduction, rateLimitHeaders } from "./responses.ts";
 import { cloudEvents, describeWebhooks, webhookBodies } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
@@ -83,11 +80,15 @@ export function buildPartnerDocument(
 
 function buildSchemas(reads: readonly PartnerRead[]) {
   const writes = Object.entries(partnerWrites) as [PartnerWriteId, PartnerWrite][];
-  const requestSchemas = writes.flatMap(([id, { request }]) => (request ? [[toRequestName(id), request]] : []));
-  const formSchemas = writes.flatMap(([id, { form }]) => (form ? [[toFormName(id), form.schema]] : []));
+  const requestSchemas = writes.flatMap(([id, { request }]) =>
+    request ? [[toSchemaName(id, "Request"), request]] : [],
+  );
+  const formSchemas = writes.flatMap(([id, { form }]) => (form ? [[toSchemaName(id, "Form"), form.schema]] : []));
   const responseSchemas = {
-    ...Object.fromEntries(reads.map(({ operationId, response }) => [toResponseName(operationId), response])),
-    ...Object.fromEntries(writes.map(([id, { successResponse: success }]) => [toResponseName(id), success.body])),
+    ...Object.fromEntries(reads.map(({ operationId, response }) => [toSchemaName(operationId, "Response"), response])),
+    ...Object.fromEntries(
+      writes.map(([id, { successResponse: success }]) => [toSchemaName(id, "Response"), success.body]),
+    ),
   };
   const sharedSchemas = {
     Appointment: partnerAppointment,

@@ -1,5 +1,5 @@
 import { environment as environments } from "../../shared/domain/events/fields.ts";
-import { type PartnerErrorCode, partnerErrors } from "../../shared/partner-api/error-codes.ts";
+import { type PartnerErrorCode, type PartnerRefusals, partnerErrors } from "../../shared/partner-api/error-codes.ts";
 import {
   type PartnerOperation,
   type PartnerOperationId,
@@ -8,15 +8,29 @@ import {
 import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
-import { describeErrors, type ErrorStatuses } from "./errors.ts";
 import { readExamples, replaceBrand } from "./examples.ts";
-import { basicChallengeHeader, describeOptionalRateLimitHeaders, rateLimitRefs, toHeaderRefs } from "./headers.ts";
-import { toContent, toFormName, toJsonSchema, toRequestName, toResponseName, toSchemaRef } from "./json-schema.ts";
-import type { Content, Header, Operation, Parameter, Response } from "./openapi.ts";
-import { describeHeaderParameter, describeQueryParameters } from "./parameters.ts";
-import { listReadErrors, listWriteErrors } from "./partner-errors.ts";
-import { findSectionName } from "./partner-sections.ts";
+import {
+  type Content,
+  describeHeaderParameter,
+  describeQueryParameters,
+  type Header,
+  type Operation,
+  type Parameter,
+  type Response,
+  toContent,
+  toJsonSchema,
+  toSchemaName,
+  toSchemaRef,
+} from "./openapi.ts";
 import { describeSecurity } from "./partner-security.ts";
+import {
+  basicChallengeHeader,
+  describeErrors,
+  describeOptionalRateLimitHeaders,
+  rateLimitRefs,
+  type StatusesByCode,
+  toHeaderRefs,
+} from "./responses.ts";
 
 /** A partner operation whose path has the literal type that `findSectionName` needs. */
 type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
@@ -39,7 +53,7 @@ export function describeRead(partnerRead: PartnerRead, brand: string): Operation
       "200": {
         description: "Success.",
         headers: { ...toHeaderRefs("X-Correlation-ID"), ...rateLimitRefs },
-        content: toContent(toResponseName(partnerRead.operationId), example),
+        content: toContent(toSchemaName(partnerRead.operationId, "Response"), example),
       },
       ...describePartnerErrors(listReadErrors(operation, partnerRead), operation),
     },
@@ -69,7 +83,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
           ...Object.fromEntries(operationHeaders),
           ...describePositionHeader(brand),
         },
-        content: toContent(toResponseName(operationId), operations[operationId]?.response),
+        content: toContent(toSchemaName(operationId, "Response"), operations[operationId]?.response),
       },
       ...describePartnerErrors(listWriteErrors(operation, partnerWrite), operation),
     },
@@ -77,9 +91,9 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
 }
 
 function describeBody(operationId: PartnerWriteId, { form }: PartnerWrite): Content {
-  const formSchema = { $ref: toSchemaRef(toFormName(operationId)) };
+  const formSchema = { $ref: toSchemaRef(toSchemaName(operationId, "Form")) };
   return {
-    ...toContent(toRequestName(operationId), operations[operationId]?.request),
+    ...toContent(toSchemaName(operationId, "Request"), operations[operationId]?.request),
     ...(form && { "application/x-www-form-urlencoded": { schema: formSchema } }),
   };
 }
@@ -145,7 +159,7 @@ function describeRequestHeaders({ requestHeaders = {} }: PartnerWrite): Paramete
 }
 
 function describePartnerErrors(
-  statuses: ErrorStatuses<PartnerErrorCode>,
+  statuses: StatusesByCode<PartnerErrorCode>,
   { scope }: PartnerOperation,
 ): Record<string, Response> {
   return describeErrors(statuses, partnerErrors, (status) => {
@@ -159,4 +173,76 @@ function describePartnerErrors(
       ...retryAfterHeaders,
     };
   });
+}
+
+/** Returns all error codes that a read operation can return, with their HTTP status. */
+function listReadErrors(operation: PartnerOperation, partnerRead: PartnerRead): PartnerRefusals {
+  return {
+    ...listAccessErrors(operation),
+    invalid_log_position: 400,
+    ...(partnerRead.isPaged && { invalid_cursor: 400 }),
+    ...partnerRead.refusals,
+    internal_error: 500,
+    data_source_unavailable: 503,
+    token_keys_unavailable: 503,
+    read_model_behind: 503,
+  };
+}
+
+/** Returns all error codes that a write operation can return, with their HTTP statuses. */
+function listWriteErrors(operation: PartnerOperation, partnerWrite: PartnerWrite): StatusesByCode<PartnerErrorCode> {
+  return {
+    ...listAccessErrors(operation),
+    ...(partnerWrite.request && { invalid_json: 400, body_too_large: 413, unsupported_media_type: 415 }),
+    ...partnerWrite.refusals,
+    ...(partnerWrite.form && mergeStatuses(partnerWrite.refusals, partnerWrite.form.refusals)),
+    internal_error: 500,
+    event_log_unavailable: 503,
+  };
+}
+
+/** Returns the statuses of each error code of a form request, and of the same code in a JSON request. */
+function mergeStatuses(refusals: PartnerRefusals, formRefusals: PartnerRefusals): StatusesByCode<PartnerErrorCode> {
+  const formStatuses = Object.entries(formRefusals) as [PartnerErrorCode, number][];
+  return Object.fromEntries(
+    formStatuses.map(([code, status]) => [code, [...new Set([refusals[code] ?? status, status])]]),
+  );
+}
+
+/** Returns the error codes of the access check and the rate limit, with their HTTP status. */
+function listAccessErrors({ scope, requiresClinic, requiresSandbox }: PartnerOperation): PartnerRefusals {
+  return {
+    ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),
+    ...(requiresClinic && { clinic_header_invalid: 403, installation_denied: 403, branch_denied: 403 }),
+    ...(requiresSandbox && { sandbox_only: 403, installation_denied: 403 }),
+    rate_limit_exceeded: 429,
+    rate_limit_unavailable: 503,
+  };
+}
+
+type PathOf<Id extends PartnerOperationId> = (typeof partnerOperations)[Id]["path"];
+
+/** First segment of an operation's path. The OpenAPI document groups operations by this segment. */
+type Segment = {
+  [Id in PartnerOperationId]: `${PathOf<Id>}/` extends `/${infer First}/${string}` ? First : never;
+}[PartnerOperationId];
+
+const sections: Readonly<Record<Segment, { name: string; description: string }>> = {
+  oauth: { name: "Access tokens", description: "Exchange credentials for an access token." },
+  installations: { name: "Installations", description: "List the clinics that have approved your application." },
+  clinic: { name: "Clinic", description: "Read the clinic, its branches and the installation's scopes." },
+  appointments: { name: "Appointments", description: "List and create appointments." },
+  "webhook-endpoints": {
+    name: "Webhook endpoints",
+    description: "Manage webhook endpoints. List and replay deliveries.",
+  },
+  sandbox: { name: "Sandbox", description: "Read and reset your application's test clinic." },
+};
+
+/** All tags of the OpenAPI document, in the order in which the page shows them. */
+export const partnerTags = Object.values(sections);
+
+/** Returns the name of the section that contains the operation with the given path. */
+export function findSectionName(path: PathOf<PartnerOperationId>): string {
+  return sections[path.split("/")[1] as Segment].name;
 }

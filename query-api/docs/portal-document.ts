@@ -1,12 +1,16 @@
 import { timeWindow } from "../http/fields.ts";
 import { listRefusalConditions, type PortalOperationId, type Refusal, requirements } from "../portal/authorization.ts";
 import { limitedPage, type PortalOperation } from "../portal/operation.ts";
-import { describeErrors, errorBody, errorsIntroduction } from "./errors.ts";
 import { readExamples } from "./examples.ts";
-import { commonHeaders, toHeaderRefs } from "./headers.ts";
-import { toComponents, toContent, toResponseName } from "./json-schema.ts";
-import type { OpenApiDocument, Operation } from "./openapi.ts";
-import { describeQueryParameters } from "./parameters.ts";
+import {
+  describeQueryParameters,
+  type OpenApiDocument,
+  type Operation,
+  toComponents,
+  toContent,
+  toSchemaName,
+} from "./openapi.ts";
+import { commonHeaders, describeErrors, errorBody, errorsIntroduction, toHeaderRefs } from "./responses.ts";
 
 export interface PortalDocumentOptions {
   /** Name of the service's operator. */
@@ -60,7 +64,7 @@ export function buildPortalDocument(
   operations: readonly PortalOperation[],
   { operatorName, cookieName }: PortalDocumentOptions,
 ): OpenApiDocument {
-  const responses = operations.map(({ operationId, response }) => [toResponseName(operationId), response]);
+  const responses = operations.map(({ operationId, response }) => [toSchemaName(operationId, "Response"), response]);
   return {
     openapi: "3.1.0",
     info: {
@@ -111,7 +115,10 @@ function describeOperation(
       "200": {
         description: "Success.",
         headers: toHeaderRefs("X-Correlation-ID"),
-        content: toContent(toResponseName(operationId), insertName(examples[operationId]?.response, operatorName)),
+        content: toContent(
+          toSchemaName(operationId, "Response"),
+          insertName(examples[operationId]?.response, operatorName),
+        ),
       },
       ...describeErrors(statuses, errorDescriptions, (status) =>
         status === 503 ? toHeaderRefs("X-Correlation-ID", "Retry-After") : toHeaderRefs("X-Correlation-ID"),

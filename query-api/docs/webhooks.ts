@@ -6,10 +6,17 @@ import {
 } from "../../shared/partner-api/operational-body.ts";
 import { appointmentBody, endpointTestBody } from "../../shared/partner-api/webhook-body.ts";
 import { readExamples } from "./examples.ts";
-import { toContent, toSchemaRef } from "./json-schema.ts";
-import type { Content, Operation, Parameter, PathItem } from "./openapi.ts";
-import { describeHeaderParameter } from "./parameters.ts";
-import { findSectionName } from "./partner-sections.ts";
+import {
+  type Content,
+  capitalize,
+  describeHeaderParameter,
+  type Operation,
+  type Parameter,
+  type PathItem,
+  toContent,
+  toSchemaRef,
+} from "./openapi.ts";
+import { findSectionName } from "./partner-operation.ts";
 
 /** Schemas of delivery bodies. The keys are the schema names in the OpenAPI document. */
 export const webhookBodies = {
@@ -94,6 +101,16 @@ switch to the new secret. A former secret that expires immediately, because it h
 
 ${recipientsText}`;
 
+/** Events that the service sends: type, summary, schema of the body, and further text. */
+const deliveredEvents: readonly (readonly [string, string, keyof typeof webhookBodies, string])[] = [
+  ["appointment.created", "An appointment was created", "AppointmentEvent", orderText],
+  ["appointment.updated", "An appointment was changed", "AppointmentEvent", orderText],
+  ["endpoint.test", "You requested a test event", "TestEvent", noRevisionText],
+  ["endpoint.failing", "An endpoint keeps failing", "EndpointFailingEvent", failingText],
+  ["endpoint.disabled", "An endpoint was disabled", "EndpointDisabledEvent", disabledText],
+  ["secret.expiring", "A former signing secret expires soon", "SecretExpiringEvent", expiringText],
+];
+
 /**
  * Describes the requests that the service sends to webhook endpoints.
  *
@@ -101,53 +118,11 @@ ${recipientsText}`;
  */
 export function describeWebhooks(brand: string): Record<string, PathItem> {
   const parameters = describeDeliveryHeaders(brand);
-  const describeEvent = (
-    type: string,
-    operationId: string,
-    summary: string,
-    bodyName: keyof typeof webhookBodies,
-    eventText: string,
-  ) => ({
-    [type]: describeDelivery({ operationId, summary, parameters }, describeContent(bodyName, type), eventText),
+  const items = deliveredEvents.map(([type, summary, bodyName, eventText]) => {
+    const operationId = `on${type.split(".").map(capitalize).join("")}`;
+    return [type, describeDelivery({ operationId, summary, parameters }, describeContent(bodyName, type), eventText)];
   });
-  return {
-    ...describeEvent(
-      "appointment.created",
-      "onAppointmentCreated",
-      "An appointment was created",
-      "AppointmentEvent",
-      orderText,
-    ),
-    ...describeEvent(
-      "appointment.updated",
-      "onAppointmentUpdated",
-      "An appointment was changed",
-      "AppointmentEvent",
-      orderText,
-    ),
-    ...describeEvent("endpoint.test", "onEndpointTest", "You requested a test event", "TestEvent", noRevisionText),
-    ...describeEvent(
-      "endpoint.failing",
-      "onEndpointFailing",
-      "An endpoint keeps failing",
-      "EndpointFailingEvent",
-      failingText,
-    ),
-    ...describeEvent(
-      "endpoint.disabled",
-      "onEndpointDisabled",
-      "An endpoint was disabled",
-      "EndpointDisabledEvent",
-      disabledText,
-    ),
-    ...describeEvent(
-      "secret.expiring",
-      "onSecretExpiring",
-      "A former signing secret expires soon",
-      "SecretExpiringEvent",
-      expiringText,
-    ),
-  };
+  return Object.fromEntries(items);
 }
 
 function describeDelivery(

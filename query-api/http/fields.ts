@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { MAX_WINDOW_DAYS } from "./time-window.ts";
+import { MAX_WINDOW_DAYS } from "./parameters.ts";
 
 /** Schemas of fields that several responses contain. */
 

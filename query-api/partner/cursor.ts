@@ -52,6 +52,24 @@ function decodeCursor(text: string): CursorPosition | undefined {
 }
 
 /**
+ * Returns SQL for the field `page`. The SQL reads the table `page` with the rows of the page, and the table
+ * `page_and_next_row`, which contains one row more if there is a next page.
+ *
+ * @param limitParameter SQL parameter with the limit
+ * @param lastRowOrder ORDER BY expression whose first row is the last row of the page
+ */
+export function buildPageSql(
+  timeColumn: string,
+  idColumn: string,
+  limitParameter: string,
+  lastRowOrder: string,
+): string {
+  return `json_build_object('limit', ${limitParameter}::integer, 'returned', (SELECT count(*) FROM page),
+        'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > ${limitParameter}::integer THEN (
+          SELECT ${buildCursorSql(timeColumn, idColumn)} FROM page ORDER BY ${lastRowOrder} LIMIT 1) END)`;
+}
+
+/**
  * Returns SQL for the cursor of a row. The SQL removes the line breaks and the padding that Postgres adds to base64.
  */
 export function buildCursorSql(timeColumn: string, idColumn: string): string {

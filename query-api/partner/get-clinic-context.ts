@@ -3,8 +3,7 @@ import { scope } from "../../shared/domain/events/partner.ts";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, uuid } from "../http/fields.ts";
-import { branchRefusalSql, buildIsBranchVisibleSql } from "./branch-sql.ts";
-import { definePartnerRead } from "./read.ts";
+import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 
 export const getClinicContext = definePartnerRead({
   operationId: "getClinicContext",

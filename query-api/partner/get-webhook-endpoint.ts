@@ -1,7 +1,12 @@
 import { z } from "zod";
 import { webhookEndpointDetail } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { ENDPOINT_HEALTH_JOIN_SQL, ENDPOINT_HEALTH_SQL, endpointHealthFields } from "./endpoint-health.ts";
+import {
+  ENDPOINT_FIELDS_SQL,
+  ENDPOINT_HEALTH_JOIN_SQL,
+  ENDPOINT_HEALTH_SQL,
+  endpointHealthFields,
+} from "./list-webhook-endpoints.ts";
 import { definePartnerRead, parsePathId } from "./read.ts";
 
 const endpointWithHealth = z.strictObject({ ...webhookEndpointDetail.shape, ...endpointHealthFields });
@@ -13,8 +18,7 @@ export const getWebhookEndpoint = definePartnerRead({
   refusals: { webhook_endpoint_not_found: 404 },
   sql: `SELECT CASE WHEN e.endpoint_id IS NULL THEN 'webhook_endpoint_not_found' END AS refusal,
     json_build_object('endpoint', json_build_object(
-      'id', e.endpoint_id, 'clinicId', e.clinic_id, 'url', e.url, 'events', e.events, 'status', e.status,
-      'disabledReason', e.disabled_reason, 'createdAt', rfc3339(e.created_at), 'updatedAt', rfc3339(e.updated_at),
+      ${ENDPOINT_FIELDS_SQL},
       'operationalEvents', e.operational_events, 'branchIds', e.branch_ids, 'headerNames', e.header_names,
       'rateLimitPerSecond', e.rate_limit_per_second, 'ordering', e.ordering, 'bodyFormat', e.body_format,
       'asymmetricSignature', e.asymmetric_signature, ${ENDPOINT_HEALTH_SQL}))::text AS body

@@ -2,11 +2,9 @@ import { z } from "zod";
 import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { timeWindow } from "../http/fields.ts";
-import { createLimitParameter, windowParameters } from "../http/parameters.ts";
-import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
-import { branchRefusalSql, buildIsBranchVisibleSql } from "./branch-sql.ts";
-import { buildCursorSql, partnerPage } from "./cursor.ts";
-import { definePartnerRead } from "./read.ts";
+import { createLimitParameter, MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";
+import { buildPageSql, partnerPage } from "./cursor.ts";
+import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
@@ -41,10 +39,8 @@ export const listPartnerAppointments = definePartnerRead({
         'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes, 'status', a.status,
         'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at), 'updatedAt', rfc3339(a.updated_at))
         ORDER BY a.scheduled_at, a.appointment_id) FROM page a), '[]'),
-      'page', json_build_object('limit', $6::integer, 'returned', (SELECT count(*) FROM page),
-        'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $6::integer THEN (
-          SELECT ${buildCursorSql("scheduled_at", "appointment_id")} FROM page
-          ORDER BY scheduled_at DESC, appointment_id DESC LIMIT 1) END))::text AS body`,
+      'page', ${buildPageSql("scheduled_at", "appointment_id", "$6", "scheduled_at DESC, appointment_id DESC")}
+    )::text AS body`,
   getSqlParameters({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, cursor }) {
     const window = toTimeWindow({ from, to }, now);
     const { branchIds } = installation;

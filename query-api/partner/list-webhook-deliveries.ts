@@ -1,15 +1,169 @@
 import { z } from "zod";
-import { createLimitParameter } from "../http/parameters.ts";
-import { buildCursorSql, partnerPage } from "./cursor.ts";
-import { DELIVERY_PAGE_SQL, deliveryFilters, toFilterValues } from "./delivery-filters.ts";
+import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { instant, uuid } from "../../shared/domain/events/fields.ts";
+import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
+import { deliveredEventType } from "../../shared/domain/events/partner.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { readStreamIfPresent } from "../../shared/eventstore/read-stream.ts";
+import { createUnavailableError } from "../../shared/http/api-error.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { createFilterParameter, createLimitParameter, type ParameterValues } from "../http/parameters.ts";
+import { buildPageSql, partnerPage } from "./cursor.ts";
 import {
   ATTEMPT_FIELDS_SQL,
   attemptRecord,
   buildAttemptsSql,
   DELIVERY_FIELDS_SQL,
+  type DeliveryStatus,
   deliveryFields,
+  deliveryStatus,
 } from "./delivery-record.ts";
-import { definePartnerRead, parsePathId } from "./read.ts";
+import { definePartnerRead, parsePathId, type ReadContext } from "./read.ts";
+
+const dateTime = instant.meta({ format: "date-time" });
+
+/** Query parameters that select deliveries from a list. A delivery must match all of them. */
+const deliveryFilters = {
+  status: createFilterParameter("Returns only deliveries with this status.", deliveryStatus),
+  type: createFilterParameter("Returns only deliveries of this event type.", deliveredEventType),
+  appointmentId: createFilterParameter("Returns only deliveries about this appointment.", uuid),
+  from: createFilterParameter("Returns only deliveries that were created at this time or later.", dateTime),
+  to: createFilterParameter("Returns only deliveries that were created before this time.", dateTime),
+};
+
+type DeliveryFilters = ParameterValues<typeof deliveryFilters>;
+
+/** Values of the column `unsuccessful_status` for each status. */
+const UNSUCCESSFUL_STATUSES: Record<DeliveryStatus, string> = {
+  pending: "none",
+  delivered: "none",
+  failed: "failed",
+  skipped: "skipped",
+  cancelled: "cancelled",
+};
+
+/**
+ * Returns the values of the SQL parameters of {@link DELIVERY_PAGE_SQL} from $9.
+ *
+ * @throws {LogUnavailableError} only if the list is limited to an appointment
+ */
+async function toFilterValues(
+  { status, type, appointmentId, from, to }: DeliveryFilters,
+  endpointId: string | null,
+  { log }: ReadContext,
+): Promise<readonly unknown[]> {
+  const unsuccessfulStatuses = status === null ? Object.values(UNSUCCESSFUL_STATUSES) : [UNSUCCESSFUL_STATUSES[status]];
+  const deliveryIds =
+    appointmentId === null || endpointId === null ? null : await deriveDeliveryIds(log, appointmentId, endpointId);
+  return [
+    status,
+    type === null ? deliveredEventType.options : [type],
+    from,
+    to,
+    deliveryIds,
+    [...new Set(unsuccessfulStatuses)],
+  ];
+}
+
+/**
+ * Derives the ids of all deliveries that the events of an appointment may have at an endpoint. So deliveries need no
+ * index by appointment.
+ *
+ * @throws {LogUnavailableError}
+ * @throws {ApiError} 503 if this release cannot read an event, for example of a newer release
+ */
+async function deriveDeliveryIds(log: ReadContext["log"], appointmentId: string, endpointId: string) {
+  try {
+    const events = await readStreamIfPresent(log, toStreamName(appointmentCategory, appointmentId));
+    return events.map(({ id }) => deriveWebhookDeliveryId(id, endpointId));
+  } catch (error) {
+    if (error instanceof EventSchemaError) throw createUnavailableError("event_log_unavailable", error);
+    throw error;
+  }
+}
+
+/**
+ * Maximum number of pending deliveries of an endpoint that are looked up one by one. If there are more, most of its
+ * latest deliveries are pending, so that a search from the latest delivery on finds them soon.
+ */
+const MAX_PENDING_LOOKUPS = 5_000;
+
+/** Conditions of the partial indexes that together contain all pending deliveries. */
+const PENDING_INDEX_CONDITIONS = [
+  "round_attempt_count = 0 AND NOT is_held",
+  "round_attempt_count > 0 AND NOT is_held",
+  "is_held",
+];
+
+const buildPendingSql = (indexCondition: string) => `(SELECT delivery_id FROM webhooks.pending_delivery
+    WHERE endpoint_id = $4::uuid AND ${indexCondition} AND $9::text = 'pending' AND $13::uuid[] IS NULL
+    LIMIT ${MAX_PENDING_LOOKUPS + 1})`;
+
+const COLUMNS_SQL = "d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at";
+
+/** Columns in {@link COLUMNS_SQL} and {@link IS_MATCH_SQL}. query-api may not read all columns. */
+const LOOKUP_COLUMNS = `delivery_id, event_id, event_type, status, next_attempt_at, created_at, updated_at, endpoint_id,
+  clinic_id, application_id, branch_id`;
+
+const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 'UTC'`;
+
+/** Time of creation, as in the index. */
+const CREATED_AT_SQL = "(d.created_at AT TIME ZONE 'UTC')";
+
+/** The cursor's time is also compared without its id, so that the search in the index starts at this time. */
+const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
+    AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
+    AND ($9::text IS NULL OR d.status = $9::text)
+    AND ${CREATED_AT_SQL} >= coalesce(${toUtcSql("$11")}, '-infinity')
+    AND ${CREATED_AT_SQL} < coalesce(${toUtcSql("$12")}, 'infinity')
+    AND ${CREATED_AT_SQL} <= coalesce(${toUtcSql("$6")}, 'infinity')
+    AND ($6::timestamptz IS NULL OR d.created_at < $6::timestamptz OR d.delivery_id > $7::uuid)`;
+
+const NEWEST_FIRST_SQL = `ORDER BY ${CREATED_AT_SQL} DESC, d.delivery_id LIMIT $5::integer + 1`;
+
+/**
+ * SQL of the CTEs `endpoint` and `page_and_next_row`. `endpoint` has one row if the endpoint belongs to the caller. If it
+ * is empty, Postgres does not search the endpoint's deliveries. `page_and_next_row` has one row more than the page
+ * contains, to detect a next page.
+ *
+ * $1: clinic. $2: application. $3: environment. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches of the
+ * installation. $9: status, or null. $10: event types. $11 and $12: time range. $13: ids, or null for all deliveries of
+ * the endpoint. $14: values of `unsuccessful_status`.
+ *
+ * LIMIT 1 in the lookup of an id keeps the other conditions outside, so that Postgres uses the primary key.
+ */
+const DELIVERY_PAGE_SQL = `endpoint AS MATERIALIZED (
+    SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
+     WHERE endpoint_id = $4::uuid AND clinic_id = $1::uuid AND application_id = $2::uuid AND environment = $3
+  ),
+  pending AS MATERIALIZED (
+    ${PENDING_INDEX_CONDITIONS.map(buildPendingSql).join(" UNION ALL ")}
+  ),
+  lookup AS MATERIALIZED (
+    SELECT CASE WHEN $13::uuid[] IS NOT NULL THEN $13::uuid[]
+                WHEN $9::text = 'pending' AND (SELECT count(*) FROM pending) <= ${MAX_PENDING_LOOKUPS}
+                THEN ARRAY(SELECT delivery_id FROM pending) END AS ids
+      FROM endpoint
+  ),
+  page_and_next_row AS MATERIALIZED (
+    SELECT * FROM (
+      SELECT found.* FROM lookup
+       CROSS JOIN unnest($14::text[]) AS s (unsuccessful_status)
+       CROSS JOIN unnest($10::text[]) AS t (event_type)
+       CROSS JOIN LATERAL (
+         SELECT ${COLUMNS_SQL} FROM webhooks.delivery d
+          WHERE d.unsuccessful_status = s.unsuccessful_status AND d.event_type = t.event_type AND ${IS_MATCH_SQL}
+          ${NEWEST_FIRST_SQL}) found
+       WHERE lookup.ids IS NULL
+      UNION ALL
+      SELECT ${COLUMNS_SQL} FROM lookup
+       CROSS JOIN LATERAL unnest(lookup.ids) AS i (delivery_id)
+       CROSS JOIN LATERAL (SELECT ${LOOKUP_COLUMNS} FROM webhooks.delivery WHERE delivery_id = i.delivery_id LIMIT 1) d
+       WHERE d.event_type = ANY ($10::text[]) AND ${IS_MATCH_SQL}
+    ) d
+    ${NEWEST_FIRST_SQL}
+  )`;
 
 /** Maximum number of attempts that are listed for one delivery. */
 const MAX_ATTEMPTS = 50;
@@ -34,16 +188,20 @@ export const listWebhookDeliveries = definePartnerRead({
       'deliveries', coalesce((SELECT json_agg(json_build_object(
         ${DELIVERY_FIELDS_SQL}, 'attempts', ${buildAttemptsSql(ATTEMPT_FIELDS_SQL, MAX_ATTEMPTS)})
         ORDER BY d.created_at DESC, d.delivery_id) FROM page d), '[]'),
-      'page', json_build_object('limit', $5::integer, 'returned', (SELECT count(*) FROM page),
-        'nextCursor', CASE WHEN (SELECT count(*) FROM page_and_next_row) > $5::integer THEN (
-          SELECT ${buildCursorSql("created_at", "delivery_id")} FROM page
-          ORDER BY created_at, delivery_id DESC LIMIT 1) END))::text AS body`,
+      'page', ${buildPageSql("created_at", "delivery_id", "$5", "created_at, delivery_id DESC")}
+    )::text AS body`,
   async getSqlParameters({ state, pathParams, parameters: { limit, ...filters }, cursor }, context) {
     const { clinicId, applicationId, environment } = state;
     const endpointId = parsePathId(pathParams.endpointId);
-    const { branchIds } = state.installation;
     return [
-      ...[clinicId, applicationId, environment, endpointId, limit, cursor?.time, cursor?.id, branchIds],
+      clinicId,
+      applicationId,
+      environment,
+      endpointId,
+      limit,
+      cursor?.time,
+      cursor?.id,
+      state.installation.branchIds,
       ...(await toFilterValues(filters, endpointId, context)),
     ];
   },

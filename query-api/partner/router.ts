@@ -2,6 +2,7 @@ import type Router from "@koa/router";
 import type Koa from "koa";
 import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
+import { LogUnavailableError } from "../../shared/eventstore/log.ts";
 import type { StreamReader } from "../../shared/eventstore/read-stream.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { type ClinicState, requirePartnerAccess } from "../../shared/partner-api/access.ts";
@@ -10,12 +11,12 @@ import { countRefusedRequest, limitApplication, limitInstallation } from "../../
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
+import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
 import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
 import { createAccessFinder } from "./find-access.ts";
-import { limitLogReads } from "./limit-log-reads.ts";
 import type { PartnerRead } from "./read.ts";
 
 export interface PartnerDependencies {
@@ -114,4 +115,22 @@ function toRefusalError(partnerRead: PartnerRead, code: string): Error {
   return status
     ? new ApiError(status, code)
     : new Error(`The SQL of ${partnerRead.operationId} returned the undeclared refusal ${code}.`);
+}
+
+/**
+ * Limits the reads of a log to a request's deadline.
+ *
+ * @param deadline time at which reads fail with a {@link LogUnavailableError}, as a value of `performance.now()`
+ */
+function limitLogReads(log: StreamReader, deadline: number): StreamReader {
+  return {
+    async read(stream, maxRevision) {
+      try {
+        return await withTimeout(Math.max(0, deadline - performance.now()), log.read(stream, maxRevision));
+      } catch (error) {
+        if (!(error instanceof TimeoutError)) throw error;
+        throw new LogUnavailableError("the event log did not respond before the request's deadline", { cause: error });
+      }
+    },
+  };
 }

@@ -1,4 +1,5 @@
 import type { Permission } from "../../shared/domain/events/people.ts";
+import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 /** Requirements of a portal operation, in addition to a session and an active membership. */
@@ -65,4 +66,83 @@ export function listRefusalConditions(requirement: Requirement): [Refusal, strin
     conditions.push(["operational_access_denied", "access.not_operational_because IS NOT NULL"]);
   }
   return conditions;
+}
+
+/**
+ * SQL for the reason why a clinic `c` has no operational access. Null if the clinic has operational access. Expiry is
+ * compared with the request's time ($2). A trial or cancelled subscription expires at the end of its period. An active
+ * or past-due subscription does not expire at the end of its period, because renewals may be late. Every clinic except
+ * a demo needs a subscription.
+ */
+const operationalRefusalReasonSql = `CASE
+    WHEN c.status = 'suspended' THEN 'clinic_suspended'
+    WHEN c.status <> 'active' THEN 'clinic_closed'
+    WHEN c.is_demo AND c.demo_expires_at <= $2::timestamptz THEN 'demo_expired'
+    WHEN c.subscription IS NULL THEN CASE WHEN NOT c.is_demo THEN 'subscription_inactive' END
+    WHEN c.subscription ->> 'status' IN ('active', 'past_due') THEN NULL
+    WHEN c.subscription ->> 'status' = 'trialing'
+      AND coalesce((c.subscription ->> 'currentPeriodEnd')::timestamptz > $2::timestamptz, true) THEN NULL
+    WHEN c.subscription ->> 'status' = 'cancelled'
+      AND (c.subscription ->> 'currentPeriodEnd')::timestamptz > $2::timestamptz THEN NULL
+    ELSE 'subscription_inactive'
+  END`;
+
+/**
+ * SQL that returns at most one row, with the clinic, the branch and the membership of user $1 at time $2. The clinic is
+ * the selected clinic if the user is still an active member there. Otherwise, it is the clinic of the oldest active
+ * membership. The branch must be in the membership's scope. The order of preference is: the selected branch, the main
+ * branch, then the other branches in order of their names.
+ */
+const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
+    m.branch_access, m.branch_ids, ${operationalRefusalReasonSql} AS not_operational_because
+  FROM (
+    SELECT member.*, s.branch_id AS selected_branch_id
+    FROM ${READ_MODEL_SCHEMA}.membership member
+    JOIN ${READ_MODEL_SCHEMA}.clinic USING (clinic_id)
+    LEFT JOIN ${READ_MODEL_SCHEMA}.selection s ON s.user_id = member.user_id AND s.clinic_id = member.clinic_id
+    WHERE member.user_id = $1::uuid AND member.status = 'active'
+    ORDER BY s.user_id IS NULL, member.created_at, member.membership_id
+    LIMIT 1
+  ) m
+  JOIN ${READ_MODEL_SCHEMA}.clinic c ON c.clinic_id = m.clinic_id
+  LEFT JOIN LATERAL (
+    SELECT * FROM ${READ_MODEL_SCHEMA}.branch
+    WHERE branch.clinic_id = c.clinic_id AND ${buildIsInScopeSql("m", "branch.branch_id")}
+    ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, ${buildNameSortSql("name")}, branch_id
+    LIMIT 1
+  ) b ON true`;
+
+/**
+ * Returns SQL that is true if a branch is in a membership's scope.
+ *
+ * @param rowName name of a row with the columns branch_access and branch_ids
+ */
+export function buildIsInScopeSql(rowName: string, branchColumn: string): string {
+  return `(${rowName}.branch_access = 'all' OR ${rowName}.branch_ids ? ${branchColumn}::text)`;
+}
+
+/**
+ * Returns SQL for the branches in a membership's scope, as JSON. The list is empty if the membership covers all
+ * branches.
+ */
+export function buildBranchIdsSql(rowName: string): string {
+  return `CASE WHEN ${rowName}.branch_access = 'all' THEN '[]' ELSE coalesce((
+    SELECT json_agg(b.branch_id ORDER BY ${buildNameSortSql("b.name")}, b.branch_id) FROM ${READ_MODEL_SCHEMA}.branch b
+    WHERE b.clinic_id = ${rowName}.clinic_id AND ${buildIsInScopeSql(rowName, "b.branch_id")}), '[]') END`;
+}
+
+/**
+ * Builds the SQL of a portal operation. The SQL resolves clinic and branch, authorizes the request and then reads the
+ * data, in one round trip. The result is a `ResponseRow`.
+ *
+ * @param dataSql SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
+ */
+export function buildAuthorizedSql(requirement: Requirement, dataSql: string): string {
+  const refusalCases = listRefusalConditions(requirement).map(
+    ([refusal, condition]) => `WHEN ${condition} THEN '${refusal}'`,
+  );
+  return `SELECT decision.refusal, CASE WHEN decision.refusal IS NULL THEN (${dataSql})::text END AS body
+FROM (VALUES (1)) request
+LEFT JOIN (${accessSql}) access ON true
+CROSS JOIN LATERAL (SELECT CASE ${refusalCases.join(" ")} END AS refusal) decision`;
 }

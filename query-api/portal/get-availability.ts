@@ -2,10 +2,8 @@ import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, timeOfDay, timeWindow, uuid } from "../http/fields.ts";
-import { windowParameters } from "../http/parameters.ts";
-import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
-import { buildJsonElementsSql } from "./json-sql.ts";
-import { defineOperation, envelope } from "./operation.ts";
+import { MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";
+import { buildJsonElementsSql, defineOperation, envelope } from "./operation.ts";
 
 /** Maximum lengths of the lists. The lists have no pages, because a branch has fewer entries than this in 31 days. */
 const MAX_RESOURCES = 1_000;

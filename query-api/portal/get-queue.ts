@@ -2,8 +2,7 @@ import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
-import { buildJsonElementsSql } from "./json-sql.ts";
-import { datedEnvelope, defineOperation } from "./operation.ts";
+import { buildJsonElementsSql, datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum length of each list. The lists have no pages, because a front desk has fewer entries than this per day. */
 const MAX_ENTRIES = 1_000;

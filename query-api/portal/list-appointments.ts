@@ -2,10 +2,14 @@ import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant, timeWindow, uuid } from "../http/fields.ts";
-import { createLimitParameter, statusParameter, windowParameters } from "../http/parameters.ts";
-import { MAX_WINDOW_DAYS, toTimeWindow } from "../http/time-window.ts";
-import { buildJsonElementsSql, buildJsonObjectSql } from "./json-sql.ts";
-import { datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
+import {
+  createLimitParameter,
+  MAX_WINDOW_DAYS,
+  statusParameter,
+  toTimeWindow,
+  windowParameters,
+} from "../http/parameters.ts";
+import { buildJsonElementsSql, buildJsonObjectSql, datedEnvelope, defineOperation, limitedPage } from "./operation.ts";
 
 const resourceSchema = z.strictObject({
   id: uuid,

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { uuid } from "../http/fields.ts";
-import { buildIsInScopeSql } from "./access-sql.ts";
+import { buildIsInScopeSql } from "./authorization.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of branches in the list. The list has no pages, because every clinic has fewer branches than this. */

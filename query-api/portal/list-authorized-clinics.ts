@@ -2,7 +2,7 @@ import { z } from "zod";
 import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, instant, uuid } from "../http/fields.ts";
-import { buildBranchIdsSql } from "./access-sql.ts";
+import { buildBranchIdsSql } from "./authorization.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of clinics in the list. The list has no pages, because every user has fewer memberships than this. */

@@ -3,8 +3,7 @@ import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
-import { buildJsonElementsSql } from "./json-sql.ts";
-import { datedEnvelope, defineOperation } from "./operation.ts";
+import { buildJsonElementsSql, datedEnvelope, defineOperation } from "./operation.ts";
 
 /** Maximum number of animals per customer in the list. */
 const MAX_ANIMALS = 500;

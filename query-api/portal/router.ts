@@ -5,8 +5,7 @@ import { ApiError } from "../../shared/http/api-error.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
-import { buildAuthorizedSql } from "./access-sql.ts";
-import { requirements } from "./authorization.ts";
+import { buildAuthorizedSql, requirements } from "./authorization.ts";
 import { type PortalOperation, wrapInEnvelope } from "./operation.ts";
 import type { SessionVerifier } from "./session.ts";
 

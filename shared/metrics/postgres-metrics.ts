@@ -13,7 +13,10 @@ export function registerPoolMetrics(registry: Registry, pools: readonly pg.Pool[
     readPool: (gauge: Gauge<Label | "pool">, poolName: string, pool: pg.Pool) => void,
   ) =>
     new Gauge({
-      ...{ name, help, registers: [registry], labelNames: ["pool", ...labelNames] as const },
+      name,
+      help,
+      registers: [registry],
+      labelNames: ["pool", ...labelNames] as const,
       collect() {
         for (const pool of pools) readPool(this, pool.options.application_name ?? "unnamed", pool);
       },

@@ -33,8 +33,17 @@ const HOST_FORMAT = /^([\w.%-]+|\[[\da-f:.]+\])(:\d{1,5})?$/i;
 
 /** Supported options. Other options are refused: pg ignores some of them, and some would override the service's own. */
 const OPTIONS = new Set([
-  ...["host", "port", "user", "password", "target_session_attrs"],
-  ...["ssl", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslnegotiation"],
+  "host",
+  "port",
+  "user",
+  "password",
+  "target_session_attrs",
+  "ssl",
+  "sslmode",
+  "sslrootcert",
+  "sslcert",
+  "sslkey",
+  "sslnegotiation",
 ]);
 
 /**

@@ -1,4 +1,4 @@
-/** Creates spans with the OpenTelemetry SDK. Only `start-tracing.ts` loads this module, and only if tracing is on. */
+/** Creates spans with the OpenTelemetry SDK, which also encodes and sends them. Only `start-tracing.ts` loads this module, and only if tracing is on. */
 import {
   type Context,
   type Link,
@@ -68,12 +68,15 @@ export function createOtlpSpans(options: OtlpOptions): { startSpan: StartSpan; s
   const { endpoint, headers, resourceAttributes, sampleRatio, logger } = options;
   const exporter = new OTLPTraceExporter({
     url: `${endpoint.replace(/\/+$/, "")}/v1/traces`,
-    ...{ headers, timeoutMillis: EXPORT_TIMEOUT_MS },
+    headers,
+    timeoutMillis: EXPORT_TIMEOUT_MS,
   });
   const processor = new BatchSpanProcessor({
     exporter: logFailures(exporter, logger),
-    ...{ maxQueueSize: MAX_QUEUED_SPANS, maxExportBatchSize: MAX_BATCH_SIZE },
-    ...{ scheduledDelayMillis: SEND_DELAY_MS, exportTimeoutMillis: EXPORT_TIMEOUT_MS },
+    maxQueueSize: MAX_QUEUED_SPANS,
+    maxExportBatchSize: MAX_BATCH_SIZE,
+    scheduledDelayMillis: SEND_DELAY_MS,
+    exportTimeoutMillis: EXPORT_TIMEOUT_MS,
   });
   const provider = new TracerProvider({
     resource: resourceFromAttributes(resourceAttributes),

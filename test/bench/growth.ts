@@ -8,8 +8,7 @@
  */
 import pg from "pg";
 import { partnerReads } from "../../query-api/partner/reads.ts";
-import { buildAuthorizedSql } from "../../query-api/portal/access-sql.ts";
-import { requirements } from "../../query-api/portal/authorization.ts";
+import { buildAuthorizedSql, requirements } from "../../query-api/portal/authorization.ts";
 import { createPortalOperations } from "../../query-api/portal/operations.ts";
 import { openClinic } from "../support/clinics.ts";
 import { createReadModelDatabase } from "../support/read-models.ts";

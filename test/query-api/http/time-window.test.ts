@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { MAX_WINDOW_DAYS, toTimeWindow } from "../../../query-api/http/time-window.ts";
+import { MAX_WINDOW_DAYS, toTimeWindow } from "../../../query-api/http/parameters.ts";
 
 const DAY_MS = 86_400_000;
 const now = Date.parse("2026-11-21T10:15:30.123Z");

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { extractAccessToken } from "../../../query-api/portal/session-cookie.ts";
+import { extractAccessToken } from "../../../query-api/portal/session.ts";
 
 const name = "sb-test-auth-token";
 const createSessionText = (token: string) => JSON.stringify({ access_token: token, user: { name: "Ayşe 🐕" } });

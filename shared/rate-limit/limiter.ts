@@ -91,11 +91,10 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
 
   function countLocally(key: string, limit: number, windowMs: number): Count {
     events?.onFallback();
-    const window = windows.find(key) ?? createLocalWindow(windowMs);
+    const window = windows.findOrStart(key, windowMs);
     const processLimit = Math.floor(Math.max(0, limit - window.used) / Math.min(processCounter.count(), limit));
     const isPermitted = window.uncountedRequests < processLimit;
     if (isPermitted) window.uncountedRequests += 1;
-    windows.set(key, window);
     return toCount(window, isPermitted ? limit - processLimit + window.uncountedRequests : limit + 1);
   }
 
@@ -121,16 +120,6 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
     },
     close: () => processCounter.close(),
   };
-}
-
-/**
- * Creates a window that ends at a multiple of its length, so that processes use the same window even if Postgres is
- * unavailable.
- */
-function createLocalWindow(lengthMs: number): Window {
-  const now = Date.now();
-  const endsAt = (Math.floor(now / lengthMs) + 1) * lengthMs;
-  return { used: 0, uncountedRequests: 0, lengthMs, endsAt, expiresAt: performance.now() + endsAt - now };
 }
 
 function toCount({ endsAt, expiresAt }: Window, used: number): Count {

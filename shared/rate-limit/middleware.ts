@@ -33,10 +33,13 @@ export async function enforceRateLimit(
     ctx.res.setHeader(REMAINING_HEADER, String(remainingCount));
     ctx.res.setHeader(RESET_HEADER, resetAt);
   }
-  if (used > limit) {
-    const retryAfterSeconds = String(Math.max(1, Math.ceil(endsInMs / 1000)));
-    throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfterSeconds } });
-  }
+  if (used > limit) throw createRateLimitError(endsInMs);
+}
+
+/** Creates the error of a request that exceeds a limit. @param endsInMs time until the end of the window */
+export function createRateLimitError(endsInMs: number): ApiError {
+  const retryAfterSeconds = String(Math.max(1, Math.ceil(endsInMs / 1000)));
+  return new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfterSeconds } });
 }
 
 function isTighter(remainingCount: number, resetAt: string, response: Koa.Response): boolean {

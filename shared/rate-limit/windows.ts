@@ -1,4 +1,4 @@
-import { LruMap } from "../runtime/lru.ts";
+import { LRUCache } from "lru-cache";
 
 /** Last known window of a key in this process. */
 export interface Window {
@@ -14,17 +14,31 @@ export interface Window {
   expiresAt: number;
 }
 
-/** Maximum number of remembered keys (about 5 MB in total). At least half as many recent keys are remembered. */
+/** Maximum number of remembered keys (about 5 MB in total). */
 const MAX_KEYS = 20_000;
 
-/** Remembers the current windows of a limited number of keys. */
+/** Remembers the current windows of the most recently used keys. */
 export class Windows {
-  readonly #windows = new LruMap<string, Window>(MAX_KEYS);
+  readonly #windows = new LRUCache<string, Window>({ max: MAX_KEYS });
 
   /** Returns the current window of a key, or undefined if no window is known or the window has ended. */
   find(key: string): Window | undefined {
     const window = this.#windows.get(key);
     return window && window.expiresAt > performance.now() ? window : undefined;
+  }
+
+  /**
+   * Returns the current window of a key, or starts a window. The window ends at a multiple of its length, so that
+   * processes use the same window even if Postgres is unavailable.
+   */
+  findOrStart(key: string, lengthMs: number): Window {
+    const knownWindow = this.find(key);
+    if (knownWindow) return knownWindow;
+    const now = Date.now();
+    const endsAt = (Math.floor(now / lengthMs) + 1) * lengthMs;
+    const window = { used: 0, uncountedRequests: 0, lengthMs, endsAt, expiresAt: performance.now() + endsAt - now };
+    this.#windows.set(key, window);
+    return window;
   }
 
   /**
@@ -46,7 +60,7 @@ export class Windows {
 
   /** Lists the keys and windows that have uncounted requests. */
   listUncountedWindows(): [string, Window][] {
-    return this.#windows.entries().filter(([key]) => (this.find(key)?.uncountedRequests ?? 0) > 0);
+    return [...this.#windows.entries()].filter(([key]) => (this.find(key)?.uncountedRequests ?? 0) > 0);
   }
 
   set(key: string, window: Window): void {

@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
 import type Koa from "koa";
-import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
+import { LRUCache } from "lru-cache";
 import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import type { RequestState } from "../../../shared/http/app.ts";
 import { toCallerAddress } from "../../../shared/http/request.ts";
+import { createRateLimitError } from "../../../shared/rate-limit/middleware.ts";
+import { type Window, Windows } from "../../../shared/rate-limit/windows.ts";
 import { authenticate } from "../access/authenticate.ts";
 import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 
@@ -14,6 +16,8 @@ export interface AuditorState extends RequestState {
   auditor: Auditor;
   isVisible: IsVisible;
 }
+
+const MINUTE_MS = 60_000;
 
 /** Maximum number of requests that one auditor may send per minute. */
 const MAX_REQUESTS_PER_MINUTE = 240;
@@ -35,14 +39,14 @@ const MAX_REMEMBERED_CREDENTIALS = 1_000;
  * the same requests. Each process counts requests separately.
  */
 export function requireAuditor(log: EventLog): Record<"authorize" | "authorizePost", Koa.Middleware<AuditorState>> {
-  const limiter = new RateLimiterMemory({ points: MAX_REQUESTS_PER_MINUTE, duration: 60 });
+  const windows = new Windows();
   const authenticateRequest = createAuthenticator(log);
   const createMiddleware =
     (method: "GET" | "POST"): Koa.Middleware<AuditorState> =>
     async (ctx, next) => {
       if (ctx.method !== method) throw new ApiError(405, "method_not_allowed", { headers: { Allow: method } });
       const auditor = await authenticateRequest(ctx);
-      await limiter.consume(auditor.id).catch(throwRateLimitError);
+      countRequest(windows, auditor.id, MAX_REQUESTS_PER_MINUTE);
       ctx.state.auditor = auditor;
       ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
       await next();
@@ -55,37 +59,38 @@ export function requireAuditor(log: EventLog): Record<"authorize" | "authorizePo
  * too many invalid credentials, the function throws {@link ApiError} 429 without reading the event log.
  */
 function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
-  const invalidCredentialLimiter = new RateLimiterMemory({
-    points: MAX_INVALID_CREDENTIALS_PER_MINUTE,
-    duration: 60,
-  });
-  const rememberedHashes = new Set<string>();
+  const windows = new Windows();
+  const rememberedHashes = new LRUCache<string, true>({ max: MAX_REMEMBERED_CREDENTIALS });
   return async (ctx) => {
     const authorization = ctx.get("Authorization");
     const credentialHash = createHash("sha256").update(authorization).digest("base64");
     const callerAddress = toCallerAddress(ctx.ip);
-    const usage = rememberedHashes.has(credentialHash) ? null : await invalidCredentialLimiter.get(callerAddress);
-    if (usage && usage.consumedPoints >= MAX_INVALID_CREDENTIALS_PER_MINUTE) throwRateLimitError(usage);
+    const window = rememberedHashes.get(credentialHash) ? undefined : windows.find(callerAddress);
+    if (window && window.used >= MAX_INVALID_CREDENTIALS_PER_MINUTE) throw toRateLimitError(window);
     try {
       const auditor = await authenticate(log, authorization, ctx.state.now);
-      rememberedHashes.add(credentialHash);
-      for (const oldestHash of rememberedHashes) {
-        if (rememberedHashes.size <= MAX_REMEMBERED_CREDENTIALS) break;
-        rememberedHashes.delete(oldestHash);
-      }
+      rememberedHashes.set(credentialHash, true);
       return auditor;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       rememberedHashes.delete(credentialHash);
-      await invalidCredentialLimiter.consume(callerAddress).catch(throwRateLimitError);
+      countRequest(windows, callerAddress, MAX_INVALID_CREDENTIALS_PER_MINUTE);
       throw error;
     }
   };
 }
 
-/** Throws {@link ApiError} 429 if a rate limit is exceeded. Rethrows any other cause. */
-function throwRateLimitError(cause: unknown): never {
-  if (!(cause instanceof RateLimiterRes)) throw cause;
-  const retryAfterSeconds = String(Math.max(1, Math.ceil(cause.msBeforeNext / 1000)));
-  throw new ApiError(429, "rate_limit_exceeded", { headers: { "Retry-After": retryAfterSeconds } });
+/**
+ * Counts a request of this minute.
+ *
+ * @throws {ApiError} 429 if the request exceeds the limit
+ */
+function countRequest(windows: Windows, key: string, limit: number): void {
+  const window = windows.findOrStart(key, MINUTE_MS);
+  window.used += 1;
+  if (window.used > limit) throw toRateLimitError(window);
+}
+
+function toRateLimitError({ expiresAt }: Window): ApiError {
+  return createRateLimitError(expiresAt - performance.now());
 }

@@ -1,4 +1,6 @@
+import { serialize } from "node:v8";
 import { END, type EventStoreDBClient } from "@eventstore/db-client";
+import { LRUCache } from "lru-cache";
 import type { Aggregate } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
@@ -11,7 +13,6 @@ import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { LruMap } from "../../shared/runtime/lru.ts";
 import { type LoadedAggregate, loadAggregate } from "./handle.ts";
 
 /** Loads an aggregate. */
@@ -44,8 +45,14 @@ const CACHED_CATEGORIES = [
   customerCategory,
 ];
 
-/** Maximum number of aggregates of each category. With large clinics, an aggregate takes about 2 kB. */
-const MAX_AGGREGATES = 5_000;
+/** Names of the cached categories. */
+const CACHED_CATEGORY_NAMES: ReadonlySet<string> = new Set(CACHED_CATEGORIES.map(({ name }) => name));
+
+/** Maximum size of all cached aggregates in serialized form. An aggregate usually takes 300 to 2,000 bytes. */
+const MAX_CACHE_BYTES = 16 * 1024 * 1024;
+
+/** Assumed size of an aggregate until it is loaded. Bytes. */
+const LOADING_BYTES = 500;
 
 /** Maximum age of the last proof that the log responds. Without newer proof, the log is read. Milliseconds. */
 const MAX_AGE_MS = 1_000;
@@ -56,8 +63,6 @@ const CHECK_INTERVAL_MS = 400;
 /** Bounds of the delay before the subscription is started again. */
 const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 5_000 };
 
-type CachedAggregate = Promise<LoadedAggregate<unknown>>;
-
 /**
  * Keeps recently used aggregates in memory. A subscription to their categories removes an aggregate when another event
  * is appended to its stream. If the subscription ends, or the log has not responded for a second, the log is read
@@ -66,7 +71,7 @@ type CachedAggregate = Promise<LoadedAggregate<unknown>>;
  */
 export class AggregateCache {
   readonly #log: EventLog;
-  readonly #entries = new Map<string, LruMap<string, CachedAggregate>>();
+  readonly #aggregates = new LRUCache<string, Promise<LoadedAggregate<unknown>>>({ maxSize: MAX_CACHE_BYTES });
   readonly #ending = new AbortController();
   readonly #work: Promise<unknown>;
   #isLive = false;
@@ -75,7 +80,6 @@ export class AggregateCache {
 
   constructor(client: EventStoreDBClient, log: EventLog, logger: Logger) {
     this.#log = log;
-    this.#evictAll();
     this.#work = Promise.all([this.#follow(client, logger), this.#check(client)]);
   }
 
@@ -109,30 +113,29 @@ export class AggregateCache {
     { category }: Aggregate<C, State>,
     id: string,
   ): Promise<LoadedAggregate<State>> | undefined {
-    const cachedAggregate = this.#entries.get(category.name)?.get(toStreamName(category, id));
+    const cachedAggregate = this.#aggregates.get(toStreamName(category, id));
     return cachedAggregate as Promise<LoadedAggregate<State>> | undefined;
   }
 
-  /** Reads an aggregate, and keeps it if it exists. */
+  /** Reads an aggregate. Keeps it if it exists and its category is cached. */
   #read<C extends Category, State>(aggregate: Aggregate<C, State>, id: string): Promise<LoadedAggregate<State>> {
     const loadingAggregate = loadAggregate(this.#log, aggregate, id);
-    const entries = this.#entries.get(aggregate.category.name);
-    if (!this.#isLive || !entries) return loadingAggregate;
-    const stream = toStreamName(aggregate.category, id);
-    entries.set(stream, loadingAggregate);
-    const removeAggregate = () => {
-      if (entries.get(stream) === loadingAggregate) entries.delete(stream);
-    };
-    loadingAggregate.then(({ state }) => state === undefined && removeAggregate(), removeAggregate);
+    if (this.#isLive && CACHED_CATEGORY_NAMES.has(aggregate.category.name)) {
+      void this.#keep(toStreamName(aggregate.category, id), loadingAggregate);
+    }
     return loadingAggregate;
   }
 
-  #evict(stream: string): void {
-    for (const entries of this.#entries.values()) entries.delete(stream);
-  }
-
-  #evictAll(): void {
-    for (const { name } of CACHED_CATEGORIES) this.#entries.set(name, new LruMap(MAX_AGGREGATES));
+  async #keep(stream: string, loadingAggregate: Promise<LoadedAggregate<unknown>>): Promise<void> {
+    this.#aggregates.set(stream, loadingAggregate, { size: LOADING_BYTES });
+    const state = await loadingAggregate.then(
+      (loadedAggregate) => loadedAggregate.state,
+      () => undefined,
+    );
+    // An event that was appended meanwhile has removed the aggregate.
+    if (this.#aggregates.peek(stream) !== loadingAggregate) return;
+    if (state === undefined) this.#aggregates.delete(stream);
+    else this.#aggregates.set(stream, loadingAggregate, { size: serialize(state).length });
   }
 
   async #follow(client: EventStoreDBClient, logger: Logger): Promise<void> {
@@ -144,14 +147,14 @@ export class AggregateCache {
         for await (const item of subscribeToLog(options)) {
           // Events before the end of the log may have been missed, so nothing that was read earlier is kept.
           if (item.kind === "caughtUp") this.#isLive = true;
-          if (item.kind === "skipped") this.#evict(item.stream);
+          if (item.kind === "skipped") this.#aggregates.delete(item.stream);
           backoff.reset();
         }
       } catch (error) {
         logger.warn({ error }, "the subscription to access data ended: requests read the log until it is back");
       }
       this.#isLive = false;
-      this.#evictAll();
+      this.#aggregates.clear();
       await backoff.pause(signal);
     }
   }

@@ -1,12 +1,13 @@
 import { hash } from "node:crypto";
 import type Koa from "koa";
+import { LRUCache } from "lru-cache";
 import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
+import { deriveInstallationId, derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { installationAggregate } from "../../shared/domain/partner/installation.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
@@ -14,12 +15,10 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import { appointmentRequest } from "../../shared/partner-api/request-bodies.ts";
-import { LruMap } from "../../shared/runtime/lru.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";
 import { toErrorDetails } from "./errors.ts";
 import { readIdempotencyKey } from "./idempotency-key.ts";
-import { getInstallationId } from "./installation-id.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
 /** Revision of an appointment's first event, which creates the appointment as requested. */
@@ -33,7 +32,7 @@ const APPOINTMENT_DURATION_MINUTES = 30;
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
 export function createAppointment(dependencies: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
-  const recentRequests: RecentRequests = new LruMap(MAX_RECENT_REQUESTS);
+  const recentRequests: RecentRequests = new LRUCache({ max: MAX_RECENT_REQUESTS });
   return async (ctx) => {
     const request = readCreateRequest(ctx);
     const { branchId } = ctx.state;
@@ -56,7 +55,7 @@ export function createAppointment(dependencies: { log: EventLog; decide: Decide 
 type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "events" | "statePosition">;
 
 /** Results of the requests that this process has recently handled, by id of the appointment. */
-type RecentRequests = LruMap<string, RequestResult>;
+type RecentRequests = LRUCache<string, RequestResult>;
 
 /** Maximum number of remembered requests. A request takes about 1 kB. */
 const MAX_RECENT_REQUESTS = 5_000;
@@ -77,7 +76,7 @@ async function requestIdempotently(
   const appointmentId = derivePartnerAppointmentId(key);
   const [loadedClinic, loadedInstallation, loadedAnimal] = await Promise.all([
     load(clinicAggregate, clinicId),
-    load(installationAggregate, getInstallationId(applicationId, clinicId)),
+    load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
     sandbox ? { state: findFixtureAnimal(sandbox, animalId) } : load(animalAggregate, animalId),
   ]);
   // The animals of a sandbox's fixture have no owner in the log.

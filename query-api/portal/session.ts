@@ -1,10 +1,10 @@
 import type { webcrypto } from "node:crypto";
 import { createRemoteJWKSet, errors, type JWTVerifyGetKey, jwtVerify } from "jose";
+import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
 import { type Config, ConfigError } from "../../shared/runtime/config.ts";
-import { LruMap } from "../../shared/runtime/lru.ts";
 
 export interface PortalSession {
   userId: string;
@@ -27,8 +27,14 @@ export type SessionSettings = Config<
 /** Time limit for fetching the identity provider's public keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** Maximum number of cached sessions. A cache helps because a browser sends the same cookie with every request. */
-const MAX_CACHED_SESSIONS = 2_000;
+/**
+ * Maximum memory for cached sessions: about 2,000 sessions with cookies of 4 kB. A cache helps because a browser sends
+ * the same cookie with every request.
+ */
+const MAX_CACHE_BYTES = 8 * 1024 * 1024;
+
+/** Estimated memory of a cached session without its cookie. */
+const SESSION_BYTES = 200;
 
 /** Time after which a cached session is verified again, in case the provider has withdrawn the signing key. */
 const MAX_CACHE_AGE_MS = 60_000;
@@ -45,7 +51,10 @@ const claimsSchema = z.object({ sub: uuid, role: z.literal("authenticated"), exp
 /** @throws {ConfigError} if neither a secret nor public keys are configured */
 export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
   const { algorithms, key } = createSessionKeys(settings);
-  const cache = new LruMap<string, CachedSession>(MAX_CACHED_SESSIONS);
+  const cache = new LRUCache<string, CachedSession>({
+    maxSize: MAX_CACHE_BYTES,
+    sizeCalculation: (_, cookieHeader) => SESSION_BYTES + cookieHeader.length,
+  });
   return async (cookieHeader = "", now) => {
     const cachedSession = cache.get(cookieHeader);
     if (cachedSession && now < cachedSession.validUntil) return cachedSession.session;

@@ -1,9 +1,9 @@
 import { errors, type JWTVerifyGetKey, jwtVerify } from "jose";
+import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { type Environment, uuid } from "../domain/events/fields.ts";
 import { type Scope, scope } from "../domain/events/partner.ts";
 import { ApiError, createUnavailableError } from "../http/api-error.ts";
-import { LruMap } from "../runtime/lru.ts";
 
 /** Lifetime of an access token. Seconds. */
 export const TOKEN_LIFETIME_SECONDS = 900;
@@ -87,12 +87,19 @@ export function createTokenVerifier(getKey: JWTVerifyGetKey, issuer: string): To
   };
 }
 
-/** Maximum number of verified tokens of each environment that are kept in memory. A token takes about 1 kB. */
-const MAX_CACHED_TOKENS = 5_000;
+/** Maximum memory for the verified tokens of each environment: about 5,000 tokens. */
+const MAX_CACHE_BYTES = 5 * 1024 * 1024;
+
+/** Estimated memory of a verified token without the text of its header. */
+const TOKEN_BYTES = 400;
 
 /** Keeps verified tokens until they expire. Suitable only for keys that do not change while the process runs. */
 export function cacheVerifiedTokens(verifyToken: TokenVerifier): TokenVerifier {
-  const newCache = () => new LruMap<string, VerifiedToken>(MAX_CACHED_TOKENS);
+  const newCache = () =>
+    new LRUCache<string, VerifiedToken>({
+      maxSize: MAX_CACHE_BYTES,
+      sizeCalculation: (_, authHeader) => TOKEN_BYTES + authHeader.length,
+    });
   const caches = { sandbox: newCache(), production: newCache() };
   return async (authHeaders, environment) => {
     const [authHeader, ...otherHeaders] = authHeaders;

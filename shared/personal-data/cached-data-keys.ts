@@ -1,4 +1,4 @@
-import { LruMap } from "../runtime/lru.ts";
+import { LRUCache } from "lru-cache";
 import { type DataKey, type DataKeyOwner, type DataKeys, describeOwner, type StoredDataKey } from "./data-keys.ts";
 
 /** Maximum number of cached keys. A key takes about 400 bytes. */
@@ -23,9 +23,10 @@ interface CachedKey {
  * @param clock monotonic clock in milliseconds
  */
 export function cacheDataKeys(store: DataKeys, clock: () => number = () => performance.now()): DataKeys {
-  const keysById = new LruMap<string, CachedKey>(MAX_CACHED_KEYS);
-  const idsByOwner = new LruMap<string, string>(MAX_CACHED_KEYS);
+  const keysById = new LRUCache<string, CachedKey>({ max: MAX_CACHED_KEYS });
+  const idsByOwner = new LRUCache<string, string>({ max: MAX_CACHED_KEYS });
 
+  // The expiry of lru-cache uses its own clock, and keeps an entry from time 0 forever.
   function getFresh(id: string): DataKey | undefined {
     const cachedKey = keysById.get(id);
     return cachedKey && clock() - cachedKey.checkedAt < KEY_CACHE_MS ? cachedKey.dataKey : undefined;

@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { animalCategory, customerCategory } from "../../../shared/domain/events/people.ts";
@@ -42,70 +43,41 @@ const LASTING_PREFIXES = [customerCategory, animalCategory].map((category) => to
  * An append at an outdated revision fails, and removes the stream from the cache.
  */
 export function createStreamCache(log: EventLog): StreamCache {
-  // With two maps, a read moves an entry only once in a while. Reordering one large map at each read takes more time.
-  let recentEntries = new Map<string, CacheEntry>();
-  let olderEntries = new Map<string, CacheEntry>();
-  let recentBytes = 0;
-
-  function removeEntry(stream: string): void {
-    recentBytes -= recentEntries.get(stream)?.byteCount ?? 0;
-    recentEntries.delete(stream);
-    olderEntries.delete(stream);
-  }
-
-  /**
-   * Adds an entry to the recent entries. If these fill half of the memory, they become the older entries, and the
-   * former older entries are removed.
-   */
-  function addEntry(stream: string, entry: CacheEntry): void {
-    removeEntry(stream);
-    if (recentBytes + entry.byteCount > MAX_BYTES / 2) {
-      olderEntries = recentEntries;
-      recentEntries = new Map();
-      recentBytes = 0;
-    }
-    if (entry.byteCount > MAX_BYTES / 2) return;
-    recentEntries.set(stream, entry);
-    recentBytes += entry.byteCount;
-  }
-
-  function findEntry(stream: string): CacheEntry | undefined {
-    const recentEntry = recentEntries.get(stream);
-    if (recentEntry) return recentEntry;
-    const olderEntry = olderEntries.get(stream);
-    if (olderEntry) addEntry(stream, olderEntry);
-    return olderEntry;
-  }
+  const entries = new LRUCache<string, CacheEntry>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ byteCount }) => byteCount,
+  });
 
   async function refresh(stream: string): Promise<RecordedEvent[]> {
     const loadingEntry = { events: log.read(stream), byteCount: EVENT_BYTES, confirmedAt: performance.now() };
-    addEntry(stream, loadingEntry);
+    entries.set(stream, loadingEntry);
     try {
       const events = await loadingEntry.events;
-      if (findEntry(stream) === loadingEntry) addEntry(stream, { ...loadingEntry, byteCount: estimateBytes(events) });
+      if (entries.get(stream) === loadingEntry)
+        entries.set(stream, { ...loadingEntry, byteCount: estimateBytes(events) });
       return events;
     } catch (error) {
-      if (findEntry(stream) === loadingEntry) removeEntry(stream);
+      if (entries.get(stream) === loadingEntry) entries.delete(stream);
       throw error;
     }
   }
 
   const readRecentEvents = (stream: string) => {
-    const entry = findEntry(stream);
+    const entry = entries.get(stream);
     return entry && isRecent(stream, entry) ? entry.events : refresh(stream);
   };
 
   async function append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint> {
-    const entry = findEntry(stream);
+    const entry = entries.get(stream);
     const knownEvents = expectedRevision === EMPTY_STREAM ? [] : await entry?.events;
     // Until the append has succeeded, the content of the stream is unknown.
-    removeEntry(stream);
+    entries.delete(stream);
     const confirmedAt = performance.now();
     const position = await log.append(stream, expectedRevision, events);
     if (knownEvents && (knownEvents.at(-1)?.revision ?? EMPTY_STREAM) === expectedRevision) {
       const addedEvents = toRecordedEvents(stream, expectedRevision, events, position);
       const byteCount = (entry?.byteCount ?? 0) + estimateBytes(addedEvents);
-      addEntry(stream, {
+      entries.set(stream, {
         events: Promise.resolve([...knownEvents, ...addedEvents]),
         byteCount,
         confirmedAt,
@@ -115,7 +87,7 @@ export function createStreamCache(log: EventLog): StreamCache {
   }
 
   return {
-    find: (stream) => findEntry(stream)?.events,
+    find: (stream) => entries.get(stream)?.events,
     refresh,
     async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
       const events = await readRecentEvents(stream);

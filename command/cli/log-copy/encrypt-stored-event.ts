@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
 import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
@@ -8,7 +9,6 @@ import { findPersonalFields, separatePersonalData } from "../../../shared/domain
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { encryptReproducibly } from "../../../shared/personal-data/encrypt-events.ts";
-import { LruMap } from "../../../shared/runtime/lru.ts";
 import type { StoredEvent } from "./stored-event.ts";
 
 /** Converts an event of the source to the form in which the target holds it. */
@@ -30,7 +30,7 @@ export function createEventEncryption(
   dataKeys: DataKeys,
   onUnknownPerson: (event: StoredEvent) => void,
 ): TransformEvent {
-  const personsByStream = new LruMap<string, Person>(MAX_STREAMS);
+  const personsByStream = new LRUCache<string, Person>({ max: MAX_STREAMS });
 
   async function findPerson(stream: string): Promise<Person | undefined> {
     const knownPerson = personsByStream.get(stream);

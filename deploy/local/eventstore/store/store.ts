@@ -6,7 +6,7 @@
  * could remove.
  */
 
-import { LruMap } from "../../../../shared/runtime/lru.ts";
+import { LRUCache } from "lru-cache";
 import { type LogLimits, MAX_CACHED_IDS, MAX_GROUP_BYTES } from "../model/limits.ts";
 import { LogDamagedError } from "../model/log-errors.ts";
 import { DEFAULT_LOG_OPTIONS, type LogOptions } from "../model/log-options.ts";
@@ -32,7 +32,7 @@ export class Store {
   readonly printLine: (line: string) => void;
   readonly #openLog: OpenLog;
   readonly #limits: LogLimits;
-  readonly #recentIds = new LruMap<string, StreamRevision>(MAX_CACHED_IDS);
+  readonly #recentIds = new LRUCache<string, StreamRevision>({ max: MAX_CACHED_IDS });
   readonly #listeners = new Set<() => void>();
   readonly #groupCommit = new GroupCommit((writes) => this.#commitGroup(writes));
   #isDiskFull = false;

@@ -26,8 +26,8 @@ const SERVER_SETTINGS = [
   "timezone=UTC",
   "log_timezone=UTC",
   "log_min_messages=warning",
-  // If a process crashes, the whole server ends, and the supervisor restarts it. Postgres 18 can hang forever if it
-  // restarts itself on a full disk (see DECISIONS.md).
+  // If a process crashes, the whole server ends, and the supervisor restarts it. Postgres 18.4 can hang forever if it
+  // restarts itself on a full disk: if its startup process fails too, the server sometimes does not notice it.
   "restart_after_crash=off",
 ];
 

@@ -7,10 +7,8 @@ import type { Logger } from "../shared/runtime/logger.ts";
 
 const MIGRATIONS_FOLDER = fileURLToPath(new URL("./migrations", import.meta.url));
 
-/** Table with the names of the applied migrations. */
 export const MIGRATION_TABLE = "migration";
 
-/** Returns the names of this release's migrations. */
 export async function readMigrationNames(): Promise<string[]> {
   return (await readdir(MIGRATIONS_FOLDER)).map((file) => basename(file, ".sql"));
 }

@@ -26,8 +26,7 @@ import { startRelay } from "./relay/relay.ts";
 import { requirePreparedDatabase } from "./require-prepared-database.ts";
 import type { Role } from "./roles/role.ts";
 import { createMetrics, type Metrics } from "./status/metrics.ts";
-import { createReadinessCheck } from "./status/readiness.ts";
-import { startReporter } from "./status/reporter.ts";
+import { createReadinessCheck, startReporter } from "./status/reporter.ts";
 import { startWebhooks, type WebhooksOptions } from "./webhooks/webhooks.ts";
 
 const SETTINGS = [
@@ -55,13 +54,12 @@ type ServiceConfig = Config<(typeof SETTINGS)[number]>;
 /** Settings that only the projectors need. Processes with other roles get no keys of personal data. */
 const PROJECTORS_SETTINGS = ["PERSONAL_DATA_KEYS"] as const;
 
-/** Time limit for a statement, long enough for a batch of thousands of events. Milliseconds. */
+/** Time limit for a statement, long enough for a batch of thousands of events. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** Time limit for roles to finish their work when the service stops. Milliseconds. */
+/** Time limit for roles to finish their work when the service stops. */
 const ROLE_STOP_TIMEOUT_MS = 3_500;
 
-/** Time limit for connections to close when the service stops. Milliseconds. */
 const CLOSE_TIMEOUT_MS = 1_500;
 
 /**
@@ -118,7 +116,6 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   };
 }
 
-/** Starts the configured roles, in the order of ROLES. */
 function startRoles(
   config: ServiceConfig & Partial<Config<"PERSONAL_DATA_KEYS">>,
   { signAsymmetrically, ...servers }: LogAndDatabase & Pick<WebhooksOptions, "nats" | "signAsymmetrically">,
@@ -142,7 +139,8 @@ function startRoles(
     webhooks: () =>
       startWebhooks({
         ...deps,
-        ...{ secretReader: createSecretBox(config.WEBHOOK_SECRET_KEYS), signAsymmetrically },
+        secretReader: createSecretBox(config.WEBHOOK_SECRET_KEYS),
+        signAsymmetrically,
         brand: config.HEADER_BRAND,
         retryScheduleSeconds: config.WEBHOOK_RETRY_SCHEDULE,
         connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,

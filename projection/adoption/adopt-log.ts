@@ -1,8 +1,12 @@
+import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eventstore/db-client";
 import type pg from "pg";
+import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
+import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
+import { readWithin } from "../../shared/eventstore/read-within.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
-import { readCheckpoint } from "../checkpoints/checkpoint.ts";
+import { type Checkpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
@@ -11,9 +15,7 @@ import { NatsUnavailableError } from "../relay/connect-nats.ts";
 import { deleteEventStream, deriveStreamNames, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
-import { findLastEventBefore } from "./last-event-before.ts";
-import { closeLostDeliveries, findLostRows } from "./lost-deliveries.ts";
-import { deleteLostProgress, deleteReplayPositions } from "./lost-replays.ts";
+import { closeLostDeliveries, deleteReplayPositions, findLostRows } from "./lost-webhook-state.ts";
 
 export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
   databaseUrl: string;
@@ -67,7 +69,6 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
     const relayCheckpoint = requestedCheckpoint ?? (shouldKeepRelayCheckpoint ? oldCheckpoint : readModelCheckpoint);
     await setRelayCheckpoint(connection, relayCheckpoint);
     const counts = await closeLostDeliveries(connection, lostRows, now);
-    await deleteLostProgress(connection);
     adoptionResult = { position: readModelCheckpoint.position, relayPosition: relayCheckpoint.position, ...counts };
   };
   const swapPosition = await rebuild({ ...options, adopt }, signal);
@@ -101,5 +102,30 @@ async function deleteMessages({ nats, databaseUrl }: AdoptionOptions, signal: Ab
   } catch (error) {
     if (error instanceof NatsUnavailableError) throw new StartError(error.message);
     throw new StartError("NATS does not answer. Check NATS_URL.", { cause: error });
+  }
+}
+
+const PAGE_SIZE = 1_000;
+
+/**
+ * Finds the last catalog event that the log stored before the given time, and returns its position as a checkpoint.
+ *
+ * @param epochMs milliseconds since 1970
+ * @throws {LogUnavailableError}
+ */
+export async function findLastEventBefore(client: EventStoreDBClient, epochMs: number): Promise<Checkpoint> {
+  let fromPosition: ReadPosition = END;
+  for (;;) {
+    const pageEvents = client.readAll({ direction: BACKWARDS, fromPosition, maxCount: PAGE_SIZE });
+    let eventCount = 0;
+    for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, pageEvents)) {
+      eventCount += 1;
+      if (!event) continue;
+      const { commit: position } = event.position;
+      fromPosition = event.position;
+      if (!isCatalogStream(event.streamId) || event.created.getTime() >= epochMs) continue;
+      return { position, eventId: event.id };
+    }
+    if (eventCount < PAGE_SIZE) return { position: BEFORE_FIRST_EVENT, eventId: null };
   }
 }

@@ -19,7 +19,6 @@ export interface EventCheckpoint extends Checkpoint {
   eventId: string;
 }
 
-/** Checkpoint of the read models in a schema. */
 export interface ReadModelCheckpoint extends Checkpoint {
   /** Object id of the checkpoint table. A rebuild replaces all tables, so the id changes. */
   tableOid: string;

@@ -102,7 +102,6 @@ async function describeLogAt(
   return logEnd < position ? `the log ends at position ${logEnd}` : "the log holds no event there";
 }
 
-/** Milliseconds. */
 const CHECK_INTERVAL_MS = 1_000;
 
 /**

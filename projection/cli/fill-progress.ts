@@ -1,7 +1,6 @@
 import type { ProjectionProgress } from "../engine/projection-options.ts";
 import type { Terminal } from "./command.ts";
 
-/** Milliseconds. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
 /**

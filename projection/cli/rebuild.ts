@@ -17,7 +17,13 @@ export async function rebuildReadModels(
   const startedAt = performance.now();
   const swapPosition = await rebuild(
     {
-      ...{ client, pool, dataKeys, readLog, models: readModels, logger, includedStream },
+      client,
+      pool,
+      dataKeys,
+      readLog,
+      models: readModels,
+      logger,
+      includedStream,
       onProgress: createProgressReporter(terminal, await readLogEnd(client)),
     },
     signal,

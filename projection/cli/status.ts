@@ -1,6 +1,5 @@
 import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import { readModels } from "../read-models/all.ts";
-import { MAX_COUNTED_DELIVERIES } from "../status/count-deliveries.ts";
 import {
   type FollowerStatus,
   findStatus,
@@ -9,6 +8,7 @@ import {
   type Status,
 } from "../status/find-status.ts";
 import type { Lag } from "../status/lag.ts";
+import { MAX_COUNTED_DELIVERIES } from "../status/measure-deliveries.ts";
 import type { CommandContext } from "./command.ts";
 
 /** Shows the state of projectors, relay, webhooks and parked streams. @returns the exit code */

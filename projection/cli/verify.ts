@@ -9,7 +9,12 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
   const { client, pool, dataKeys, readLog, logger, terminal, signal } = context;
   const { position, rows, differenceCount, skippedStreamCount } = await verify(
     {
-      ...{ client, pool, dataKeys, readLog, models: readModels, logger },
+      client,
+      pool,
+      dataKeys,
+      readLog,
+      models: readModels,
+      logger,
       onProgress: createProgressReporter(terminal, await readLogEnd(client)),
       onDifference: ({ table, key, kind, columns }) => {
         const columnsText = columns.length > 0 ? `: ${columns.join(", ")}` : "";

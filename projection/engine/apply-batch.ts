@@ -4,18 +4,15 @@ import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { recordSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
 import { LeadershipLostError } from "../roles/failure.ts";
-import { splitBatch } from "./batch-segments.ts";
-import { eraseCustomerRows } from "./customer-erasures.ts";
+import { deleteSandboxRows, loadGenerations, splitBatch } from "./batch-segments.ts";
+import { eraseCustomerRows, eraseLateData } from "./customer-erasures.ts";
 import { computeFingerprint } from "./ddl.ts";
 import { type ChangesByModel, foldEvents, writeChanges } from "./fold-events.ts";
-import { eraseLateData } from "./late-data.ts";
 import type { AnyReadModel } from "./read-model.ts";
-import { deleteSandboxRows, loadGenerations } from "./sandbox-resets.ts";
 
 export interface BatchOptions {
   /** The events with their decrypted personal data. If absent, the events contain no encrypted data. */
   decryptedEventsPromise?: Promise<readonly RecordedEvent[]>;
-  /** Events to record as skipped, by stream. */
   skippedEvents?: ReadonlyMap<string, SkippedEvents>;
   /** Expected object id of the checkpoint table. If absent, the id is not checked. */
   tableOid?: string;

@@ -21,7 +21,6 @@ export interface RowChange {
 /** Changed rows of a read model, by primary key. */
 export type RowChanges = Map<string, RowChange>;
 
-/** Changed rows of several read models. */
 export type ChangesByModel = Map<AnyReadModel, RowChanges>;
 
 /**
@@ -46,7 +45,6 @@ export async function foldEvents(
   return changesByModel;
 }
 
-/** Loads the rows of a read model that events change. */
 async function loadChangedRows(
   client: ClientBase,
   schema: string,
@@ -93,7 +91,6 @@ function findReferencedRow(
   return model?.on[event.type] && changes?.get(toRowId(model.key(event)))?.rowAfter;
 }
 
-/** Returns the primary key as one text. */
 function toRowId(key: readonly unknown[]): string {
   return key.join("\n");
 }

@@ -1,6 +1,7 @@
-import type pg from "pg";
+import pg from "pg";
 import { requireOwnSession } from "../../shared/postgres/long-lived-connection.ts";
 import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 
 /**
@@ -25,19 +26,46 @@ export async function withMaintenanceLock<Result>(
     try {
       return await run(connection);
     } finally {
-      await unlock(connection);
+      // The server may not notice immediately that the connection has ended. If it is broken, the server frees the lock.
+      await connection.query("ROLLBACK; SELECT pg_advisory_unlock_all()").catch(() => undefined);
     }
   } finally {
     await closeConnection(connection);
   }
 }
 
-/** Releases the lock explicitly, because the server may not notice immediately that the connection has ended. */
-async function unlock(connection: pg.ClientBase): Promise<void> {
+/**
+ * Time limit for locking tables. The lock waits for running queries and blocks new queries. The limit is shorter than
+ * the time after which Postgres reports a deadlock.
+ */
+export const LOCK_TIMEOUT_MS = 200;
+
+export const LOCK_RETRY_INTERVAL_MS = 500;
+
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/** Runs a statement. @returns false if the lock timeout expired before the statement had locked its tables */
+export async function runIfLockable(connection: pg.ClientBase, statement: string): Promise<boolean> {
   try {
-    await connection.query("ROLLBACK");
-    await connection.query("SELECT pg_advisory_unlock_all()");
-  } catch {
-    // If the connection is broken, the server releases the lock.
+    await connection.query(statement);
+    return true;
+  } catch (error) {
+    if (error instanceof pg.DatabaseError && error.code === LOCK_NOT_AVAILABLE) return false;
+    throw error;
+  }
+}
+
+/**
+ * Drops a schema of read models, if it exists. Returns without dropping it if the signal aborts first. Sessions with
+ * cached plans may lock the tables in another order, which can cause a deadlock. The lock timeout is shorter than the
+ * time after which Postgres reports a deadlock, so the drop gives up first and retries.
+ */
+export async function dropSchema(connection: pg.ClientBase, schema: string, signal: AbortSignal): Promise<void> {
+  await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
+  try {
+    const dropSql = `DROP SCHEMA IF EXISTS ${schema} CASCADE`;
+    while (!signal.aborted && !(await runIfLockable(connection, dropSql))) await pause(LOCK_RETRY_INTERVAL_MS, signal);
+  } finally {
+    await connection.query("RESET lock_timeout");
   }
 }

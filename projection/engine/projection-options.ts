@@ -6,7 +6,6 @@ import type { AwaitedServer } from "../roles/role.ts";
 import type { ReadLog } from "./read-log.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-/** Progress of a projection run. */
 export interface ProjectionProgress {
   /** Position of the checkpoint. */
   position: bigint;
@@ -18,14 +17,12 @@ export interface ProjectionProgress {
   hasCaughtUp: boolean;
   /** Server that the run waits for; null while the run works. */
   waitsFor: AwaitedServer | null;
-  /** Error that caused the last wait. */
   lastError: Error | null;
   /** Events processed since the start. */
   eventCount: number;
 }
 
 export interface ProjectionOptions extends LogAndDatabase {
-  /** Keys of the personal data in the events. */
   dataKeys: DataKeys;
   /** Reads the log. By default, the calling thread reads it. */
   readLog?: ReadLog | undefined;

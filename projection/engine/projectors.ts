@@ -8,7 +8,7 @@ import { leadWithRecovery, type RecoveryOptions } from "../parking/lead-with-rec
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
-import { pickLastingFields, toFailedStatus, toLastError } from "../roles/role-status.ts";
+import { pickLastingFields, toFailedStatus, toLastError } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
@@ -47,7 +47,8 @@ export function startProjectors(options: ProjectorsOptions): Role {
     status = { ...pickLastingFields(status), state: "standby", detail: standbyReason, isLeader: false };
   };
   const leadership: RecoveryOptions["leadership"] = {
-    ...{ name: `projectors ${READ_MODEL_SCHEMA}`, onStandby },
+    name: `projectors ${READ_MODEL_SCHEMA}`,
+    onStandby,
     async findObstacle(connection) {
       const { fingerprint } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
       return fingerprint === computeFingerprint(options.models) ? null : OTHER_RELEASE;
@@ -105,7 +106,11 @@ function toRunningStatus(statusBefore: RoleStatus, progress: ProjectionProgress,
   // After the first catch-up, a later wait does not change the state back to "starting".
   const state = statusBefore.state === "running" || hasCaughtUp ? "running" : "starting";
   return {
-    ...{ state, detail, isLeader: true, position, eventCount: eventCountBefore + eventCount },
+    state,
+    detail,
+    isLeader: true,
+    position,
+    eventCount: eventCountBefore + eventCount,
     lastError: waitsFor !== null && lastError ? toLastError(lastError) : statusBefore.lastError,
   };
 }

@@ -4,20 +4,18 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { isFilled } from "../checkpoints/checkpoint.ts";
-import { withMaintenanceLock } from "./maintenance.ts";
-import { dropSchema, FORMER_SCHEMA, NEXT_SCHEMA } from "./swap.ts";
+import { dropSchema, withMaintenanceLock } from "./maintenance.ts";
+import { FORMER_SCHEMA, NEXT_SCHEMA } from "./swap.ts";
 import { SCRATCH_SCHEMA } from "./verify.ts";
 
-/** Schemas of this release. */
 const OWN_SCHEMAS = [READ_MODEL_SCHEMA, NEXT_SCHEMA, FORMER_SCHEMA, SCRATCH_SCHEMA];
 
 /**
  * Time for which no process may use the read models before they are dropped. In this time, a process that has lost its
- * connection connects again, for example after a failover of Postgres. Milliseconds.
+ * connection connects again, for example after a failover of Postgres.
  */
 const UNUSED_MS = 5_000;
 
-/** Milliseconds. */
 const CHECK_INTERVAL_MS = 200;
 
 /** Lists the schemas with read models that other releases have built. */

@@ -5,7 +5,6 @@ import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { type LogPosition, type SubscriptionItem, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import type { ReadLog, ReadLogOptions } from "./read-log.ts";
 
-/** Input of the thread. */
 export interface ReaderInput extends Pick<ReadLogOptions, "after" | "streamsToSkip"> {
   eventstoreUrl: string;
 }

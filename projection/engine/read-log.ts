@@ -6,7 +6,6 @@ export interface ReadLogOptions {
   /** Position of the last handled event. If undefined, reading starts at the beginning of the log. */
   after: bigint | undefined;
   streamsToSkip: StreamsToSkip;
-  /** Signal that ends the reading. */
   signal: AbortSignal;
 }
 

@@ -29,25 +29,21 @@ export function defineJsonColumn<Value>(): Json<Value> {
   return "jsonb" as Json<Value>;
 }
 
-/** Row of any table. */
 export type Row = Record<string, unknown>;
 
 type Columns = Record<string, ColumnType>;
 
 type ValueOf<Type extends ColumnType> = Type extends Json<infer Value> ? Value : ColumnValues[Type];
 
-/** Row of a table, inferred from its columns. */
 export type RowOf<C extends Columns, Nullable extends string> = {
   [Name in keyof C]: ValueOf<C[Name]> | (Name extends Nullable ? null : never);
 };
 
-/** Recorded events of the given types. */
 export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<Extract<CatalogEvent, { type: Type }>>;
 
 /** Neutral values of the columns with personal data, by category. An erasure writes these values. */
 export type PersonalColumns<R> = Partial<Record<PersonalDataCategory, Partial<R>>>;
 
-/** Secondary index of a table. */
 export interface Index {
   /** List of columns in SQL. */
   columns: string;
@@ -110,7 +106,6 @@ export interface ReadModel<
   references?: ReferencedModel<Referenced>;
   /** Returns the primary key of the row that an event changes. */
   key(event: RecordedEventOf<Type>): readonly string[];
-  /** Handlers of events, by event type. */
   on: {
     [T in Type]: (
       row: RowOf<C, Nullable> | undefined,
@@ -120,13 +115,11 @@ export interface ReadModel<
   };
 }
 
-/** Read model with rows of the given type. */
 interface ReferencedModel<Referenced> {
   table: string;
   renderedColumns?: { [column: string]: (row: Referenced) => object };
 }
 
-/** Declares a read model with its types inferred. */
 export function defineReadModel<
   C extends Columns,
   Nullable extends string,
@@ -138,7 +131,6 @@ export function defineReadModel<
 
 type AnyHandler = (row: Row | undefined, event: RecordedEvent, referencedRow?: Row) => Row | undefined;
 
-/** Read model with any row type and event types. */
 export interface AnyReadModel
   extends Omit<ReadModel, "key" | "on" | "renderedColumns" | "exampleValues" | "personalColumns" | "references"> {
   renderedColumns?: { [column: string]: (row: Row) => object };

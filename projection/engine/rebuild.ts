@@ -8,10 +8,10 @@ import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../ch
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { isMissingOnlyParkedEvents, readSkippedEvents } from "../parking/skipped-events.ts";
 import { buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
-import { withMaintenanceLock } from "./maintenance.ts";
+import { dropSchema, withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
 import type { ProjectionOptions, ProjectionProgress } from "./projection-options.ts";
-import { dropSchema, FORMER_SCHEMA, NEXT_SCHEMA, swapIn } from "./swap.ts";
+import { FORMER_SCHEMA, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
 export interface RebuildOptions
   extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "readLog" | "models" | "logger" | "onProgress"> {

@@ -3,7 +3,6 @@ import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
 
 /** Bulk reads and writes of rows. A statement sends one array for each column. */
 
-/** Loads the existing rows of the given primary keys. */
 export async function loadRows(
   client: ClientBase,
   schema: string,

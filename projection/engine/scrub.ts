@@ -1,12 +1,8 @@
 import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
-import { withMaintenanceLock } from "./maintenance.ts";
+import { LOCK_RETRY_INTERVAL_MS, LOCK_TIMEOUT_MS, runIfLockable, withMaintenanceLock } from "./maintenance.ts";
 import type { AnyReadModel } from "./read-model.ts";
-import { LOCK_TIMEOUT_MS, runIfLockable } from "./run-if-lockable.ts";
-
-/** Milliseconds. */
-const RETRY_INTERVAL_MS = 500;
 
 /**
  * Tables outside the read models that held erased data: the destroyed data keys, and samples of column values for the
@@ -35,7 +31,7 @@ export async function scrub(
       // The planner's samples are replaced by samples of the current rows. The table of samples comes last.
       const options = table === "pg_catalog.pg_statistic" ? "FULL" : "FULL, ANALYZE";
       while (!signal.aborted && !(await runIfLockable(connection, `VACUUM (${options}) ${table}`))) {
-        await pause(RETRY_INTERVAL_MS, signal);
+        await pause(LOCK_RETRY_INTERVAL_MS, signal);
       }
       if (signal.aborted) return;
       onRewritten(table);

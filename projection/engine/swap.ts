@@ -4,7 +4,7 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { getSwapLockName } from "./apply-batch.ts";
-import { LOCK_TIMEOUT_MS, runIfLockable } from "./run-if-lockable.ts";
+import { LOCK_RETRY_INTERVAL_MS, LOCK_TIMEOUT_MS, runIfLockable } from "./maintenance.ts";
 
 /** Schema that a rebuild fills. After an interruption, the next rebuild continues with this schema. */
 export const NEXT_SCHEMA = `${READ_MODEL_SCHEMA}_next`;
@@ -12,12 +12,9 @@ export const NEXT_SCHEMA = `${READ_MODEL_SCHEMA}_next`;
 /** Schema of the replaced read models until these read models are dropped. */
 export const FORMER_SCHEMA = `${READ_MODEL_SCHEMA}_former`;
 
-/** Time limit for the new tables to catch up while the swap blocks writes to the live tables. Milliseconds. */
+/** Time limit for the new tables to catch up while the swap blocks writes to the live tables. */
 const CATCH_UP_TIMEOUT_MS = 5_000;
 const CATCH_UP_CHECK_INTERVAL_MS = 5;
-
-/** Milliseconds. */
-const RETRY_INTERVAL_MS = 500;
 
 export interface SwapOptions {
   logger: Logger;
@@ -52,24 +49,9 @@ export async function swapIn(
       return position;
     }
     await connection.query("ROLLBACK");
-    await pause(RETRY_INTERVAL_MS, signal);
+    await pause(LOCK_RETRY_INTERVAL_MS, signal);
   }
   return undefined;
-}
-
-/**
- * Drops a schema of read models, if it exists. Returns without dropping it if the signal aborts first. Sessions with
- * cached plans may lock the tables in another order, which can cause a deadlock. The lock timeout is shorter than the
- * time after which Postgres reports a deadlock, so the drop gives up first and retries.
- */
-export async function dropSchema(connection: pg.ClientBase, schema: string, signal: AbortSignal): Promise<void> {
-  await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
-  try {
-    const dropSql = `DROP SCHEMA IF EXISTS ${schema} CASCADE`;
-    while (!signal.aborted && !(await runIfLockable(connection, dropSql))) await pause(RETRY_INTERVAL_MS, signal);
-  } finally {
-    await connection.query("RESET lock_timeout");
-  }
 }
 
 async function trySwap(

@@ -18,9 +18,7 @@ export interface VerifyOptions
 export interface VerifyResult {
   /** Log position that the compared read models reflect. */
   position: bigint;
-  /** Number of compared rows. */
   rows: number;
-  /** Number of rows that differ. */
   differenceCount: number;
   /** Number of streams with events that the read models lack. These events were not compared. */
   skippedStreamCount: number;

@@ -5,12 +5,12 @@ import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
+import { isTracing, startSpan } from "../../shared/tracing/span.ts";
 import { type EventCheckpoint, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import type { SkippedEvents, StreamsToSkip } from "../parking/skipped-events.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
 import type { ProjectionOptions, ReportProgress } from "./projection-options.ts";
-import { traceProjection } from "./trace-projection.ts";
 
 /** State of a projection run during one subscription. */
 export interface ProjectionRun {
@@ -167,4 +167,29 @@ function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionIt
 /** Returns true if Postgres refused a value (SQLSTATE classes 22 and 23). */
 function isValueRefusal(error: unknown): error is pg.DatabaseError {
   return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
+}
+
+/** Age of an event from which on its projection is not traced. Its trace ended long ago. */
+const MAX_AGE_MS = 60 * 60_000;
+
+/**
+ * Applies events with one span for each traced event. All spans of a batch have the same duration, because a batch is
+ * one transaction. Old events are not traced, so that new read models do not create a span for each event of the log.
+ */
+export async function traceProjection(events: readonly RecordedEvent[], apply: () => Promise<void>): Promise<void> {
+  if (!isTracing()) return apply();
+  const minTime = Date.now() - MAX_AGE_MS;
+  const spans = events
+    .filter(({ metadata }) => Date.parse(metadata.occurredAt) > minTime)
+    .map(({ type, metadata }) => startSpan(`project ${type}`, "consumer", metadata.traceparent));
+  const endSpans = (error?: unknown) => {
+    for (const span of spans) span?.end(error);
+  };
+  try {
+    await apply();
+    endSpans();
+  } catch (error) {
+    endSpans(error);
+    throw error;
+  }
 }

@@ -23,7 +23,6 @@ interface Failure {
   hasCheckpointMoved(): Promise<boolean>;
 }
 
-/** Milliseconds. */
 const RECOVERY_CHECK_INTERVAL_MS = 1_000;
 
 /**

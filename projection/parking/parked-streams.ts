@@ -26,7 +26,6 @@ export interface ParkedStream {
   since: string;
 }
 
-/** All parked streams. */
 export interface ParkedList {
   /** Streams that projectors and relay skip. */
   streams: ReadonlyMap<string, ParkedStream>;
@@ -49,8 +48,14 @@ function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): Park
       const { eventType, cause, reason } = data;
       const streamMap = data.passedOverBy === "all" ? streams : relayOnlyStreams;
       streamMap.set(stream, {
-        ...{ stream, revision: BigInt(data.revision), position: BigInt(data.position) },
-        ...{ eventType, cause, reason, actor: metadata.actor.id, since: metadata.occurredAt },
+        stream,
+        revision: BigInt(data.revision),
+        position: BigInt(data.position),
+        eventType,
+        cause,
+        reason,
+        actor: metadata.actor.id,
+        since: metadata.occurredAt,
       });
     }
   }

@@ -20,7 +20,6 @@ export class CommandRefusedError extends Error {
   override readonly name = "CommandRefusedError";
 }
 
-/** Operator, reason and time of a command. */
 export interface ParkingCommand {
   actor: Actor;
   reason: string;
@@ -32,7 +31,6 @@ export interface ParkingDeps extends LogAndDatabase {
   log: EventLog;
 }
 
-/** Maximum length of a stored cause, in characters. */
 const MAX_CAUSE_LENGTH = 2_000;
 
 /**
@@ -63,8 +61,13 @@ export async function parkStream(
     throw new CommandRefusedError(`Stream ${stream} is already parked. Run status for details.`);
   const passedOverBy: "all" | "relay" = stoppedRole.role === "relay" ? "relay" : "all";
   const data = {
-    ...{ stream, revision: Number(revision), position: String(position), passedOverBy },
-    ...{ eventType, cause: stoppedRole.cause, reason: command.reason },
+    stream,
+    revision: Number(revision),
+    position: String(position),
+    passedOverBy,
+    eventType,
+    cause: stoppedRole.cause,
+    reason: command.reason,
   };
   await appendParkingEvent(deps.log, parkedList.lastRevision, { type: "StreamParked", data }, command);
   return { ...event, passedOverBy };

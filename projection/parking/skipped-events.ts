@@ -2,11 +2,8 @@ import type { ClientBase, Pool } from "pg";
 
 /** Events of one stream that the read models lack: all events from a revision on. */
 export interface SkippedEvents {
-  /** Revision of the first skipped event. */
   revision: bigint;
-  /** Log position of the first skipped event. */
   position: bigint;
-  /** Number of skipped events. */
   events: bigint;
 }
 
@@ -35,7 +32,6 @@ export async function recordSkippedEvents(
 
 type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
 
-/** Streams to skip, each with its first skipped event. */
 export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
 
 /** The data that a projection run needs about the parked streams. */

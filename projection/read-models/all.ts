@@ -22,7 +22,6 @@ import { webhookEndpoints } from "./webhook-endpoints.ts";
 import { webhookReplays } from "./webhook-replays.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 
-/** All read models. */
 export const readModels = [
   clinics,
   branches,

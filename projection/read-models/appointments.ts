@@ -43,7 +43,6 @@ function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: Row
   return row ? row.revision + 1 : 0;
 }
 
-/** Handles an event that changes the status. */
 function changeStatus<R extends RowWithRevision>(
   row: R | undefined,
   event: RecordedEventOf<keyof typeof statusAfterEvent>,
@@ -51,13 +50,11 @@ function changeStatus<R extends RowWithRevision>(
   return row && { ...row, status: statusAfterEvent[event.type], ...getCommonColumns(event, row) };
 }
 
-/** Compares by the start of the allocation. */
 function compareAllocations(a: AssignedResource, b: AssignedResource): number {
   const difference = Date.parse(a.allocationStart) - Date.parse(b.allocationStart);
   return difference || (a.assignmentId < b.assignmentId ? -1 : 1);
 }
 
-/** Adds an allocated resource to an appointment. */
 function allocateResource<R extends RowWithRevision & { clinic_id: string; resources: AssignedResource[] }>(
   row: R,
   event: RecordedEventOf<"ResourceAllocated">,
@@ -136,8 +133,12 @@ export const appointments = defineReadModel({
     resources: [
       {
         id: "00000000-0000-4000-8000-000000000000",
-        ...{ type: "room", name: "Room", allocationStart: "2000-01-01T00:00:00.000Z" },
-        ...{ allocationEnd: "2000-01-01T00:30:00.000Z", status: "allocated", assignmentId: "unused" },
+        type: "room",
+        name: "Room",
+        allocationStart: "2000-01-01T00:00:00.000Z",
+        allocationEnd: "2000-01-01T00:30:00.000Z",
+        status: "allocated",
+        assignmentId: "unused",
       },
     ],
   },

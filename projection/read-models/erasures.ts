@@ -8,7 +8,6 @@ import { defineJsonColumn, defineReadModel, type RecordedEventOf } from "../engi
 
 type ErasureEvent = RecordedEventOf<keyof typeof personTypeByEvent>;
 
-/** Type of the person whose data an event erases. */
 const personTypeByEvent = {
   CustomerDataErased: "customer",
   StaffDataErased: "staff",

@@ -15,7 +15,6 @@ export const webhookEndpoints = defineReadModel({
     operational_events: "jsonb",
     /** Branches whose events the endpoint receives; null for all branches of the installation. */
     branch_ids: "jsonb",
-    /** Names of the custom headers. */
     header_names: "jsonb",
     /** Maximum number of attempts per second; null for no limit. */
     rate_limit_per_second: "integer",

@@ -25,7 +25,6 @@ export const webhookSecrets = defineReadModel({
     encrypted_secret: "text",
     /** Latest first. */
     former_secrets: defineJsonColumn<FormerSecret[]>(),
-    /** Custom headers of all requests to the endpoint. */
     headers: defineJsonColumn<EncryptedHeader[]>(),
     /** True if deliveries also have an asymmetric signature. */
     asymmetric_signature: "boolean",
@@ -50,8 +49,12 @@ export const webhookSecrets = defineReadModel({
     })),
     WebhookSecretRotated: (row, { id: rotationId, data, metadata }) => {
       const previousSecret = row && {
-        ...{ secretId: row.secret_id, encryptedSecret: row.encrypted_secret, expiresAt: data.previousExpiresAt },
-        ...{ rotationId, correlationId: metadata.$correlationId, isReported: false },
+        secretId: row.secret_id,
+        encryptedSecret: row.encrypted_secret,
+        expiresAt: data.previousExpiresAt,
+        rotationId,
+        correlationId: metadata.$correlationId,
+        isReported: false,
       };
       const formerSecrets = [...(previousSecret ? [previousSecret] : []), ...(row?.former_secrets ?? [])];
       // Secrets from earlier rotations keep their expiry times.

@@ -3,7 +3,7 @@ import { CheckpointLostError, readRelayCheckpoint } from "../checkpoints/relay-c
 import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
 import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
 import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
-import { toFailedStatus, toLastError } from "../roles/role-status.ts";
+import { toFailedStatus, toLastError } from "../roles/role.ts";
 import { deriveStreamNames } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import type { NatsSettings } from "./nats-settings.ts";

@@ -23,7 +23,7 @@ export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logge
 /** Detail in the status of a standby process that is ready to take over. */
 export const ANOTHER_PROCESS_LEADS = "another process leads" satisfies Detail;
 
-/** Interval at which a standby process tries to take the lock, and a leader checks its connection. Milliseconds. */
+/** Interval at which a standby process tries to take the lock, and a leader checks its connection. */
 const CHECK_INTERVAL_MS = 1_000;
 
 /** Postgres channel on which a leader that gives up its lock notifies the standby processes. */
@@ -133,7 +133,6 @@ async function tryLock(connection: pg.Client, name: string): Promise<boolean> {
   return rows[0]?.held === true;
 }
 
-/** Runs a query. If the query fails, aborts `term`. */
 async function queryOrEndTerm<Result>(
   term: AbortController,
   run: () => Promise<Result> | undefined,
@@ -156,7 +155,6 @@ async function lead(run: (signal: AbortSignal) => Promise<void>, term: AbortCont
   }
 }
 
-/** Frees the lock and notifies the standby processes. */
 async function releaseLock(connection: pg.Client, { name, logger }: LeadershipOptions): Promise<void> {
   await connection
     .query("SELECT pg_advisory_unlock(hashtextextended($1, 0)), pg_notify($2, $1)", [name, RELEASE_CHANNEL])

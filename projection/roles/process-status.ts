@@ -3,7 +3,6 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { LastError, RoleStatus } from "./role.ts";
 
-/** Status of one role in one process. */
 export interface ProcessStatus {
   role: string;
   /** Host and process id. */
@@ -19,10 +18,8 @@ export interface ProcessStatus {
   at: number;
 }
 
-/** Age at which statuses are deleted, as a Postgres interval. */
 const MAX_STATUS_AGE = "1 day";
 
-/** Maximum length of a stored text, in characters. */
 const MAX_TEXT_LENGTH = 2_000;
 
 /** Writes the status of a process, and deletes outdated statuses of all processes. */
@@ -70,8 +67,15 @@ export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[
   return rows.map((row) => {
     const { role, process, state, detail, position, eventsPerSecond } = row;
     return {
-      ...{ role, process, state, detail, position, eventsPerSecond },
-      ...{ lastError: toLastError(row), failedAt: toFailedPosition(row), at: Date.parse(row.reported_at) },
+      role,
+      process,
+      state,
+      detail,
+      position,
+      eventsPerSecond,
+      lastError: toLastError(row),
+      failedAt: toFailedPosition(row),
+      at: Date.parse(row.reported_at),
     };
   });
 }

@@ -1,6 +1,6 @@
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
-import type { Logger } from "../../shared/runtime/logger.ts";
-import type { DIFFERENT_LOG, LogAndDatabase } from "../checkpoints/same-log.ts";
+import { getSafeMessage, type Logger } from "../../shared/runtime/logger.ts";
+import { DIFFERENT_LOG, DifferentLogError, type LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { OTHER_RELEASE } from "./failure.ts";
 
 /** One task of a projection process: update the read models, relay events, or deliver webhooks. */
@@ -14,7 +14,6 @@ export interface Role {
 /** Role that reads the event log and can be behind the end of the log. */
 export type LogRole = "projectors" | "relay";
 
-/** Dependencies of all roles. */
 export interface RoleDeps extends LogAndDatabase {
   databaseUrl: string;
   logger: Logger;
@@ -66,6 +65,28 @@ export interface RoleStatus {
   backlog?: JetStreamBacklog | undefined;
   /** Last error, even if the role has recovered from it. */
   lastError?: LastError | undefined;
-  /** Event at which the role failed. */
   failedAt?: LogPosition | undefined;
+}
+
+/** Returns the fields of a status that stay valid when the process gives up the lead. */
+export function pickLastingFields({ position, eventCount, lastError }: RoleStatus): Partial<RoleStatus> {
+  return { position, eventCount, lastError };
+}
+
+/** Creates the status of a role that failed, with the failed event if an event is the cause. */
+export function toFailedStatus(statusBefore: RoleStatus, error: unknown, failedAt?: LogPosition): RoleStatus {
+  const detail = error instanceof DifferentLogError ? DIFFERENT_LOG : null;
+  return {
+    ...pickLastingFields(statusBefore),
+    state: "failed",
+    detail,
+    isLeader: false,
+    lastError: toLastError(error),
+    failedAt,
+  };
+}
+
+/** Converts an error to the form that a role's status shows, with the current time. */
+export function toLastError(error: unknown): LastError {
+  return { message: error instanceof Error ? getSafeMessage(error) : String(error), at: Date.now() };
 }

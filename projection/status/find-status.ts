@@ -13,8 +13,8 @@ import { type ParkedStream, readParkedStreams } from "../parking/parked-streams.
 import { readSkippedEvents } from "../parking/skipped-events.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
-import { countDeliveries, type DeliveryCounts } from "./count-deliveries.ts";
 import { type Lag, measureLag } from "./lag.ts";
+import { countDeliveries, type DeliveryCounts } from "./measure-deliveries.ts";
 
 /** Status of the projection service for operators. */
 export interface Status {
@@ -24,7 +24,6 @@ export interface Status {
   isOwnRelease: boolean;
   /** True if the read models have reached the end of the log since they were created. */
   isFilled: boolean;
-  /** Schemas with read models of other releases. */
   otherReadModels: string[];
   followers: FollowerStatus[];
   webhooks: RoleProcesses & DeliveryCounts;
@@ -49,9 +48,7 @@ export interface RoleProcesses {
   process: ProcessStatus | undefined;
   /** True if a process of the role has reported recently, see `ALIVE_TIMEOUT_MS`. */
   alive: boolean;
-  /** Number of running processes. */
   working: number;
-  /** Number of processes on standby. */
   standby: number;
 }
 
@@ -69,7 +66,7 @@ export interface ParkedStatus extends Partial<ParkedStream> {
   state: "parked" | "resumed" | "taken" | "untold";
 }
 
-/** A process that has not reported for this time counts as dead. Processes report every two seconds. Milliseconds. */
+/** A process that has not reported for this time counts as dead. Processes report every two seconds. */
 const ALIVE_TIMEOUT_MS = 10_000;
 
 /** Maximum number of rows that are counted exactly. For larger tables, Postgres estimates the number. */
@@ -118,8 +115,10 @@ function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessSta
     ...roleStatuses,
   ];
   return {
-    ...{ process: rankedStatuses[0], alive: aliveStatuses.length > 0 },
-    ...{ working: runningStatuses.length, standby: findAlive("standby").length },
+    process: rankedStatuses[0],
+    alive: aliveStatuses.length > 0,
+    working: runningStatuses.length,
+    standby: findAlive("standby").length,
   };
 }
 

@@ -18,13 +18,11 @@ export interface Lag {
 /** Maximum number of events that are counted exactly, so that measuring stays cheap at any lag. */
 const MAX_COUNTED_EVENTS = 1_000;
 
-/** Filters for the streams that each role reads. */
 const STREAM_FILTERS: Record<LogRole, (stream: string) => boolean> = {
   projectors: isCatalogStream,
   relay: (stream) => relayedCategories.some(({ name }) => stream.startsWith(`${name}-`)),
 };
 
-/** Returns true if a role reads the event log. */
 export function isLogRole(role: string): role is LogRole {
   return Object.hasOwn(STREAM_FILTERS, role);
 }

@@ -4,7 +4,6 @@ import { registerPoolMetrics } from "../../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../../shared/metrics/registry.ts";
 import { closedStatuses } from "../webhooks/maintenance/sweep.ts";
 
-/** Prometheus metrics of one process. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /** Registers the metrics of the projection service, except those of requests and of the event log. */

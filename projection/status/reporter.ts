@@ -1,6 +1,8 @@
 import { hostname } from "node:os";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../shared/eventstore/log-end.ts";
+import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
+import type { Readiness } from "../../shared/http/health.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
@@ -8,11 +10,11 @@ import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { readSkippedEvents } from "../parking/skipped-events.ts";
+import { ANOTHER_PROCESS_LEADS } from "../roles/leadership.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
-import type { Role, RoleStatus } from "../roles/role.ts";
-import { countDeliveries } from "./count-deliveries.ts";
-import { measureDeliveryDelays } from "./delivery-delays.ts";
+import type { Detail, Role, RoleStatus } from "../roles/role.ts";
 import { isLogRole, type Lag, measureLag } from "./lag.ts";
+import { countDeliveries, measureDeliveryDelays } from "./measure-deliveries.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface ReporterOptions extends LogAndDatabase {
@@ -33,7 +35,6 @@ export interface Reporter {
 
 const STATUS_INTERVAL_MS = 2_000;
 
-/** Time limit for the last report when the reporter stops. Milliseconds. */
 const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
@@ -154,4 +155,33 @@ function toProcessStatus(
     failedAt: failedAt ?? null,
     at,
   };
+}
+
+/**
+ * Creates the check that reports the readiness of each role. A role is ready if it works without waiting, or if it is
+ * on standby and can take over. A standby process of another release cannot take over, so its role is not ready. For a
+ * role that is not ready, the report contains the reason and the lag. The report is public, so it contains no event
+ * data and no error messages.
+ */
+export function createReadinessCheck(roles: readonly Role[], reporter: Reporter): Readiness {
+  return async () => Object.fromEntries(roles.map((role) => [role.name, describeProblem(role, reporter)]));
+}
+
+/** @returns null if the role is ready */
+function describeProblem(role: Role, reporter: Reporter): string | null {
+  const { state, detail, failedAt } = role.getStatus();
+  if (detail === ANOTHER_PROCESS_LEADS || (state === "running" && detail === null)) return null;
+  const reason = state === "failed" ? describeStop(failedAt, detail) : (detail ?? state);
+  return `${reason}${describeLag(role.name, reporter)}`;
+}
+
+function describeStop(failedAt: LogPosition | undefined, detail: Detail | null): string {
+  if (failedAt) return `stopped at ${describeLogPosition(failedAt)}, ${failedAt.type}`;
+  return detail ? `stopped: ${detail}` : "stopped";
+}
+
+function describeLag(role: string, reporter: Reporter): string {
+  const { events, exact, seconds } = reporter.getLag(role) ?? { events: 0, exact: true, seconds: 0 };
+  if (events === 0) return "";
+  return `; ${exact ? "" : "about "}${events} events and ${Math.round(seconds)} s behind`;
 }

@@ -8,7 +8,7 @@ import { deriveStreamNames } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
-import { toFailedStatus, toLastError } from "../roles/role-status.ts";
+import { toFailedStatus, toLastError } from "../roles/role.ts";
 import { runMaintenance } from "./maintenance/run-maintenance.ts";
 import type { ClosedStatus } from "./maintenance/sweep.ts";
 import { runDispatcher } from "./matching/dispatcher.ts";

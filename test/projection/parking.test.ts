@@ -14,8 +14,7 @@ import { customers } from "../../projection/read-models/customers.ts";
 import { ProjectionError } from "../../projection/roles/failure.ts";
 import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
-import { createReadinessCheck } from "../../projection/status/readiness.ts";
-import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
+import { createReadinessCheck, type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../support/eventually.ts";
 import {

@@ -1,7 +1,7 @@
 import { createBackoff } from "../../../shared/runtime/backoff.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { LastError, RoleStatus } from "../../roles/role.ts";
-import { toLastError } from "../../roles/role-status.ts";
+import { toLastError } from "../../roles/role.ts";
 
 /** Tracks which parts of a role are failing, for the role's status. */
 export class HealthTracker {

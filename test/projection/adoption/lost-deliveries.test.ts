@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
-import { findLostRows } from "../../../projection/adoption/lost-deliveries.ts";
+import { findLostRows } from "../../../projection/adoption/lost-webhook-state.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";

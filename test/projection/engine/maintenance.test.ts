@@ -1,20 +1,20 @@
 import { expect } from "chai";
 import type pg from "pg";
-import { withMaintenanceLock } from "../../../projection/engine/maintenance.ts";
+import { dropSchema, withMaintenanceLock } from "../../../projection/engine/maintenance.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/stack.ts";
+import { logger } from "../engine-world.ts";
 
-describe("the connection of a rebuild or verify", () => {
+describe("the maintenance of the read models", () => {
   let database: TestDatabase;
   let pool: pg.Pool;
 
   before(async () => {
     database = await createTestDatabase();
-    const logger = createLogger("test", "silent");
     const url = database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 100, logger });
+    pool = createPool({ url, applicationName: "test", size: 3, statementTimeoutMs: 500, logger });
   });
   after(async () => {
     await pool.end();
@@ -33,10 +33,35 @@ describe("the connection of a rebuild or verify", () => {
       withMaintenanceLock(pool, async () => undefined).catch((error: unknown) => error),
     );
     expect(error).to.be.instanceOf(StartError);
+    expect((error as Error).message).to.match(/^Another rebuild or verify is running\. /);
     await withMaintenanceLock(pool, async () => undefined);
     const { rowCount } = await pool.query(
       "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
     );
     expect(rowCount).to.equal(0);
   });
+
+  // The order in which the drop locks the tables is unknown. In one of these two tests, the session locks the tables in
+  // the opposite order, so a deadlock would be possible.
+  for (const [firstTable, secondTable] of [
+    ["one", "other"],
+    ["other", "one"],
+  ])
+    it(`dropping a schema does not deadlock with a session that locks table ${firstTable} and then table ${secondTable}`, async () => {
+      await pool.query("CREATE SCHEMA dropped; CREATE TABLE dropped.one (); CREATE TABLE dropped.other ()");
+      const [reader, dropper] = await Promise.all([pool.connect(), pool.connect()]);
+      await reader.query(`BEGIN; SELECT FROM dropped.${firstTable}`);
+      const dropPromise = dropSchema(dropper, "dropped", new AbortController().signal);
+      await eventually("the drop waits for the session", async () => {
+        const { rowCount } = await pool.query("SELECT FROM pg_locks WHERE NOT granted");
+        return (rowCount ?? 0) > 0;
+      });
+      await reader.query(`SELECT FROM dropped.${secondTable}`);
+      await reader.query("COMMIT");
+      await dropPromise;
+      const { rows } = await pool.query("SELECT to_regnamespace('dropped') AS found");
+      expect(rows).to.deep.equal([{ found: null }]);
+      reader.release();
+      dropper.release();
+    });
 });

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { traceProjection } from "../../../projection/engine/trace-projection.ts";
+import { traceProjection } from "../../../projection/engine/write-items.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { collectSpans } from "../../support/traced.ts";
 

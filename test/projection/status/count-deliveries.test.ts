@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type pg from "pg";
-import { countDeliveries, MAX_COUNTED_DELIVERIES } from "../../../projection/status/count-deliveries.ts";
+import { countDeliveries, MAX_COUNTED_DELIVERIES } from "../../../projection/status/measure-deliveries.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";

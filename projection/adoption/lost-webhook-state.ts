@@ -1,19 +1,18 @@
 import { type EventStoreDBClient, StreamDeletedError, StreamNotFoundError } from "@eventstore/db-client";
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 /** Deliveries and outbox entries whose events are not in the log. */
 export interface LostRows {
-  /** Ids of pending deliveries. */
   deliveryIds: string[];
-  /** Ids of the outbox entries. */
   outboxEventIds: string[];
 }
 
 const PAGE_SIZE = 1_000;
 const MAX_PARALLEL_READS = 16;
 
-/** Milliseconds. */
 const READ_TIMEOUT_MS = 4_000;
 
 /** Delivery or outbox entry, and the event that the log must hold for it. */
@@ -38,7 +37,12 @@ export async function findLostRows(client: EventStoreDBClient, pool: pg.Pool, si
   return { deliveryIds, outboxEventIds: await findLostKeys(OUTBOX_ENTRIES_SQL) };
 }
 
-/** Cancels the deliveries and deletes the outbox entries. @returns the number of rows of each kind */
+/**
+ * Cancels the deliveries, deletes the outbox entries, and deletes the progress of lost replays. The read models must
+ * already be those of the adopted log.
+ *
+ * @returns the number of cancelled deliveries and of deleted outbox entries
+ */
 export async function closeLostDeliveries(
   connection: pg.ClientBase,
   { deliveryIds, outboxEventIds }: LostRows,
@@ -55,6 +59,7 @@ export async function closeLostDeliveries(
   const deleteResult = await connection.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
     outboxEventIds,
   ]);
+  await deleteLostProgress(connection);
   return { cancelledDeliveryCount: cancelResult.rowCount ?? 0, deletedOutboxEntryCount: deleteResult.rowCount ?? 0 };
 }
 
@@ -107,4 +112,32 @@ async function isInLog(client: EventStoreDBClient, { stream, revision, id }: Row
     if (!(error instanceof StreamNotFoundError || error instanceof StreamDeletedError)) throw error;
   }
   return isFound;
+}
+
+/**
+ * Deletes the log positions of replay requests that do not exist in the adopted log. Otherwise, a later request at a
+ * lower position of the adopted log would be ignored.
+ *
+ * @param after last log position that the adopted log shares with the former log
+ */
+export async function deleteReplayPositions(pool: pg.Pool, after: bigint): Promise<void> {
+  const connection = await connectWithoutTimeouts(pool);
+  try {
+    await connection.query("UPDATE webhooks.delivery SET replay_position = NULL WHERE replay_position > $1", [after]);
+  } finally {
+    await closeConnection(connection);
+  }
+}
+
+/**
+ * Deletes the progress of replays whose request is not in the adopted log. A repeated request has the same replay id,
+ * so it would otherwise inherit the progress, and may never start. A request that is newer than the progress was
+ * repeated after the log was replaced.
+ */
+async function deleteLostProgress(connection: pg.ClientBase): Promise<void> {
+  await connection.query(
+    `DELETE FROM webhooks.replay w WHERE NOT EXISTS (
+       SELECT FROM ${READ_MODEL_SCHEMA}.webhook_replay r
+        WHERE r.replay_id = w.replay_id AND r.requested_at <= w.updated_at)`,
+  );
 }

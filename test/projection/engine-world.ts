@@ -26,6 +26,8 @@ export interface EngineWorld {
   dataKeys: DataKeys;
   eventstoreUrl: string;
   databaseUrl: string;
+  /** URL for the database role of the query API. */
+  queryUrl: string;
   /** Appends events without validation. @returns position of the last event */
   append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint>;
   /** Reads a customer's name from the read models. @returns undefined if there is no row */
@@ -49,7 +51,13 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   const dataKeys = createTestDataKeys(pool);
   const env = { EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, PERSONAL_DATA_KEYS };
   return {
-    ...{ client, log: createEventLog(client, { dataKeys }), dataKeys, pool, eventstoreUrl, databaseUrl },
+    client,
+    log: createEventLog(client, { dataKeys }),
+    dataKeys,
+    pool,
+    eventstoreUrl,
+    databaseUrl,
+    queryUrl: database.urls.query,
     async append(stream, ...events) {
       const proposedEvents = events.map(({ type, data, metadata = createStoredMetadata() }) =>
         jsonEvent({

@@ -1,8 +1,11 @@
 import { expect } from "chai";
-import { toColumns } from "../../../projection/engine/read-model.ts";
+import { computeFingerprint } from "../../../projection/engine/ddl.ts";
+import { type AnyReadModel, toColumns } from "../../../projection/engine/read-model.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
+import { customers } from "../../../projection/read-models/customers.ts";
 import type { CatalogEventType } from "../../../shared/domain/events/catalog.ts";
 import { findPersonalFields } from "../../../shared/domain/personal-data/personal-fields.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 
 /** Read models whose rows can belong to a customer, other than the customer's own row. */
 const TABLES_OF_CUSTOMERS = ["animal", "appointment", "queue_ticket"];
@@ -31,5 +34,30 @@ describe("the personal columns of the read models", () => {
     for (const { columns } of models) expect(columns).to.have.property("customer_id");
     const personalTables = readModels.filter(({ personalColumns }) => personalColumns).map(({ table }) => table);
     expect(personalTables).to.have.members([...TABLES_OF_CUSTOMERS, "customer", "staff"]);
+  });
+});
+
+/** Schema of the read models, with the fingerprint of their tables. */
+const SCHEMA_AND_FINGERPRINT = {
+  schema: "read_model_1",
+  fingerprint: "052bfaeedd3a07a6d1561343f5401e2c9f33c48f9c6a417686efcebaedb4874d",
+};
+
+describe("the schema of the read models", () => {
+  it("each change of the tables has a schema with a new name", () => {
+    expect(
+      { schema: READ_MODEL_SCHEMA, fingerprint: computeFingerprint(readModels) },
+      "The tables have changed. If a release has the former tables, change READ_MODEL_SCHEMA. Then update this test.",
+    ).to.deep.equal(SCHEMA_AND_FINGERPRINT);
+  });
+
+  it("a release that renders other JSON has another fingerprint of its read models", () => {
+    const changedModels: AnyReadModel[] = readModels.map((model) =>
+      model.table === customers.table
+        ? { ...model, renderedColumns: { ...model.renderedColumns, appointment_json: () => ({ id: "another form" }) } }
+        : model,
+    );
+    expect(computeFingerprint(changedModels)).to.not.equal(computeFingerprint(readModels));
+    expect(computeFingerprint([...readModels])).to.equal(computeFingerprint(readModels));
   });
 });

@@ -10,21 +10,22 @@ import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { readAuditorName } from "./access/list-accesses.ts";
+import { accessesQuery, readAuditorName } from "./access/list-accesses.ts";
 import type { AuditSigner } from "./export/signing.ts";
-import { streamAccesses } from "./http/accesses.ts";
 import { readQuery, recordRequestAccess } from "./http/audited-query.ts";
 import { type AuditorState, requireAuditor } from "./http/auditor-access.ts";
-import { streamEvents } from "./http/events.ts";
 import { streamExport } from "./http/export.ts";
-import { sendLatestEvents } from "./http/latest.ts";
 import { sendAppointments, sendClinics, sendNames, sendSearchResults } from "./http/names.ts";
 import { streamConsistencyProof, streamInclusionProof } from "./http/proofs.ts";
+import { sendQueryResult, streamQuery } from "./http/queries.ts";
 import { createSlotLimiter, STATE_SLOT_LIMITS } from "./http/scan-slots.ts";
-import { sendDiff, sendState, streamReplay } from "./http/states.ts";
 import { sendTreeHead } from "./http/tree-head.ts";
 import { createPageRouter } from "./page/router.ts";
 import { deliveriesQuerySchema, findDeliveries } from "./queries/find-deliveries.ts";
+import { eventsQuery } from "./queries/list-events.ts";
+import { latestQuery } from "./queries/list-latest.ts";
+import { replayQuery } from "./state/replay.ts";
+import { diffQuery, stateQuery } from "./state/state-at.ts";
 
 interface AuditAppOptions {
   logger: Logger;
@@ -72,18 +73,18 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       const name = (await readAuditorName(personalLog, id)) ?? id;
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
     })
-    .all("audit.events", "/events", authorize, streamEvents(dependencies))
-    .all("audit.state", "/state", authorize, sendState(dependencies))
-    .all("audit.diff", "/diff", authorize, sendDiff(dependencies))
-    .all("audit.replay", "/replay", authorize, streamReplay(dependencies))
+    .all("audit.events", "/events", authorize, streamQuery(eventsQuery, dependencies))
+    .all("audit.state", "/state", authorize, sendQueryResult(stateQuery, dependencies))
+    .all("audit.diff", "/diff", authorize, sendQueryResult(diffQuery, dependencies))
+    .all("audit.replay", "/replay", authorize, streamQuery(replayQuery, dependencies))
     .all("audit.deliveries", "/deliveries", authorize, async (ctx) => {
       const { stream } = readQuery(ctx.query, deliveriesQuerySchema);
       await recordRequestAccess(log, ctx, "deliveries");
       const deliveries = await findDeliveries(pool, stream, ctx.state.auditor.clinicIds);
       ctx.body = { ok: true, deliveries };
     })
-    .all("audit.latest", "/latest", authorize, sendLatestEvents(dependencies))
-    .all("audit.accesses", "/accesses", authorize, streamAccesses({ ...dependencies, personalLog }))
+    .all("audit.latest", "/latest", authorize, sendQueryResult(latestQuery, dependencies))
+    .all("audit.accesses", "/accesses", authorize, streamQuery(accessesQuery, dependencies))
     .all("audit.clinics", "/clinics", authorize, sendClinics(dependencies))
     .all("audit.appointments", "/appointments", authorize, sendAppointments(dependencies))
     .all("audit.names", "/names", authorize, sendNames(dependencies))

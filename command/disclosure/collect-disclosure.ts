@@ -10,9 +10,10 @@ import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditio
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import { accessesQuerySchema, listAccesses, readAuditorName } from "../audit/access/list-accesses.ts";
+import { accessesQuery, readAuditorName } from "../audit/access/list-accesses.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";
+import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import {
   DISCLOSURE_LIMITS,
@@ -111,7 +112,7 @@ async function describeRecords(records: PersonRecords, names: NameFinder) {
 
 /** Finds the recorded accesses that concerned the customer, including the disclosure itself. */
 async function findAccesses(
-  { log, client, onProgress }: DisclosureDependencies,
+  { client, dataKeys, onProgress }: DisclosureDependencies,
   customer: Customer,
   records: PersonRecords,
   names: NameFinder,
@@ -119,16 +120,11 @@ async function findAccesses(
   const { animals, appointments, queueTickets } = records;
   const recordIds = new Set([customer, ...animals, ...appointments, ...queueTickets].map(({ id }) => id));
   const findExtent = createExtentFinder(recordIds, records.events);
-  const query = accessesQuerySchema.parse({ clinic: customer.clinicId });
+  const query = accessesQuery.schema.parse({ clinic: customer.clinicId });
   const { signal } = new AbortController();
   const accesses: DisclosedAccess[] = [];
-  for await (const access of listAccesses(query, {
-    personalLog: log,
-    client,
-    permittedClinicIds: null,
-    signal,
-    onProgress,
-  })) {
+  const options = { client, dataKeys, ...OPERATOR_SCOPE, signal, onProgress };
+  for await (const access of await accessesQuery.run(query, options)) {
     const extent = findExtent(access);
     if (extent === undefined || access.actor === null) continue;
     const { accessId: id, at, action } = access;

@@ -7,7 +7,8 @@ import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { AuditEvent } from "../audit/log/audit-event.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";
-import { listEvents, listQuerySchema } from "../audit/queries/list-events.ts";
+import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
+import { eventsQuery } from "../audit/queries/list-events.ts";
 import { getCategoryName } from "../audit/queries/query-fields.ts";
 
 /** An event of one of the person's streams, and the time at which the log stored the event. */
@@ -47,10 +48,10 @@ export async function findPersonRecords(
 ): Promise<PersonRecords> {
   const auditEventsById = new Map<string, AuditEvent>();
   const streams = new Set<string>();
-  const query = listQuerySchema.parse({ customer: customerId });
+  const query = eventsQuery.schema.parse({ customer: customerId });
   const { signal } = new AbortController();
-  const { events } = await listEvents(query, { client, dataKeys, isVisible: () => true, signal, onProgress });
-  for await (const auditEvent of events) {
+  const options = { client, dataKeys, ...OPERATOR_SCOPE, signal, onProgress };
+  for await (const auditEvent of await eventsQuery.run(query, options)) {
     if (!PERSON_CATEGORIES.has(getCategoryName(auditEvent.stream)) || auditEvent.clinicId !== clinicId) continue;
     streams.add(auditEvent.stream);
     auditEventsById.set(auditEvent.id, auditEvent);

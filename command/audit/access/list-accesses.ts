@@ -10,11 +10,12 @@ import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.
 import { loadAggregate } from "../../handling/handle.ts";
 import type { AuditEvent, LogEvent } from "../log/audit-event.ts";
 import { readFirstEvent } from "../log/read-stream.ts";
-import { type ScanProgress, scanLog } from "../log/scan.ts";
+import { scanLog } from "../log/scan.ts";
+import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "../queries/audit-query.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty, positionField } from "../queries/query-fields.ts";
 import { getClinicIds } from "./visibility.ts";
 
-export const accessesQuerySchema = z
+const accessesQuerySchema = z
   .strictObject({
     clinic: uuid,
     /** Inclusive. */
@@ -42,28 +43,23 @@ export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   found: string[];
 }
 
-interface AccessReadOptions {
-  /** Decrypts personal data, for the names of auditors. */
-  personalLog: EventLog;
-  client: EventStoreDBClient;
-  /** Ids of the clinics in the reader's scope; null for all clinics. */
-  permittedClinicIds: readonly string[] | null;
-  signal: AbortSignal;
-  onProgress?: ((progress: ScanProgress) => void) | undefined;
-}
-
 /** Prefix of the streams that record accesses. */
 const ACCESS_PREFIXES = ["auditAccess-"];
 
 /**
- * Lists who read or exported the records of a clinic, in log order. Yields nothing for a clinic outside the reader's
- * scope.
- *
- * @throws {LogUnavailableError} if the event log cannot be read
+ * Lists who read or exported the records of a clinic, in log order. Lists nothing for a clinic outside the reader's
+ * scope. The iteration throws {@link LogUnavailableError}.
  */
-export async function* listAccesses(
-  { clinic, from, to, after, limit = Number.POSITIVE_INFINITY }: AccessesQuery,
-  { personalLog, client, permittedClinicIds, signal, onProgress }: AccessReadOptions,
+export const accessesQuery: AuditQuery<typeof accessesQuerySchema, ItemStream<ClinicAccess>> = {
+  action: "accesses",
+  schema: accessesQuerySchema,
+  isScan: true,
+  run: async (query, options) => limitItems(readAccesses(query, options), query.limit),
+};
+
+async function* readAccesses(
+  { clinic, from, to, after }: AccessesQuery,
+  { client, dataKeys, permittedClinicIds, signal, onProgress }: ReadOptions,
 ): AsyncGenerator<ClinicAccess, void> {
   if (permittedClinicIds && !permittedClinicIds.includes(clinic)) return;
   const endPosition = await readLogEnd(client);
@@ -71,9 +67,9 @@ export async function* listAccesses(
   // The auditor's scope must be known even if the name cannot be decrypted.
   const log = createEventLog(client);
   const findAuditor = remember(async (id) => (await loadAggregate(log, auditorAggregate, id)).state);
+  const personalLog = createEventLog(client, { dataKeys });
   const findAuditorName = remember((id) => readAuditorName(personalLog, id));
   const scan = scanLog({ client, prefixes: ACCESS_PREFIXES, endPosition, signal, onProgress });
-  let remainingCount = limit;
   for await (const { auditEvent, catalogEvent } of scan) {
     if (catalogEvent?.type !== "AuditAccessed") continue;
     const { occurredAt } = catalogEvent.metadata;
@@ -87,8 +83,6 @@ export async function* listAccesses(
       !permittedClinicIds || (relation === "certain" && data.clinicIds.every((id) => permittedClinicIds.includes(id)));
     const auditorName = data.auditorId === null ? null : await findAuditorName(data.auditorId);
     yield toClinicAccess(auditEvent, data, { relation, auditorName, isWithinScope, occurredAt });
-    remainingCount -= 1;
-    if (remainingCount === 0) return;
   }
 }
 

@@ -66,6 +66,3 @@ export function withAuditedAccess<Result>(
     return runQuery({ log, client, dataKeys, context, accessId });
   });
 }
-
-/** Permits all events, because an operator who can connect to the event log can read all of it anyway. */
-export const isVisibleToOperator = () => true;

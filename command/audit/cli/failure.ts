@@ -1,10 +1,11 @@
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import { EXIT_CODE, type Failure, describeFailure as toCommandFailure } from "../../cli/framework/failure.ts";
+import { StreamNotFoundError } from "../queries/audit-query.ts";
 import { TooManyRelatedEventsError } from "../related-events/related-events.ts";
 import { UnreadableStreamError } from "../state/replay.ts";
 import { TreeHeadError } from "../tree/published-heads.ts";
 
-/** The requested stream or clinic does not exist. */
+/** The requested clinic, event or tree head does not exist. */
 export class NotFoundError extends Error {
   override readonly name = "NotFoundError";
 }
@@ -16,6 +17,7 @@ export class NotVerifiedError extends Error {
 
 const REFUSAL_ERRORS = [
   NotFoundError,
+  StreamNotFoundError,
   NotVerifiedError,
   UnreadableStreamError,
   TooManyRelatedEventsError,

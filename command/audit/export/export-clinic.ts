@@ -4,7 +4,7 @@ import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import { createVisibilityFilter } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { type ScanOptions, scanLog } from "../log/scan.ts";
-import type { EventReadOptions } from "../queries/list-events.ts";
+import type { ReadOptions } from "../queries/audit-query.ts";
 import { EMPTY_RANGE_ISSUE, isRangeNotEmpty } from "../queries/query-fields.ts";
 import { ChainSummary, computeNextLink } from "./chain.ts";
 import { toCanonicalJson } from "./json.ts";
@@ -31,7 +31,7 @@ export function findFutureParameter(query: ExportQuery, now: number): "from" | "
   return (["from", "to"] as const).find((limit) => Date.parse(query[limit] ?? "") > now);
 }
 
-interface ExportOptions extends Pick<EventReadOptions, "client" | "signal" | "onProgress"> {
+interface ExportOptions extends Pick<ReadOptions, "client" | "signal" | "onProgress"> {
   signer: AuditSigner;
   exportedBy: Manifest["made"]["by"];
   accessId: string;

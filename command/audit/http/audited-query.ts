@@ -28,7 +28,7 @@ export function readQuery<Schema extends z.ZodType>(query: unknown, schema: Sche
 }
 
 /** Ids in a response that is known before the access is recorded. */
-export type FoundRecords = Pick<Access, "found" | "clinicIds">;
+type FoundRecords = Pick<Access, "found" | "clinicIds">;
 
 /**
  * Records the access of the auditor who sends the request. Must be called before any data is returned.

@@ -7,7 +7,7 @@ import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
 import type { AuditSigner } from "../export/signing.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
-import type { AuditDependencies } from "./events.ts";
+import type { AuditDependencies } from "./queries.ts";
 import { streamWithSlot } from "./scan-slots.ts";
 
 /** GET /audit/v1/export: a clinic's events in a time range, followed by the signed manifest. */

@@ -4,32 +4,29 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import { getClinicIds } from "../access/visibility.ts";
 import type { AuditSigner } from "../export/signing.ts";
 import { type AuditEvent, toLogEvent } from "../log/audit-event.ts";
-import type { ScanProgress } from "../log/scan.ts";
 import { isLeaf } from "../tree/leaves.ts";
 import type { ConsistencyProof, InclusionProof } from "../tree/proof.ts";
 import { type ProveOptions, proveConsistency, proveInclusion } from "../tree/prove.ts";
 import { findPublishedHead, TreeHeadError } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { type AuditContext, type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
-import type { AuditDependencies } from "./events.ts";
+import { type AuditDependencies, createProgressLines, progressField } from "./queries.ts";
 import { streamWithSlot } from "./scan-slots.ts";
 import { treeSizeSchema } from "./tree-head.ts";
 
 type ProofDependencies = AuditDependencies & { signer: AuditSigner };
 
-const progressSchema = z.enum(["true", "false"]).default("false");
-
 const inclusionQuerySchema = z.strictObject({
   /** Log position of the event, as in lists and exports. */
   position: z.string().regex(/^\d{1,18}$/, "must be a log position"),
   size: treeSizeSchema.optional(),
-  progress: progressSchema,
+  progress: progressField,
 });
 
 const consistencyQuerySchema = z.strictObject({
   from: treeSizeSchema,
   to: treeSizeSchema.optional(),
-  progress: progressSchema,
+  progress: progressField,
 });
 
 /** GET /audit/v1/inclusion-proof: proof that an event is in the tree of a published head. Records the access. */
@@ -99,17 +96,13 @@ async function requirePublishedHead(
 function streamProof(
   { client, takeSlot }: ProofDependencies,
   ctx: AuditContext,
-  progress: z.infer<typeof progressSchema>,
+  progress: z.output<typeof progressField>,
   startProof: (options: ProveOptions) => Promise<() => Promise<InclusionProof | ConsistencyProof | undefined>>,
 ): Promise<void> {
   return streamWithSlot(ctx, takeSlot, async (signal) => {
-    let latestProgress: ScanProgress = { read: 0, share: 0 };
-    const onProgress = (scanProgress: ScanProgress) => {
-      latestProgress = scanProgress;
-    };
+    const { onProgress, getProgressLine } = createProgressLines(progress);
     const computeProof = await startProof({ client, signal, onProgress });
-    const getProgressLine = () => `${JSON.stringify({ progress: latestProgress })}\n`;
-    return { lines: toLines(computeProof, ctx), getProgressLine: progress === "true" ? getProgressLine : undefined };
+    return { lines: toLines(computeProof, ctx), getProgressLine };
   });
 }
 

@@ -3,7 +3,7 @@ import type { AuditContext } from "./audited-query.ts";
 import { type LineStream, streamLines } from "./stream-lines.ts";
 
 /** Maximum numbers of concurrent queries. */
-export interface SlotLimits {
+interface SlotLimits {
   total: number;
   perAuditor: number;
 }

@@ -4,7 +4,7 @@ import type { AuditSigner } from "../export/signing.ts";
 import { findPublishedHead } from "../tree/published-heads.ts";
 import { formatDocument } from "../tree/tree-head.ts";
 import { type AuditHandler, readQuery } from "./audited-query.ts";
-import type { AuditDependencies } from "./events.ts";
+import type { AuditDependencies } from "./queries.ts";
 
 /** Schema of a number of leaves, written as text. */
 export const treeSizeSchema = z

@@ -4,14 +4,12 @@ import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
 import { addDays, getStartOfDay } from "../../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
-import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { loadAggregate } from "../../handling/handle.ts";
-import type { IsVisible } from "../access/visibility.ts";
 import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
-import { type ScanProgress, scanLog } from "../log/scan.ts";
+import { scanLog } from "../log/scan.ts";
 import {
   createRelatedEventFilter,
   getStreamPrefixes,
@@ -19,6 +17,7 @@ import {
   type SubjectKind,
   subjectKinds,
 } from "../related-events/related-events.ts";
+import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "./audit-query.ts";
 import {
   createEventFilter,
   EMPTY_RANGE_ISSUE,
@@ -45,7 +44,7 @@ const listFields = {
   limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
 };
 
-export const listQuerySchema = z
+const listQuerySchema = z
   .strictObject(listFields)
   .refine((query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1, {
     message: `must have exactly one of stream, ${subjectKinds.join(", ")}`,
@@ -55,51 +54,29 @@ export const listQuerySchema = z
     message: "must be combined with `clinic`, and not with `from` or `to`",
   })
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
-export type ListQuery = z.output<typeof listQuerySchema>;
-
-/** Source of the events, and the filter that limits which events the reader may see. */
-export interface EventReadOptions {
-  client: EventStoreDBClient;
-  /** Keys of personal data in the events. */
-  dataKeys: DataKeys;
-  isVisible: IsVisible;
-  signal: AbortSignal;
-  onProgress?: ((progress: ScanProgress) => void) | undefined;
-}
-
-/** A list of events, which are read from the log while the caller iterates over them. */
-export interface EventList {
-  /** Log position of the last event when the query started. The list contains no later events. */
-  logEnd: bigint;
-  /** Events in log order. The iteration throws {@link LogUnavailableError} or {@link TooManyRelatedEventsError}. */
-  events: AsyncGenerator<AuditEvent, void>;
-}
+type ListQuery = z.output<typeof listQuerySchema>;
 
 /**
- * Lists the events that match the query and that the reader may see. Memory use does not depend on the number of
- * listed events.
- *
- * @throws {LogUnavailableError} if the event log cannot be read
+ * Lists the events that match the query and that the reader may see, in log order. Memory use does not depend on the
+ * number of listed events. The iteration throws {@link LogUnavailableError} or {@link TooManyRelatedEventsError}.
  */
-export async function listEvents(query: ListQuery, readOptions: EventReadOptions): Promise<EventList> {
-  const logEnd = await readLogEnd(readOptions.client);
-  const candidates = readCandidates(query, logEnd, readOptions);
-  return { logEnd, events: filterEvents(query, candidates, readOptions) };
-}
+export const eventsQuery: AuditQuery<typeof listQuerySchema, ItemStream<AuditEvent>> = {
+  action: "events",
+  schema: listQuerySchema,
+  isScan: true,
+  run: async (parameters, options) => {
+    const query = await resolveDay(parameters, options.client);
+    const logEnd = await readLogEnd(options.client);
+    return limitItems(readMatches(query, logEnd, options), query.limit, { through: String(logEnd) });
+  },
+};
 
-async function* filterEvents(
-  query: ListQuery,
-  events: AsyncIterable<AuditEvent>,
-  { isVisible, dataKeys }: EventReadOptions,
-): AsyncGenerator<AuditEvent, void> {
+async function* readMatches(query: ListQuery, logEnd: bigint, options: ReadOptions): AsyncGenerator<AuditEvent, void> {
+  const { isVisible, dataKeys } = options;
   const matchesFilters = createEventFilter(query);
-  let remainingCount = query.limit ?? Number.POSITIVE_INFINITY;
-  for await (const event of events) {
+  for await (const event of readCandidates(query, logEnd, options)) {
     if (query.after !== undefined && BigInt(event.position) <= query.after) continue;
-    if (!isVisible(event) || !matchesFilters(event)) continue;
-    yield await revealAuditEvent(event, dataKeys);
-    remainingCount -= 1;
-    if (remainingCount === 0) return;
+    if (isVisible(event) && matchesFilters(event)) yield await revealAuditEvent(event, dataKeys);
   }
 }
 
@@ -110,7 +87,7 @@ async function* filterEvents(
 async function* readCandidates(
   query: ListQuery,
   logEnd: bigint,
-  { client, signal, onProgress }: EventReadOptions,
+  { client, signal, onProgress }: ReadOptions,
 ): AsyncGenerator<AuditEvent, void> {
   if (query.stream !== undefined) {
     for await (const { auditEvent } of readStreamEvents(client, query.stream)) {
@@ -140,10 +117,10 @@ function getSubject(query: ListQuery): Subject {
  *
  * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function resolveDay(query: ListQuery, log: EventLog): Promise<ListQuery> {
+async function resolveDay(query: ListQuery, client: EventStoreDBClient): Promise<ListQuery> {
   const { day, clinic } = query;
   if (day === undefined || clinic === undefined) return query;
-  const { state } = await loadAggregate(log, clinicAggregate, clinic);
+  const { state } = await loadAggregate(createEventLog(client), clinicAggregate, clinic);
   const timeZone = state?.timezone ?? "UTC";
   const from = toInstant(getStartOfDay(timeZone, day));
   const to = toInstant(getStartOfDay(timeZone, addDays(day, 1)));

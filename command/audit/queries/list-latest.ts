@@ -5,10 +5,10 @@ import { uuid } from "../../../shared/domain/events/fields.ts";
 import { readWithin } from "../../../shared/eventstore/read-within.ts";
 import { getClinicIds } from "../access/visibility.ts";
 import { type AuditEvent, type LogEvent, revealAuditEvent, toLogEvent } from "../log/audit-event.ts";
-import type { EventReadOptions } from "./list-events.ts";
+import type { AuditQuery, ReadOptions } from "./audit-query.ts";
 import { positionField } from "./query-fields.ts";
 
-export const latestQuerySchema = z.strictObject({
+const latestQuerySchema = z.strictObject({
   clinic: uuid,
   /** Log position before which the list starts. Default: the end of the log. */
   before: positionField.optional(),
@@ -35,12 +35,16 @@ interface LatestEvents {
 /**
  * Lists the latest events of a clinic. Reads the log backwards, up to a maximum number of events of all clinics, so the
  * list can be shorter than the limit although it is incomplete.
- *
- * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function listLatestEvents(
+export const latestQuery: AuditQuery<typeof latestQuerySchema, LatestEvents> = {
+  action: "latest",
+  schema: latestQuerySchema,
+  run: listLatestEvents,
+};
+
+async function listLatestEvents(
   { clinic, before, limit }: LatestQuery,
-  { client, dataKeys, isVisible }: Pick<EventReadOptions, "client" | "dataKeys" | "isVisible">,
+  { client, dataKeys, isVisible }: ReadOptions,
 ): Promise<LatestEvents> {
   const events: AuditEvent[] = [];
   let position = before;

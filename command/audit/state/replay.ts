@@ -23,11 +23,11 @@ import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.
 import { toSandbox } from "../../operations/sandbox-operations.ts";
 import { type AuditEvent, revealAuditEvent, revealRecordedEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
-import type { EventReadOptions } from "../queries/list-events.ts";
+import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { getCategoryName, streamField } from "../queries/query-fields.ts";
 import { type Change, findChanges } from "./changes.ts";
 
-export const replayQuerySchema = z.strictObject({ stream: streamField });
+const replayQuerySchema = z.strictObject({ stream: streamField });
 
 /** An event, the fields that the event changed, and the resulting state. */
 export interface ReplayStep {
@@ -37,13 +37,34 @@ export interface ReplayStep {
 }
 
 /**
- * Yields each event of a stream, with the fields that the event changed and the resulting state. Throws the errors of
- * {@link foldStream}.
+ * Lists each event of a stream, with the fields that the event changed and the resulting state. Throws the errors of
+ * {@link foldStream}, and {@link StreamNotFoundError}.
  */
-export async function* replayStream(stream: string, readOptions: StreamReadOptions): AsyncGenerator<ReplayStep, void> {
-  for await (const { event, stateBefore, stateAfter } of foldStream(stream, readOptions)) {
+export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<ReplayStep>> = {
+  action: "replay",
+  schema: replayQuerySchema,
+  run: async ({ stream }, options) => {
+    const steps = replayStream(stream, options);
+    const firstStep = await steps.next();
+    if (firstStep.done) throw new StreamNotFoundError(stream);
+    return prepend(firstStep.value, steps);
+  },
+};
+
+async function* replayStream(stream: string, options: ReadOptions): AsyncGenerator<ReplayStep, void> {
+  for await (const { event, stateBefore, stateAfter } of foldStream(stream, options)) {
     yield { event, changes: findChanges(stateBefore, stateAfter), state: stateAfter ?? null };
   }
+}
+
+async function* prepend(firstStep: ReplayStep, laterSteps: AsyncGenerator<ReplayStep, void>): ItemStream<ReplayStep> {
+  try {
+    yield firstStep;
+    yield* laterSteps;
+  } finally {
+    await laterSteps.return();
+  }
+  return {};
 }
 
 /** An event, and the states of the stream before and after the event. The state before the first event is undefined. */
@@ -58,9 +79,6 @@ export class UnreadableStreamError extends Error {
   override readonly name = "UnreadableStreamError";
 }
 
-/** Source of the events, and the filter that limits which events the reader may see. */
-export type StreamReadOptions = Pick<EventReadOptions, "client" | "dataKeys" | "isVisible">;
-
 /**
  * Folds the events of a stream with the same function as the service's commands. Events that the reader may not see and
  * events that the predicate excludes are skipped.
@@ -70,7 +88,7 @@ export type StreamReadOptions = Pick<EventReadOptions, "client" | "dataKeys" | "
  */
 export async function* foldStream(
   stream: string,
-  { client, dataKeys, isVisible }: StreamReadOptions,
+  { client, dataKeys, isVisible }: ReadOptions,
   isIncluded: (event: AuditEvent) => boolean = () => true,
 ): AsyncGenerator<StateTransition, void> {
   const fold = getFold(stream);

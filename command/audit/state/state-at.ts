@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { instant } from "../../../shared/domain/events/fields.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
+import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { getEventTime, streamField, type TimeBasis, timeBasisField } from "../queries/query-fields.ts";
 import { type Change, findChanges } from "./changes.ts";
-import { foldStream, type StreamReadOptions } from "./replay.ts";
+import { foldStream } from "./replay.ts";
 
 /** A point in the history of a stream. */
 type Point =
@@ -32,20 +33,18 @@ const streamPointField = z.string().transform((text, ctx): Point => {
   return z.NEVER;
 });
 
-export const stateQuerySchema = z.strictObject({
+const stateQuerySchema = z.strictObject({
   stream: streamField,
   at: streamPointField.prefault("end"),
   by: timeBasisField,
 });
-type StateQuery = z.output<typeof stateQuerySchema>;
 
-export const diffQuerySchema = z.strictObject({
+const diffQuerySchema = z.strictObject({
   stream: streamField,
   from: streamPointField.prefault("start"),
   to: streamPointField.prefault("end"),
   by: timeBasisField,
 });
-type DiffQuery = z.output<typeof diffQuerySchema>;
 
 /** Summary of the last event that was folded into a state. */
 type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt" | "storedAt">;
@@ -67,30 +66,33 @@ export interface StateDiff {
 
 /**
  * Returns the state of a stream at a point in the stream's history, computed with the same code as in the service. If
- * the point is a time, folds the events that had occurred (or had been stored) by then, in stream order.
- *
- * @returns undefined if the stream does not exist, or if the reader may see none of its events
- * @throws {UnreadableStreamError} if this release cannot read an event of the stream
- * @throws {LogUnavailableError} if the event log cannot be read
+ * the point is a time, folds the events that had occurred (or had been stored) by then, in stream order. Throws the
+ * errors of {@link foldStream}, and {@link StreamNotFoundError}.
  */
-export async function getStateAt(query: StateQuery, readOptions: StreamReadOptions): Promise<StreamState | undefined> {
-  const { stream } = query;
-  const foldedStream = await foldUpToPoint(stream, query.at, query.by, readOptions);
-  return foldedStream && { stream, last: foldedStream.lastEvent, state: foldedStream.state ?? null };
-}
+export const stateQuery: AuditQuery<typeof stateQuerySchema, StreamState> = {
+  action: "state",
+  schema: stateQuerySchema,
+  run: async ({ stream, at, by }, options) => {
+    const { lastEvent, state } = await foldUpToPoint(stream, at, by, options);
+    return { stream, last: lastEvent, state: state ?? null };
+  },
+};
 
 /**
- * Returns the differences between the states of a stream at two points in the stream's history. Returns undefined and
- * throws errors as {@link getStateAt} does.
+ * Returns the differences between the states of a stream at two points in the stream's history. Throws the errors of
+ * {@link stateQuery}.
  */
-export async function compareStates(query: DiffQuery, readOptions: StreamReadOptions): Promise<StateDiff | undefined> {
-  const { stream, by: timeBasis } = query;
-  const from = await foldUpToPoint(stream, query.from, timeBasis, readOptions);
-  const to = await foldUpToPoint(stream, query.to, timeBasis, readOptions);
-  return from && to && { stream, from: from.lastEvent, to: to.lastEvent, changes: findChanges(from.state, to.state) };
-}
+export const diffQuery: AuditQuery<typeof diffQuerySchema, StateDiff> = {
+  action: "diff",
+  schema: diffQuerySchema,
+  run: async ({ stream, from, to, by }, options) => {
+    const start = await foldUpToPoint(stream, from, by, options);
+    const end = await foldUpToPoint(stream, to, by, options);
+    return { stream, from: start.lastEvent, to: end.lastEvent, changes: findChanges(start.state, end.state) };
+  },
+};
 
-async function foldUpToPoint(stream: string, point: Point, timeBasis: TimeBasis, readOptions: StreamReadOptions) {
+async function foldUpToPoint(stream: string, point: Point, timeBasis: TimeBasis, options: ReadOptions) {
   const isUpToPoint = createPointFilter(point, timeBasis);
   let hasVisibleEvent = false;
   const isIncluded = (event: AuditEvent) => {
@@ -99,12 +101,13 @@ async function foldUpToPoint(stream: string, point: Point, timeBasis: TimeBasis,
   };
   let lastEvent: LastEvent | null = null;
   let state: unknown;
-  for await (const { event, stateAfter } of foldStream(stream, readOptions, isIncluded)) {
+  for await (const { event, stateAfter } of foldStream(stream, options, isIncluded)) {
     const { revision, position, type, occurredAt, storedAt } = event;
     lastEvent = { revision, position, type, occurredAt, storedAt };
     state = stateAfter;
   }
-  return hasVisibleEvent ? { lastEvent, state } : undefined;
+  if (!hasVisibleEvent) throw new StreamNotFoundError(stream);
+  return { lastEvent, state };
 }
 
 /** Creates a predicate that returns true for events at or before a point. */

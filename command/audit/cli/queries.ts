@@ -1,0 +1,156 @@
+import type { z } from "zod";
+import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
+import { type AuditQuery, OPERATOR_SCOPE } from "../queries/audit-query.ts";
+import { eventsQuery } from "../queries/list-events.ts";
+import { latestQuery } from "../queries/list-latest.ts";
+import type { Change } from "../state/changes.ts";
+import { type ReplayStep, replayQuery } from "../state/replay.ts";
+import { diffQuery, type StateDiff, type StreamState, stateQuery } from "../state/state-at.ts";
+import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
+import { createProgressReporter } from "./scan-progress.ts";
+import { formatActor, formatTableHead, formatTableRow } from "./table.ts";
+import { type AuditTerminal, escapeControlCharacters, truncateLine } from "./terminal.ts";
+
+/** Width of the terminal in characters; undefined if the output is not a terminal. */
+type Columns = number | undefined;
+
+/** Prints events as a table or, with `--json`, as one JSON object per line. */
+export async function showEvents(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+  await runQuery(eventsQuery, options, terminal, async (events, write) => {
+    if (!options.json) await write(`${formatTableHead(terminal.columns)}\n`);
+    let count = 0;
+    for await (const event of events) {
+      count += 1;
+      await write(`${options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns)}\n`);
+    }
+    if (!options.json) terminal.writeError(`${count} ${count === 1 ? "event" : "events"}`);
+  });
+}
+
+/** Prints the latest events of a clinic, the newest first. */
+export async function showLatestEvents(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+  await runQuery(latestQuery, options, terminal, async ({ events, next }, write) => {
+    if (!options.json) await write(`${formatTableHead(terminal.columns)}\n`);
+    for (const event of events) {
+      await write(`${options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns)}\n`);
+    }
+    if (next !== null) terminal.writeError(`For earlier events, add --before ${next}`);
+  });
+}
+
+/** Prints who read or exported the records of a clinic. */
+export async function showAccesses(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+  await runQuery(accessesQuery, options, terminal, async (accesses, write) => {
+    let count = 0;
+    for await (const access of accesses) {
+      count += 1;
+      await write(`${options.json ? JSON.stringify(access) : formatAccess(access, terminal.columns)}\n`);
+    }
+    if (!options.json) terminal.writeError(`${count} ${count === 1 ? "access" : "accesses"}`);
+  });
+}
+
+/** Prints the state of a stream at a point in the stream's history. */
+export async function showState(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+  await runQuery(stateQuery, options, terminal, (state, write) =>
+    write(options.json ? `${JSON.stringify(state)}\n` : formatState(state)),
+  );
+}
+
+/** Prints the differences between the states of a stream at two points in the stream's history. */
+export async function showDiff(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+  await runQuery(diffQuery, options, terminal, (diff, write) =>
+    write(options.json ? `${JSON.stringify(diff)}\n` : formatDiff(diff, terminal.columns)),
+  );
+}
+
+/**
+ * Prints each event of a stream with the fields that the event changed. On a terminal, each key press prints the next
+ * event.
+ */
+export async function showReplay(
+  { all, ...options }: CommandOptions & { all?: boolean },
+  terminal: AuditTerminal,
+): Promise<void> {
+  await runQuery(replayQuery, options, terminal, async (steps, write) => {
+    const readKey = all || options.json ? undefined : terminal.readKey;
+    let stepCount = 0;
+    for await (const step of steps) {
+      if (stepCount > 0 && (await readKey?.()) === "end") return;
+      stepCount += 1;
+      await write(options.json ? `${JSON.stringify(step)}\n` : formatStep(step, terminal.columns));
+      if (readKey && stepCount === 1) terminal.writeError("(Enter: next event; q: quit)");
+    }
+  });
+}
+
+/**
+ * Records an access, runs a query for an operator, and prints the result.
+ *
+ * @param print prints the result; `write` also clears the progress line of a scan
+ */
+async function runQuery<Schema extends z.ZodType, Result>(
+  { action, schema, run, isScan }: AuditQuery<Schema, Result>,
+  { actor, json: _json, ...options }: CommandOptions,
+  terminal: AuditTerminal,
+  print: (result: Result, write: AuditTerminal["write"]) => Promise<void>,
+): Promise<void> {
+  const query = readQuery(schema, options);
+  await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client, dataKeys }) => {
+    const progressReporter = isScan ? createProgressReporter(terminal) : undefined;
+    const { signal } = new AbortController();
+    const scanOptions = { signal, onProgress: progressReporter?.show };
+    const write = (text: string) => {
+      progressReporter?.end();
+      return terminal.write(text);
+    };
+    try {
+      await print(await run(query, { client, dataKeys, ...OPERATOR_SCOPE, ...scanOptions }), write);
+    } finally {
+      progressReporter?.end();
+    }
+  });
+}
+
+function formatState({ stream, last: lastEvent, state }: StreamState): string {
+  const json = JSON.stringify(state, null, 2).split("\n").map(escapeControlCharacters).join("\n");
+  return `${stream} ${formatLastEvent(lastEvent)}\n${json}\n`;
+}
+
+function formatDiff({ stream, from, to, changes }: StateDiff, columns: Columns): string {
+  return `${stream}\n  from ${formatLastEvent(from)}\n  to   ${formatLastEvent(to)}\n${formatChanges(changes, columns)}`;
+}
+
+function formatStep({ event, changes }: ReplayStep, columns: Columns): string {
+  const { revision, type, occurredAt, actor, correlationId } = event;
+  const headLine = `@ ${revision}  ${occurredAt}  ${type}  by ${formatActor({ actor })}  request ${correlationId}`;
+  return `${truncateLine(escapeControlCharacters(headLine), columns)}\n${formatChanges(changes, columns)}`;
+}
+
+function formatLastEvent(lastEvent: StreamState["last"]): string {
+  if (!lastEvent) return "before the first event";
+  const { revision, type, occurredAt, storedAt, position } = lastEvent;
+  return `@ ${revision} (${type}, occurred ${occurredAt}, stored ${storedAt}, position ${position})`;
+}
+
+function formatChanges(changes: Change[], columns: Columns): string {
+  if (changes.length === 0) return "    no changes in the state\n";
+  return changes
+    .map(
+      (change) =>
+        `${truncateLine(escapeControlCharacters(`    ${change.path}: ${formatChangedValue(change)}`), columns)}\n`,
+    )
+    .join("");
+}
+
+function formatChangedValue(change: Change): string {
+  const [textBefore, textAfter] = [JSON.stringify(change.before), JSON.stringify(change.after)];
+  if (!("before" in change)) return `+ ${textAfter}`;
+  return "after" in change ? `${textBefore} → ${textAfter}` : `- ${textBefore}`;
+}
+
+function formatAccess({ at, actor, auditorName, action, relation, asked }: ClinicAccess, columns: Columns): string {
+  const name = auditorName === null ? "" : ` ${auditorName}`;
+  const cells = [at, action.padEnd(12), relation.padEnd(8), `${formatActor({ actor })}${name}`, JSON.stringify(asked)];
+  return truncateLine(escapeControlCharacters(cells.join("  ")), columns);
+}

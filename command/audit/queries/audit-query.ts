@@ -1,0 +1,77 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import type { z } from "zod";
+import type { AuditAction } from "../../../shared/domain/events/audit.ts";
+import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
+import type { IsVisible } from "../access/visibility.ts";
+import type { ScanProgress } from "../log/scan.ts";
+
+/** Source of a query's events, and the scope of its reader. */
+export interface ReadOptions {
+  client: EventStoreDBClient;
+  /** Keys of personal data in the events. */
+  dataKeys: DataKeys;
+  isVisible: IsVisible;
+  /** Ids of the clinics in the reader's scope; null for all clinics. */
+  permittedClinicIds: readonly string[] | null;
+  /** Ends a scan of the log. */
+  signal: AbortSignal;
+  onProgress?: ((progress: ScanProgress) => void) | undefined;
+}
+
+/** Scope of an operator. An operator who can connect to the event log can read all of it anyway. */
+export const OPERATOR_SCOPE = { isVisible: () => true, permittedClinicIds: null } as const;
+
+/** A query of the event log, which the HTTP API and the command line offer in the same way. */
+export interface AuditQuery<Schema extends z.ZodType = z.ZodType, Result = unknown> {
+  /** Name of the query in the recorded access. */
+  action: AuditAction;
+  schema: Schema;
+  /** If true, the query scans the log and reports its progress. */
+  isScan?: boolean;
+  /**
+   * Runs the query. Call it only after the access is recorded.
+   *
+   * @throws {StreamNotFoundError}
+   * @throws {LogUnavailableError} if the event log cannot be read
+   */
+  run(query: z.output<Schema>, options: ReadOptions): Promise<Result>;
+}
+
+/** Items that are read while the caller iterates over them. The return value describes the end of the list. */
+export type ItemStream<Item> = AsyncGenerator<Item, ListEnd, void>;
+
+/** Members of the last line of a streamed response, in addition to the number of items. */
+interface ListEnd {
+  /** Value of `after` that continues the list; null if the list is complete. */
+  next?: string | null;
+  /** Log position of the last event when the query started. The list contains no later events. */
+  through?: string;
+}
+
+/** The stream does not exist, or the reader may see none of its events. */
+export class StreamNotFoundError extends Error {
+  override readonly name = "StreamNotFoundError";
+
+  constructor(stream: string) {
+    super(`stream ${stream} does not exist`);
+  }
+}
+
+/**
+ * Yields items until the limit is reached. In this case, more items may follow, and the next page may be empty.
+ *
+ * @param limit undefined for all items
+ */
+export async function* limitItems<Item extends { position: string }>(
+  items: AsyncIterable<Item>,
+  limit: number | undefined,
+  end: ListEnd = {},
+): ItemStream<Item> {
+  let count = 0;
+  for await (const item of items) {
+    yield item;
+    count += 1;
+    if (count === limit) return { next: item.position, ...end };
+  }
+  return { next: null, ...end };
+}

@@ -4,6 +4,7 @@ import { markFilled } from "../../projection/checkpoints/checkpoint.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { migrate } from "../../projection/migrate.ts";
 import { readModels } from "../../projection/read-models/all.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createTestDatabase, type TestDatabase } from "./stack.ts";
 
@@ -28,6 +29,32 @@ export async function createDatabaseWithReadModels(): Promise<TestDatabase> {
     await pool.end();
   });
   return createTestDatabase(await templatePromises.withReadModels);
+}
+
+/** A database with all migrations, and a connection pool of the service's owner. */
+export interface MigratedDatabase {
+  readonly pool: pg.Pool;
+}
+
+/** Creates a database with all migrations before the tests of a suite, and drops the database after the tests. */
+export function useMigratedDatabase(): MigratedDatabase {
+  let database: TestDatabase;
+  let pool: pg.Pool;
+  before(async () => {
+    database = await createMigratedDatabase();
+    const url = database.urls.projection;
+    const logger = pino({ enabled: false });
+    pool = createPool({ url, applicationName: "test", size: 1, statementTimeoutMs: 20_000, logger });
+  });
+  after(async () => {
+    await pool.end();
+    await database.drop();
+  });
+  return {
+    get pool() {
+      return pool;
+    },
+  };
 }
 
 async function createTemplate(fill: (url: string) => Promise<void>): Promise<string> {

@@ -1,31 +1,15 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
-import type pg from "pg";
 import { findLostRows } from "../../../projection/adoption/lost-webhook-state.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
-import { createMigratedDatabase } from "../../support/migrated-database.ts";
-import type { TestDatabase } from "../../support/stack.ts";
+import { useMigratedDatabase } from "../../support/migrated-database.ts";
 
 describe("the search for lost deliveries", () => {
-  let database: TestDatabase;
-  let pool: pg.Pool;
-
-  before(async () => {
-    database = await createMigratedDatabase();
-    const logger = createLogger("test", "silent");
-    const url = database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 1, statementTimeoutMs: 20_000, logger });
-  });
-  after(async () => {
-    await pool.end();
-    await database.drop();
-  });
+  const database = useMigratedDatabase();
 
   /** Inserts deliveries. Groups of 700 deliveries are due at the same time. */
   const insertDeliveries = (endpointId: string, count: number, status: string, attemptCount: number) =>
-    pool.query(
+    database.pool.query(
       `WITH added AS (
          INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
            event_type, event_stream, event_revision, status, attempt_count, cause_id, correlation_id, next_attempt_at,
@@ -49,8 +33,8 @@ describe("the search for lost deliveries", () => {
     await insertDeliveries(secondEndpointId, 300, "failed", 3);
     const readStream = async function* () {};
     const emptyLog = { readStream } as unknown as EventStoreDBClient;
-    const { deliveryIds, outboxEventIds } = await findLostRows(emptyLog, pool, new AbortController().signal);
-    const { rows } = await pool.query("SELECT delivery_id FROM webhooks.delivery WHERE status = 'pending'");
+    const { deliveryIds, outboxEventIds } = await findLostRows(emptyLog, database.pool, new AbortController().signal);
+    const { rows } = await database.pool.query("SELECT delivery_id FROM webhooks.delivery WHERE status = 'pending'");
     expect(deliveryIds.toSorted()).to.deep.equal(rows.map(({ delivery_id }) => delivery_id).sort());
     expect(outboxEventIds).to.deep.equal([]);
   });

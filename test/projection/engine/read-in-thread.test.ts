@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
+import { runProjection } from "../../../projection/engine/projection.ts";
 import type { ProjectionProgress } from "../../../projection/engine/projection-options.ts";
 import { readInThread } from "../../../projection/engine/read-in-thread.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
@@ -15,10 +17,10 @@ import {
   logger,
 } from "../engine-world.ts";
 
-/** More events than fit into one message of the thread. */
-const EVENT_COUNT = 1_200;
+/** More events than fit into two batches, and into one message of the thread. */
+const EVENT_COUNT = 4_500;
 
-describe("reading the log in a thread", () => {
+describe("reading all of the log", () => {
   let world: EngineWorld;
   let lastPosition: bigint;
   const id = randomUUID();
@@ -27,9 +29,11 @@ describe("reading the log in a thread", () => {
 
   before(async () => {
     world = await createEngineWorld();
-    await world.append(stream, createRegisteredEvent(id, "Ana Kos"));
-    const names = Array.from({ length: EVENT_COUNT - 1 }, (_, index) => `Ana ${index + 1}`);
-    lastPosition = await world.append(stream, ...names.map((name) => createRenamedEvent(id, name)));
+    await world.append(stream, createRegisteredEvent(id, "Ana 0"));
+    const renames = Array.from({ length: EVENT_COUNT - 1 }, (_, index) => createRenamedEvent(id, `Ana ${index + 1}`));
+    for (let start = 0; start < renames.length; start += 500) {
+      lastPosition = await world.append(stream, ...renames.slice(start, start + 500));
+    }
   });
   after(() => world.close());
 
@@ -54,17 +58,42 @@ describe("reading the log in a thread", () => {
 
   it("reading ends when its signal aborts", async () => {
     const controller = new AbortController();
+    const { signal } = controller;
     const kinds: string[] = [];
     const readLog = readInThread(world.eventstoreUrl);
-    for await (const { kind } of readLog({
-      after: lastPosition,
-      streamsToSkip: new Map(),
-      signal: controller.signal,
-    })) {
+    for await (const { kind } of readLog({ after: lastPosition, streamsToSkip: new Map(), signal })) {
       kinds.push(kind);
       controller.abort();
     }
     expect(kinds).to.deep.equal(["caughtUp"]);
+  });
+
+  it("the batches of stored events are full if the tables are unused, and live events are written immediately", async () => {
+    const schema = "unused_tables";
+    await world.pool.query(buildTablesDdl(readModels, schema));
+    const batchSizes: number[] = [];
+    const stopController = new AbortController();
+    let appendPromise: Promise<bigint> | undefined;
+    await runProjection(
+      {
+        ...world,
+        models: readModels,
+        logger,
+        schema,
+        fillsUnusedTables: true,
+        loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
+        onBatch: (eventCount) => batchSizes.push(eventCount),
+        onProgress: ({ hasCaughtUp, eventCount }) => {
+          if (hasCaughtUp) appendPromise ??= world.append(stream, createRenamedEvent(id, "live"));
+          if (eventCount > EVENT_COUNT) stopController.abort();
+        },
+      },
+      stopController.signal,
+    );
+    await appendPromise;
+    expect(batchSizes).to.deep.equal([2_000, 2_000, 500, 1]);
+    const { rows } = await world.pool.query(`SELECT full_name FROM ${schema}.customer`);
+    expect(rows).to.deep.equal([{ full_name: "live" }]);
   });
 
   it("the thread skips parked streams, and names an unreadable event after the events before it", async () => {
@@ -86,6 +115,7 @@ describe("reading the log in a thread", () => {
     const skippedItem = items.pop();
     expect(skippedItem).to.include({ kind: "skipped", stream: `customer-${parkedId}`, position: parkedPosition });
     const revisions = items.map((item) => item.kind === "event" && Number(item.event.revision));
-    expect(revisions).to.deep.equal([...Array(EVENT_COUNT).keys()]);
+    // One more event was appended live.
+    expect(revisions).to.deep.equal([...Array(EVENT_COUNT + 1).keys()]);
   });
 });

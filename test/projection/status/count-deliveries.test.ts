@@ -1,32 +1,16 @@
 import { expect } from "chai";
-import type pg from "pg";
 import { countDeliveries, MAX_COUNTED_DELIVERIES } from "../../../projection/status/measure-deliveries.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
-import { createMigratedDatabase } from "../../support/migrated-database.ts";
-import type { TestDatabase } from "../../support/stack.ts";
+import { useMigratedDatabase } from "../../support/migrated-database.ts";
 
 const NOW = Date.parse("2030-05-01T09:00:00.000Z");
 
 describe("the numbers of deliveries", () => {
-  let database: TestDatabase;
-  let pool: pg.Pool;
-
-  before(async () => {
-    database = await createMigratedDatabase();
-    const logger = createLogger("test", "silent");
-    const url = database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 1, statementTimeoutMs: 20_000, logger });
-  });
-  after(async () => {
-    await pool.end();
-    await database.drop();
-  });
-  beforeEach(() => pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery"));
+  const database = useMigratedDatabase();
+  beforeEach(() => database.pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery"));
 
   /** Inserts pending deliveries. One of four is due only later, and one of four is leased. */
   const insertPendingDeliveries = (count: number) =>
-    pool.query(
+    database.pool.query(
       `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
          attempt_count, lease_expires_at)
        SELECT gen_random_uuid(), gen_random_uuid(), '{}',
@@ -36,7 +20,7 @@ describe("the numbers of deliveries", () => {
       [count, new Date(NOW)],
     );
   const insertFailedDeliveries = (count: number) =>
-    pool.query(
+    database.pool.query(
       `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
          event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
        SELECT gen_random_uuid(), u, u, u, 'production', u, 'appointment.created', 'appointment-1', 0,
@@ -46,20 +30,20 @@ describe("the numbers of deliveries", () => {
     );
 
   it("without deliveries, all numbers are zero", async () => {
-    expect(await countDeliveries(pool, NOW)).to.deep.equal({ pending: 0, due: 0, failed: 0 });
+    expect(await countDeliveries(database.pool, NOW)).to.deep.equal({ pending: 0, due: 0, failed: 0 });
   });
 
   it("small numbers are exact", async () => {
     await insertPendingDeliveries(400);
     await insertFailedDeliveries(30);
-    expect(await countDeliveries(pool, NOW)).to.deep.equal({ pending: 400, due: 200, failed: 30 });
+    expect(await countDeliveries(database.pool, NOW)).to.deep.equal({ pending: 400, due: 200, failed: 30 });
   });
 
   it("large numbers are estimates", async () => {
     const count = 6 * MAX_COUNTED_DELIVERIES;
     await insertPendingDeliveries(count);
     await insertFailedDeliveries(count);
-    const { pending, due, failed } = await countDeliveries(pool, NOW);
+    const { pending, due, failed } = await countDeliveries(database.pool, NOW);
     // The standard error is 1.4 %.
     expect(pending).to.be.within(0.88 * count, 1.12 * count);
     expect(failed).to.be.within(0.88 * count, 1.12 * count);

@@ -5,6 +5,7 @@ import { appointments } from "./appointments.ts";
 import { assignments } from "./assignments.ts";
 import { availabilityRules } from "./availability-rules.ts";
 import { branches } from "./branches.ts";
+import { clinicSelections } from "./clinic-selections.ts";
 import { clinics } from "./clinics.ts";
 import { customers } from "./customers.ts";
 import { entitlements } from "./entitlements.ts";
@@ -15,7 +16,6 @@ import { memberships } from "./memberships.ts";
 import { queueTickets } from "./queue-tickets.ts";
 import { resources } from "./resources.ts";
 import { sandboxes } from "./sandboxes.ts";
-import { selections } from "./selections.ts";
 import { services } from "./services.ts";
 import { staff } from "./staff.ts";
 import { webhookEndpoints } from "./webhook-endpoints.ts";
@@ -29,7 +29,7 @@ export const readModels = [
   services,
   memberships,
   staff,
-  selections,
+  clinicSelections,
   customers,
   animals,
   resources,

@@ -1,5 +1,6 @@
 import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
+/** Rooms, devices and persons that appointments occupy. */
 export const resources = defineReadModel({
   table: "resource",
   columns: {

@@ -1,6 +1,6 @@
 import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
-/** Replays of several deliveries. The webhooks role replays the deliveries of unfinished replays. */
+/** Bulk replays. The webhooks role replays the deliveries of each unfinished bulk replay. */
 export const webhookReplays = defineReadModel({
   table: "webhook_replay",
   columns: {

@@ -285,7 +285,7 @@ describe("tenant isolation", () => {
     });
 
     for (const statement of [
-      `INSERT INTO ${READ_MODEL_SCHEMA}.selection VALUES (gen_random_uuid(), gen_random_uuid(), NULL, now())`,
+      `INSERT INTO ${READ_MODEL_SCHEMA}.clinic_selection VALUES (gen_random_uuid(), gen_random_uuid(), NULL, now())`,
       `UPDATE ${READ_MODEL_SCHEMA}.clinic SET name = 'x'`,
       `DELETE FROM ${READ_MODEL_SCHEMA}.appointment`,
       `TRUNCATE ${READ_MODEL_SCHEMA}.appointment`,

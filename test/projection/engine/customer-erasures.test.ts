@@ -190,7 +190,7 @@ describe("erasures of customers in the read models", () => {
     );
     expect(await countSecretRows(clinicId)).to.equal(0);
     const { rows } = await database.admin.query(
-      `SELECT full_name, (SELECT count(*)::int FROM ${READ_MODEL_SCHEMA}.selection WHERE user_id = $2) AS selections,
+      `SELECT full_name, (SELECT count(*)::int FROM ${READ_MODEL_SCHEMA}.clinic_selection WHERE user_id = $2) AS selections,
               (SELECT array_agg(person_type ORDER BY person_type) FROM ${READ_MODEL_SCHEMA}.erasure
                 WHERE person_id = ANY ($3)) AS erased
          FROM ${READ_MODEL_SCHEMA}.staff WHERE staff_id = $1`,

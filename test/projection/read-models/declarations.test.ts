@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "052bfaeedd3a07a6d1561343f5401e2c9f33c48f9c6a417686efcebaedb4874d",
+  fingerprint: "730c847d721b2b4d3edfe5a9af68c465ce9c7a2ce0065fff8f92d148860fa9a4",
 };
 
 describe("the schema of the read models", () => {

@@ -1,7 +1,8 @@
 import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
-export const selections = defineReadModel({
-  table: "selection",
+/** The clinic and branch that each user last selected in the portal. */
+export const clinicSelections = defineReadModel({
+  table: "clinic_selection",
   columns: { user_id: "uuid", clinic_id: "uuid", branch_id: "uuid", selected_at: "timestamptz" },
   nullable: ["branch_id"],
   primaryKey: ["user_id"],

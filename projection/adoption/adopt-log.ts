@@ -113,7 +113,7 @@ const PAGE_SIZE = 1_000;
  * @param epochMs milliseconds since 1970
  * @throws {LogUnavailableError}
  */
-export async function findLastEventBefore(client: EventStoreDBClient, epochMs: number): Promise<Checkpoint> {
+async function findLastEventBefore(client: EventStoreDBClient, epochMs: number): Promise<Checkpoint> {
   let fromPosition: ReadPosition = END;
   for (;;) {
     const pageEvents = client.readAll({ direction: BACKWARDS, fromPosition, maxCount: PAGE_SIZE });

@@ -28,7 +28,7 @@ export interface ReadModelCheckpoint extends Checkpoint {
 
 export async function readCheckpoint(db: Pool | ClientBase, schema: string): Promise<ReadModelCheckpoint> {
   const { rows } = await db.query<ReadModelCheckpoint>(
-    `SELECT position, event_id AS "eventId", tableoid::text AS "tableOid", shape AS fingerprint
+    `SELECT position, event_id AS "eventId", tableoid::text AS "tableOid", fingerprint
        FROM ${schema}.checkpoint WHERE name = $1`,
     [CHECKPOINT_NAME],
   );

@@ -86,7 +86,7 @@ async function moveCheckpoint(
   const { rowCount } = await client.query({
     name: `checkpoint ${schema}`,
     text: `UPDATE ${schema}.checkpoint SET position = $1, event_id = $2
-            WHERE name = $3 AND position = $4 AND shape = $5 AND ($6::oid IS NULL OR tableoid = $6)
+            WHERE name = $3 AND position = $4 AND fingerprint = $5 AND ($6::oid IS NULL OR tableoid = $6)
             RETURNING pg_notify($7, position::text)`,
     values: [
       newCheckpoint.position,

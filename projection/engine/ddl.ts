@@ -19,11 +19,12 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     `CREATE SCHEMA ${schema}`,
     `GRANT USAGE ON SCHEMA ${schema} TO clinic_query, clinic_command, clinic_audit`,
     `CREATE TABLE ${schema}.checkpoint
-      (name text PRIMARY KEY, position bigint NOT NULL, event_id uuid, shape text NOT NULL, filled boolean NOT NULL)`,
-    `INSERT INTO ${schema}.checkpoint (name, position, shape, filled)
+      (name text PRIMARY KEY, position bigint NOT NULL, event_id uuid, fingerprint text NOT NULL,
+       filled boolean NOT NULL)`,
+    `INSERT INTO ${schema}.checkpoint (name, position, fingerprint, filled)
       VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${computeFingerprint(models)}', false)`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
-    `CREATE TABLE ${schema}.passed_over
+    `CREATE TABLE ${schema}.skipped_stream
       (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`,
   ];
   for (const model of models) {

@@ -10,7 +10,7 @@ export interface SkippedEvents {
 /** Reads the events that the read models of a schema lack, by stream. */
 export async function readSkippedEvents(db: Pool | ClientBase, schema: string): Promise<Map<string, SkippedEvents>> {
   const { rows } = await db.query<SkippedEvents & { stream: string }>(
-    `SELECT stream, revision, position, events FROM ${schema}.passed_over`,
+    `SELECT stream, revision, position, events FROM ${schema}.skipped_stream`,
   );
   return new Map(rows.map(({ stream, ...skippedEvents }) => [stream, skippedEvents]));
 }
@@ -23,7 +23,7 @@ export async function recordSkippedEvents(
 ): Promise<void> {
   for (const [stream, { revision, position, events }] of skippedEvents) {
     await client.query(
-      `INSERT INTO ${schema}.passed_over AS p (stream, revision, position, events) VALUES ($1, $2, $3, $4)
+      `INSERT INTO ${schema}.skipped_stream AS p (stream, revision, position, events) VALUES ($1, $2, $3, $4)
        ON CONFLICT (stream) DO UPDATE SET events = p.events + excluded.events`,
       [stream, revision, position, events],
     );

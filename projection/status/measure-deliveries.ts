@@ -69,7 +69,7 @@ export async function countDeliveries(pool: pg.Pool, now: number): Promise<Deliv
  * @param countedRowCount number of counted rows
  * @param lastId highest counted id
  */
-export function estimateCount(countedRowCount: number, lastId: string | null): number {
+function estimateCount(countedRowCount: number, lastId: string | null): number {
   if (countedRowCount < MAX_COUNTED_DELIVERIES || lastId === null) return countedRowCount;
   const countedShare = Number.parseInt(lastId.replaceAll("-", "").slice(0, 12), 16) / 2 ** 48;
   return Math.max(countedRowCount, Math.round((countedRowCount - 1) / countedShare));

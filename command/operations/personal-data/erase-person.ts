@@ -87,7 +87,7 @@ async function readDatabaseTime(pool: pg.Pool): Promise<number> {
 
 /** Requires that the projectors do not skip a stream. @throws {ReadModelsBehindError} */
 async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void> {
-  const statement = `SELECT FROM ${READ_MODEL_SCHEMA}.passed_over WHERE stream = $1 LIMIT 1`;
+  const statement = `SELECT FROM ${READ_MODEL_SCHEMA}.skipped_stream WHERE stream = $1 LIMIT 1`;
   const { rowCount } = await pool.query(statement, [stream]);
   if (!rowCount) return;
   throw new ReadModelsBehindError(

@@ -33,7 +33,7 @@ export async function requireCompleteReadModels(
 ): Promise<void> {
   await waitForReadModels(pool, await readLastPosition(client, maxReadEvents, pageSize));
   const { rows } = await pool.query<{ stream: string }>(
-    `SELECT stream FROM ${READ_MODEL_SCHEMA}.passed_over WHERE stream ~ $1 LIMIT 1`,
+    `SELECT stream FROM ${READ_MODEL_SCHEMA}.skipped_stream WHERE stream ~ $1 LIMIT 1`,
     [REQUIRED_STREAM_PATTERN],
   );
   if (!rows[0]) return;

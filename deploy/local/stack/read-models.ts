@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { DifferentLogError } from "../../../projection/checkpoints/same-log.ts";
 import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
 import { computeFingerprint } from "../../../projection/engine/ddl.ts";
@@ -85,11 +86,7 @@ async function rebuildReadModels(
 
 /** Returns true if the database contains read models of another release. */
 async function isRebuildNeeded(pool: pg.Pool): Promise<boolean> {
-  if ((await readStoredFingerprint(pool)) !== computeFingerprint(readModels)) return true;
+  const { fingerprint } = await readCheckpoint(pool, READ_MODEL_SCHEMA);
+  if (fingerprint !== computeFingerprint(readModels)) return true;
   return (await listOtherReadModels(pool)).length > 0;
-}
-
-async function readStoredFingerprint(pool: pg.Pool): Promise<string | undefined> {
-  const { rows } = await pool.query<{ shape: string }>(`SELECT shape FROM ${READ_MODEL_SCHEMA}.checkpoint`);
-  return rows[0]?.shape;
 }

@@ -60,8 +60,8 @@ export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
         [type, id],
       ),
     async whileParked(stream, runWhileParked) {
-      await pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.passed_over VALUES ($1, 0, 0, 1)`, [stream]);
-      return runWhileParked().finally(() => pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.passed_over`));
+      await pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.skipped_stream VALUES ($1, 0, 0, 1)`, [stream]);
+      return runWhileParked().finally(() => pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.skipped_stream`));
     },
     async createCustomer(clinic, yearsSinceVisit) {
       const { clinicId } = clinic;

@@ -123,7 +123,7 @@ describe("retention of personal data", function () {
     const log: EventLog = {
       ...world.log,
       append: async (...args) => {
-        const statement = `INSERT INTO ${READ_MODEL_SCHEMA}.passed_over VALUES ($1, 0, 0, 1) ON CONFLICT DO NOTHING`;
+        const statement = `INSERT INTO ${READ_MODEL_SCHEMA}.skipped_stream VALUES ($1, 0, 0, 1) ON CONFLICT DO NOTHING`;
         await world.pool.query(statement, [stream]);
         return world.log.append(...args);
       },
@@ -132,7 +132,7 @@ describe("retention of personal data", function () {
       ...{ clinicId, isDryRun: false, signal: new AbortController().signal },
       ...{ onDue: async () => undefined, onProgress: () => undefined, onRefusal: () => undefined },
     }).catch((error: unknown) => error);
-    await world.pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.passed_over`);
+    await world.pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.skipped_stream`);
     expect(error).to.be.instanceOf(DomainError).with.property("code", "read_models_incomplete");
     expect(await world.countKeys("customer", customerId)).to.equal(2);
     expect(await world.countKeys("appointment", appointmentId)).to.equal(1);

@@ -54,7 +54,7 @@ describe("read models that an earlier release left in a local stack", () => {
   const createFormerTables = () =>
     database.admin.query(`
       ALTER TABLE ${READ_MODEL_SCHEMA}.appointment DROP COLUMN revision;
-      UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET shape = 'of an earlier release'`);
+      UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET fingerprint = 'of an earlier release'`);
 
   it("prepareReadModels rebuilds read models of an earlier release", async () => {
     await createFormerTables();

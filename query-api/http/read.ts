@@ -74,9 +74,6 @@ export class NotFilledError extends Error {
   override readonly name = "NotFilledError";
 }
 
-/** SQLSTATE code for a missing column. An earlier release has created the table, and the database is not prepared yet. */
-const UNDEFINED_COLUMN_CODE = "42703";
-
 const filledStatement = { name: "filled", text: `SELECT filled FROM ${READ_MODEL_SCHEMA}.checkpoint` };
 
 /**
@@ -85,16 +82,8 @@ const filledStatement = { name: "filled", text: `SELECT filled FROM ${READ_MODEL
  */
 export function requireFilledReadModels(readRow: ReadRow): ReadRow {
   let areFilled = false;
-  const readFilled = async (deadline: number) => {
-    try {
-      return (await readRow<{ filled: boolean }>(filledStatement, [], deadline)).filled;
-    } catch (error) {
-      const isColumnMissing = (error as { code?: unknown }).code === UNDEFINED_COLUMN_CODE;
-      throw isColumnMissing ? createUnavailableError("data_source_unavailable", error) : error;
-    }
-  };
   return async <Row extends object>(statement: Statement, values: readonly unknown[], deadline: number) => {
-    areFilled ||= await readFilled(deadline);
+    areFilled ||= (await readRow<{ filled: boolean }>(filledStatement, [], deadline)).filled;
     if (!areFilled) {
       const cause = new NotFilledError("The read models are not filled yet.");
       throw createUnavailableError("data_source_unavailable", cause);

@@ -1,14 +1,5 @@
-/** Creates spans with the OpenTelemetry SDK, which also encodes and sends them. Only `start-tracing.ts` loads this module, and only if tracing is on. */
-import {
-  type Context,
-  type Link,
-  type Span as OtelSpan,
-  SpanKind as OtelSpanKind,
-  ROOT_CONTEXT,
-  type SpanContext,
-  SpanStatusCode,
-  trace,
-} from "@opentelemetry/api";
+/** Records spans with the OpenTelemetry SDK, which samples, batches and sends them. Only `start-tracing.ts` loads it. */
+import * as api from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import {
@@ -20,14 +11,7 @@ import {
 } from "@opentelemetry/sdk-trace";
 import type { Logger } from "../runtime/logger.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
-import {
-  formatTraceparent,
-  parseTraceparent,
-  type Span,
-  type SpanKind,
-  type SpanOptions,
-  type StartSpan,
-} from "./span.ts";
+import type { Tracing } from "./span.ts";
 
 export interface OtlpOptions {
   /** URL of the collector, without the path `/v1/traces`. */
@@ -56,15 +40,8 @@ const EXPORT_TIMEOUT_MS = 5_000;
 /** Time limit for sending the remaining spans when the service stops. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
-const KINDS: Record<SpanKind, OtelSpanKind> = {
-  server: OtelSpanKind.SERVER,
-  client: OtelSpanKind.CLIENT,
-  producer: OtelSpanKind.PRODUCER,
-  consumer: OtelSpanKind.CONSUMER,
-};
-
-/** Creates the function that starts spans, and the function that sends the remaining spans when the service stops. */
-export function createOtlpSpans(options: OtlpOptions): { startSpan: StartSpan; stop: () => Promise<void> } {
+/** Starts the SDK. Also returns the function that sends the remaining spans when the service stops. */
+export function startOtlpTracing(options: OtlpOptions): Tracing & { stop: () => Promise<void> } {
   const { endpoint, headers, resourceAttributes, sampleRatio, logger } = options;
   const exporter = new OTLPTraceExporter({
     url: `${endpoint.replace(/\/+$/, "")}/v1/traces`,
@@ -83,13 +60,9 @@ export function createOtlpSpans(options: OtlpOptions): { startSpan: StartSpan; s
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(sampleRatio) }),
     spanProcessors: [processor],
   });
-  const tracer = provider.getTracer("clinic-service");
   return {
-    startSpan: (name, spanOptions) => {
-      const { kind, parent, link, attributes = {} } = spanOptions;
-      const spanContext = { kind: KINDS[kind], attributes, links: toLinks(link) };
-      return toSpan(tracer.startSpan(name, spanContext, toContext(parent)));
-    },
+    tracer: provider.getTracer("clinic-service"),
+    api,
     async stop() {
       const shutdownPromise = provider.shutdown().catch((error: unknown) => {
         logger.debug({ error }, "The last spans could not be sent.");
@@ -114,35 +87,5 @@ function logFailures(exporter: SpanExporter, logger: Logger): SpanExporter {
       });
     },
     shutdown: () => exporter.shutdown(),
-  };
-}
-
-function toContext(parent: SpanOptions["parent"]): Context {
-  return parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, toSpanContext(parent));
-}
-
-function toLinks(link: SpanOptions["link"]): Link[] {
-  return link === undefined ? [] : [{ context: toSpanContext(link) }];
-}
-
-function toSpanContext(traceparent: string): SpanContext {
-  const { traceId, spanId, flags } = parseTraceparent(traceparent);
-  return { traceId, spanId, traceFlags: flags, isRemote: true };
-}
-
-function toSpan(span: OtelSpan): Span {
-  const { traceId, spanId, traceFlags } = span.spanContext();
-  return {
-    traceparent: formatTraceparent({ traceId, spanId, flags: traceFlags }),
-    setAttributes: (attributes) => void span.setAttributes(attributes),
-    setName: (name) => void span.updateName(name),
-    end(failure) {
-      if (failure !== undefined) {
-        // The message of an error could contain data of a tenant.
-        span.setAttribute("error.type", failure instanceof Error ? failure.name : String(failure));
-        span.setStatus({ code: SpanStatusCode.ERROR });
-      }
-      span.end();
-    },
   };
 }

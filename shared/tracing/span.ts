@@ -1,35 +1,68 @@
-import { traceparent } from "../domain/events/fields.ts";
+/** Spans of the service. While tracing is off, no span is created, and OpenTelemetry is not loaded. */
+import type * as OpenTelemetry from "@opentelemetry/api";
+import { traceparent as traceparentSchema } from "../domain/events/fields.ts";
 
-/** Spans of the service. While tracing is off, no span is created, and the OpenTelemetry SDK is not loaded. */
+type Attributes = OpenTelemetry.Attributes;
+
+/** Tracer and API of OpenTelemetry. */
+export interface Tracing {
+  tracer: OpenTelemetry.Tracer;
+  api: typeof OpenTelemetry;
+}
+
+let tracing: Tracing | undefined;
+
+/** Starts tracing, or stops it if the parameter is undefined. */
+export function setTracing(newTracing: Tracing | undefined): void {
+  tracing = newTracing;
+}
+
+export function isTracing(): boolean {
+  return tracing !== undefined;
+}
 
 /** Role of a span in its trace, with the names that OpenTelemetry uses. */
-export type SpanKind = "server" | "client" | "producer" | "consumer";
-
-/** Values must not contain data of tenants, such as names, URLs of partners or bodies. */
-export type SpanAttributes = Record<string, string | number>;
+type Kind = "server" | "client" | "producer" | "consumer";
 
 /** A step of a trace. Every started span must be ended. */
-export interface Span {
+export class Span {
+  readonly #span: OpenTelemetry.Span;
+  readonly #errorCode: OpenTelemetry.SpanStatusCode;
   /** W3C trace context that makes other spans children of this span. */
   readonly traceparent: string;
-  /** Adds attributes, or replaces attributes of the same names. */
-  setAttributes(attributes: SpanAttributes): void;
-  setName(name: string): void;
+
+  constructor(span: OpenTelemetry.Span, errorCode: OpenTelemetry.SpanStatusCode) {
+    this.#span = span;
+    this.#errorCode = errorCode;
+    this.traceparent = formatTraceparent(span.spanContext());
+  }
+
+  /**
+   * Adds attributes, or replaces attributes of the same names.
+   *
+   * @param attributes must not contain data of tenants, such as names, URLs of partners or bodies
+   */
+  setAttributes(attributes: Attributes): void {
+    this.#span.setAttributes(attributes);
+  }
+
+  setName(name: string): void {
+    this.#span.updateName(name);
+  }
+
   /**
    * Ends the span.
    *
    * @param failure marks the span as failed: an error, of which only the name is recorded, or the name of the failure
    */
-  end(failure?: unknown): void;
-}
-
-export interface SpanOptions {
-  kind: SpanKind;
-  /** W3C trace context of the parent. If absent, the span starts a trace. */
-  parent?: string | undefined;
-  /** W3C trace context of a span in another trace, to which the span refers. */
-  link?: string | undefined;
-  attributes?: SpanAttributes | undefined;
+  end(failure?: unknown): void {
+    if (failure !== undefined) {
+      // The message of an error could contain data of a tenant.
+      this.#span.setAttribute("error.type", failure instanceof Error ? failure.name : String(failure));
+      this.#span.setStatus({ code: this.#errorCode });
+    }
+    this.#span.end();
+  }
 }
 
 /** Ends a span when a promise settles. */
@@ -40,27 +73,15 @@ export function endWith(span: Span, promise: Promise<unknown>): void {
   );
 }
 
-export type StartSpan = (name: string, options: SpanOptions) => Span;
-
-let startActualSpan: StartSpan | undefined;
-
-/** Sets the function that creates spans. If undefined, tracing is off. */
-export function setSpanStarter(startSpan: StartSpan | undefined): void {
-  startActualSpan = startSpan;
-}
-
-export function isTracing(): boolean {
-  return startActualSpan !== undefined;
-}
-
 /**
  * Starts a trace with a first span.
  *
  * @param link W3C trace context of a span in the caller's trace
  * @returns undefined if tracing is off
  */
-export function startTrace(name: string, kind: SpanKind, link?: string): Span | undefined {
-  return startActualSpan?.(name, { kind, link });
+export function startTrace(name: string, kind: Kind, link?: string): Span | undefined {
+  const links = link === undefined ? [] : [{ context: parseTraceparent(link) }];
+  return tracing && start(tracing, name, kind, { links });
 }
 
 /**
@@ -71,35 +92,38 @@ export function startTrace(name: string, kind: SpanKind, link?: string): Span | 
  */
 export function startSpan(
   name: string,
-  kind: SpanKind,
+  kind: Kind,
   parent: string | null | undefined,
-  attributes?: SpanAttributes,
+  attributes: Attributes = {},
 ): Span | undefined {
-  if (parent === undefined || parent === null) return undefined;
-  return startActualSpan?.(name, { kind, parent, attributes });
+  if (!tracing || parent === undefined || parent === null) return undefined;
+  return start(tracing, name, kind, { attributes }, parent);
 }
 
-/** Parts of a W3C trace context. */
-export interface TraceContext {
-  /** 32 hexadecimal digits. */
-  traceId: string;
-  /** 16 hexadecimal digits. */
-  spanId: string;
-  /** If bit 1 is set, the trace is recorded. */
-  flags: number;
+function start(
+  { tracer, api }: Tracing,
+  name: string,
+  kind: Kind,
+  options: OpenTelemetry.SpanOptions,
+  parent?: string,
+): Span {
+  const { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } = api;
+  const context = parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parseTraceparent(parent));
+  const spanKind = SpanKind[kind.toUpperCase() as Uppercase<Kind>];
+  return new Span(tracer.startSpan(name, { ...options, kind: spanKind }, context), SpanStatusCode.ERROR);
 }
 
 /** Returns a value if it is a valid `traceparent` of version 00. Otherwise, the value must be ignored. */
 export function checkTraceparent(value: unknown): string | undefined {
-  return traceparent.safeParse(value).data;
+  return traceparentSchema.safeParse(value).data;
 }
 
 /** Parses a valid `traceparent`. */
-export function parseTraceparent(value: string): TraceContext {
+export function parseTraceparent(value: string): OpenTelemetry.SpanContext {
   const [, traceId = "", spanId = "", flags = ""] = value.split("-");
-  return { traceId, spanId, flags: Number.parseInt(flags, 16) };
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
 }
 
-export function formatTraceparent({ traceId, spanId, flags }: TraceContext): string {
-  return `00-${traceId}-${spanId}-${flags.toString(16).padStart(2, "0")}`;
+export function formatTraceparent({ traceId, spanId, traceFlags }: OpenTelemetry.SpanContext): string {
+  return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
 }

@@ -1,6 +1,6 @@
 import type { Config } from "../runtime/config.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { setSpanStarter } from "./span.ts";
+import { setTracing } from "./span.ts";
 
 export const TRACING_SETTING_NAMES = [
   "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -25,9 +25,9 @@ export async function startTracing(
 ): Promise<() => Promise<void>> {
   const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
   if (endpoint === undefined) return async () => undefined;
-  const { createOtlpSpans } = await import("./otlp-spans.ts");
+  const { startOtlpTracing } = await import("./otlp-spans.ts");
   const isSampled = config.OTEL_TRACES_SAMPLER === "parentbased_traceidratio";
-  const { startSpan, stop } = createOtlpSpans({
+  const { stop, ...tracing } = startOtlpTracing({
     endpoint,
     headers: config.OTEL_EXPORTER_OTLP_HEADERS ?? {},
     resourceAttributes: {
@@ -37,9 +37,9 @@ export async function startTracing(
     sampleRatio: isSampled ? config.OTEL_TRACES_SAMPLER_ARG : 1,
     logger,
   });
-  setSpanStarter(startSpan);
+  setTracing(tracing);
   return () => {
-    setSpanStarter(undefined);
+    setTracing(undefined);
     return stop();
   };
 }

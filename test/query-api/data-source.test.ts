@@ -145,16 +145,6 @@ describe("query-api without Postgres", () => {
     await expectSuccess();
   });
 
-  it("reads return 503 until a migration has added the columns of this release", async () => {
-    const unpreparedApi = await startTestQueryApi(async ({ admin }) => {
-      await admin.query(`ALTER TABLE ${READ_MODEL_SCHEMA}.checkpoint DROP COLUMN filled`);
-      return {};
-    });
-    const { status, body } = await unpreparedApi.get("/api/v1/clinic/context", userId);
-    await unpreparedApi.stop();
-    expect([status, body.error]).to.deep.equal([503, "data_source_unavailable"]);
-  });
-
   it("a response to an internal error contains no details of the error", async () => {
     await api.database.admin.query(`ALTER TABLE ${READ_MODEL_SCHEMA}.clinic RENAME COLUMN slug TO other`);
     const { status, body } = await requestPortal();

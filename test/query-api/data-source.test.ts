@@ -1,62 +1,21 @@
-import { once } from "node:events";
-import net, { type AddressInfo, type Socket } from "node:net";
 import { expect } from "chai";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { openClinic } from "../support/clinics.ts";
 import { eventually } from "../support/eventually.ts";
+import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
 import { installationApproved, registerApplication } from "../support/partner-events.ts";
 import { type PortalResponse, request, startTestQueryApi, type TestQueryApi } from "../support/query-api.ts";
 
-/** Starts a TCP proxy to Postgres that can close all connections, or stop forwarding data. */
-async function startProxy(target: URL) {
-  const sockets = new Set<Socket>();
-  let proxyState: "open" | "silent" | "cut" = "open";
-  const server = net.createServer((clientSocket) => {
-    if (proxyState === "cut") {
-      clientSocket.destroy();
-      return;
-    }
-    const serverSocket = net.connect(Number(target.port), target.hostname);
-    for (const socket of [clientSocket, serverSocket]) {
-      sockets.add(socket);
-      socket.on("error", () => undefined);
-      socket.on("close", () => sockets.delete(socket));
-    }
-    const createForwarder = (receiver: Socket) => (data: Buffer) => proxyState === "open" && receiver.write(data);
-    clientSocket.on("data", createForwarder(serverSocket)).on("close", () => serverSocket.destroy());
-    serverSocket.on("data", createForwarder(clientSocket)).on("close", () => clientSocket.destroy());
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = new URL(target);
-  url.port = String((server.address() as AddressInfo).port);
-  const closeAllConnections = () => {
-    for (const socket of sockets) socket.destroy();
-  };
-  return {
-    url: url.href,
-    setState(newState: typeof proxyState) {
-      // A silent proxy has lost data, so its existing connections are unusable.
-      if (newState !== "silent") closeAllConnections();
-      proxyState = newState;
-    },
-    close() {
-      closeAllConnections();
-      server.close();
-    },
-  };
-}
-
 describe("query-api without Postgres", () => {
   let api: TestQueryApi;
-  let proxy: Awaited<ReturnType<typeof startProxy>>;
+  let proxy: FaultProxy;
   let userId: string;
   let requestPartner: () => Promise<PortalResponse>;
   const requestPortal = () => api.get("/api/v1/clinic/context", userId);
 
   before(async () => {
     api = await startTestQueryApi(async ({ urls }) => {
-      proxy = await startProxy(new URL(urls.query));
+      proxy = await startFaultProxy(urls.query);
       return { DATABASE_URL: proxy.url };
     });
     const clinic = await openClinic(api.given);
@@ -72,10 +31,16 @@ describe("query-api without Postgres", () => {
 
   after(async () => {
     await api.stop();
-    proxy.close();
+    await proxy.close();
   });
 
   beforeEach(expectSuccess);
+
+  /** Closes all connections, and accepts new ones. */
+  function restartConnections() {
+    proxy.disconnect();
+    proxy.restore();
+  }
 
   async function expectSuccess() {
     for (const readApi of [requestPortal, requestPartner]) {
@@ -101,20 +66,20 @@ describe("query-api without Postgres", () => {
   }
 
   it("reads return 503 within three seconds while Postgres is down, and 200 after Postgres is back", async () => {
-    proxy.setState("cut");
+    proxy.disconnect();
     await expectUnavailable();
     const readyResponse = await fetch(`${api.url}/health/ready`);
     expect(readyResponse.status).to.equal(503);
     expect((await fetch(`${api.url}/health/live`)).status).to.equal(200);
-    proxy.setState("open");
+    restartConnections();
     await expectSuccess();
   });
 
   it("reads return 503 within three seconds while Postgres does not respond, and 200 after Postgres is back", async () => {
-    proxy.setState("silent");
+    proxy.mute();
     await expectUnavailable();
     await expectUnavailable();
-    proxy.setState("open");
+    restartConnections();
     await expectSuccess();
   });
 
@@ -131,7 +96,7 @@ describe("query-api without Postgres", () => {
   it("reads return 503 within three seconds while Postgres has no free connections, and 200 afterwards", async () => {
     const { admin, name } = api.database;
     await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT 0`);
-    proxy.setState("open");
+    restartConnections();
     await expectUnavailable();
     await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT -1`);
     await expectSuccess();

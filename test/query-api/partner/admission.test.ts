@@ -2,8 +2,7 @@ import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { openClinic } from "../../support/clinics.ts";
 import { installationApproved } from "../../support/partner-events.ts";
-import { request } from "../../support/query-api.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
+import { request, setUpQueryApi } from "../../support/query-api.ts";
 import { createCaller, setUpCaller } from "./caller.ts";
 
 const marchQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
@@ -75,10 +74,5 @@ describe("authorization of partner reads", () => {
     expect([thirdResponse.status, thirdResponse.body.error]).to.deep.equal([429, "rate_limit_exceeded"]);
     expect(thirdResponse.headers.get("RateLimit-Reset")).to.match(/^\d{4}-.*Z$/);
     expect(Number(thirdResponse.headers.get("Retry-After"))).to.be.within(1, 60);
-  });
-
-  it("an unsupported method on the path of a partner read returns 405", async () => {
-    const response = await fetch(`${api.url}/production/v1/clinic/context`, { method: "DELETE" });
-    expect([response.status, response.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
   });
 });

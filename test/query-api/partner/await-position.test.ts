@@ -3,7 +3,7 @@ import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { installationApproved } from "../../support/partner-events.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import { createCaller } from "./caller.ts";
 
 /** A position that the log never reaches. */

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { appointmentRequested, openClinic } from "../../support/clinics.ts";
 import { installationApproved, registerApplication } from "../../support/partner-events.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import { type RequestOptions, setUpCaller, withBranchHeader } from "./caller.ts";
 
 const marchQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
@@ -183,28 +183,6 @@ describe("partner listInstallations, getClinicContext and listPartnerAppointment
       const { clinicId, branchId } = caller.clinic;
       await api.given(...[1, 2].map((day) => appointmentRequested(clinicId, branchId, `2026-03-0${day}T09:00:00Z`)));
       expect((await listAppointments("&limit=2")).page).to.deep.equal({ limit: 2, returned: 2, nextCursor: null });
-    });
-
-    it("listPartnerAppointments returns 400 for a cursor that no response contained", async () => {
-      const cursors = [
-        "",
-        "x",
-        "a".repeat(5_000),
-        encode("2026-03-01T00:00:00Z"),
-        encode(`0000-01-01T00:00:00Z ${randomUUID()}`),
-      ];
-      for (const cursor of cursors) {
-        expect(await caller.readRefusal(`${path}&cursor=${cursor}`)).to.equal("400 invalid_cursor");
-      }
-      const validCursor = encode(`2026-03-01T00:00:00.000000Z ${randomUUID()}`);
-      expect(await caller.readRefusal(`${path}&cursor=${validCursor}&cursor=${validCursor}`)).to.equal(
-        "400 invalid_cursor",
-      );
-      await listAppointments(`&cursor=${validCursor}`);
-
-      function encode(text: string) {
-        return Buffer.from(text).toString("base64url");
-      }
     });
 
     it("listPartnerAppointments returns only appointments of branches that the installation and the branch header permit", async () => {

@@ -12,8 +12,8 @@ import { createDeliveryQueries, fillDeliveries } from "../../bench/delivery-hist
 import { appointmentRequested } from "../../support/clinics.ts";
 import { startOwnLog } from "../../support/own-log.ts";
 import { endpointRegistered } from "../../support/partner-events.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import { getTestServers } from "../../support/stack.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
 import { createCaller, setUpCaller } from "./caller.ts";
 
 const STATUSES = ["pending", "delivered", "failed", "skipped", "cancelled"] as const;

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { openClinic } from "../../support/clinics.ts";
 import { endpointRegistered, registerApplication } from "../../support/partner-events.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import { createCaller, setUpCaller } from "./caller.ts";
 
 describe("partner webhook reads", () => {

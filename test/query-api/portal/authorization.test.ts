@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import fc from "fast-check";
 import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import type { Permission } from "../../../shared/domain/events/people.ts";
 import {
@@ -9,8 +10,8 @@ import {
   membershipGranted,
   subscriptionChanged,
 } from "../../support/clinics.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
 
 /** Requirements of each portal operation, copied from the interface document and not from the code. */
 const requirementsByPath: Record<
@@ -62,6 +63,12 @@ const situations: Record<string, Situation> = {
     isOperational: false,
     createChangeEvents: (clinicId) => [{ type: "ClinicSuspended", data: { clinicId, reason: "unpaid" } }],
   },
+  "the clinic was suspended and is reinstated": {
+    createChangeEvents: (clinicId) => [
+      { type: "ClinicSuspended", data: { clinicId, reason: "unpaid" } },
+      { type: "ClinicReinstated", data: { clinicId } },
+    ],
+  },
   "the clinic is closed": {
     isOperational: false,
     createChangeEvents: (clinicId) => [{ type: "ClinicClosed", data: { clinicId, reason: "retired" } }],
@@ -94,6 +101,9 @@ const situations: Record<string, Situation> = {
     isEntitled: false,
     createChangeEvents: (clinicId) => [entitlementSet(clinicId, { enabled: false })],
   },
+  "the entitlement has not expired": {
+    createChangeEvents: (clinicId) => [entitlementSet(clinicId, { effectiveUntil: futureInstant })],
+  },
   "the entitlement has expired": {
     isEntitled: false,
     createChangeEvents: (clinicId) => [entitlementSet(clinicId, { effectiveUntil: pastInstant })],
@@ -111,7 +121,18 @@ function getExpectedRefusal(path: string, role: string, situation: Situation): s
   return null;
 }
 
-describe("authorization of the portal API", () => {
+/** Generates parameter values: random texts, and texts that parsers often handle wrongly. */
+const valueArbitrary = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 40 }),
+  fc.constantFrom("NaN", "Infinity", "-0", "1e400", "0x10", "9".repeat(400), "-".repeat(9), "null", "'; --"),
+  fc.constantFrom("0000-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59Z", "2026-02-30"),
+  fc.integer().map(String),
+  fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+);
+const parameterNames = ["limit", "offset", "from", "to", "status", "includeInactive", "cursor", "__proto__"];
+const nameArbitrary = fc.constantFrom(...parameterNames);
+
+describe("authorization and parameters of the portal API", () => {
   const api = setUpQueryApi();
 
   /** Creates a portal user with the given role in the given situation, and returns the user's id. */
@@ -176,9 +197,37 @@ describe("authorization of the portal API", () => {
     }
   }
 
+  it("a permission is required even of an owner", async () => {
+    const [clinicId, userId] = [randomUUID(), randomUUID()];
+    await api.given(
+      clinicRegistered(clinicId),
+      subscriptionChanged(clinicId),
+      branchOpened(clinicId, randomUUID()),
+      membershipGranted(clinicId, userId, { role: "owner", permissions: [] }),
+    );
+    for (const [path, { permission }] of Object.entries(requirementsByPath))
+      if (permission) expect((await api.get(path, userId)).body.error, path).to.equal("permission_required");
+  });
+
+  for (const operation of ["customers", "appointments", "services", "availability"]) {
+    it(`GET /api/v1/${operation} returns 200 for any query parameters`, async () => {
+      const userId = await createUser("owner", { createChangeEvents: noEvents });
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.tuple(nameArbitrary, valueArbitrary), { maxLength: 5 }), async (pairs) => {
+          const query = pairs.map((pair) => pair.map(encodeURIComponent).join("=")).join("&");
+          const { status, body } = await api.get(`/api/v1/${operation}?${query}`, userId);
+          expect(status, JSON.stringify(body)).to.equal(200);
+        }),
+        { numRuns: 40 },
+      );
+    });
+  }
+
   for (const path of Object.keys(requirementsByPath)) {
-    it(`GET ${path} requires a session, and returns 200 even for unusual parameters`, async () => {
+    it(`${path} requires a session, supports only GET and HEAD, and returns 200 even for unusual parameters`, async () => {
       expect((await api.get(path)).status).to.equal(401);
+      const postResponse = await fetch(api.url + path, { method: "POST" });
+      expect([postResponse.status, postResponse.headers.get("Allow")]).to.deep.equal([405, "GET, HEAD"]);
       const userId = await createUser("owner", { createChangeEvents: noEvents });
       const unusualUrl = `${path}?limit=-1e999&offset=%00&from=x&to[]=1&status=__proto__&includeInactive=TRUE&limit=9&x=${"y".repeat(2_000)}`;
       expect((await api.get(unusualUrl, userId)).status).to.equal(200);

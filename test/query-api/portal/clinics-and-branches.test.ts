@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { listAuthorizedBranches } from "../../../query-api/portal/list-authorized-branches.ts";
 import { listAuthorizedClinics } from "../../../query-api/portal/list-authorized-clinics.ts";
 import { branchOpened, clinicRegistered, membershipGranted, openClinic } from "../../support/clinics.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 
 describe("listAuthorizedClinics and listAuthorizedBranches", () => {
   const api = setUpQueryApi();
@@ -114,19 +114,5 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
     const scope = { branchAccess: "scoped", branchIds: [otherBranchId, thirdBranchId] } as const;
     await api.given(membershipGranted(clinicId, scopedUserId, { ...scope, branchIds: [...scope.branchIds] }));
     expect(listNames((await listBranches(scopedUserId)).branches)).to.deep.equal(["Annex", "Harbour"]);
-  });
-
-  it("listAuthorizedBranches requires operational access, but listAuthorizedClinics does not", async () => {
-    const { clinicId, userId } = await openClinic(api.given);
-    await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
-    const { status, body } = await api.get("/api/v1/branches", userId);
-    expect([status, body.error]).to.deep.equal([403, "operational_access_denied"]);
-    await listClinics(userId);
-  });
-
-  it("listAuthorizedClinics and listAuthorizedBranches require a session", async () => {
-    for (const path of ["/api/v1/clinics", "/api/v1/branches"]) {
-      expect((await api.get(path)).status).to.equal(401);
-    }
   });
 });

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { getAvailability } from "../../../query-api/portal/get-availability.ts";
-import { appointmentRequested, entitlementSet, openClinic, resourceAdded } from "../../support/clinics.ts";
+import { appointmentRequested, openClinic, resourceAdded } from "../../support/clinics.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
 
 /** Time window that covers 3 March 2026 in Istanbul (UTC+3). */
 const dayQuery = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
@@ -215,26 +215,5 @@ describe("getAvailability", () => {
     const { holds } = await readAvailability(userId);
     expect(listIds(holds)).to.deep.equal([activeHoldId]);
     expect(holds[0].resource_id).to.equal(null);
-  });
-
-  it("getAvailability requires the entitlement `scheduling.advanced`", async () => {
-    const { clinicId, userId } = await openClinic(api.given);
-    const pastInstant = "2026-01-01T00:00:00Z";
-    for (const change of [{ enabled: false }, { effectiveUntil: pastInstant }]) {
-      await api.given(entitlementSet(clinicId, change));
-      const { status, body } = await api.get("/api/v1/availability", userId);
-      expect([status, body.error]).to.deep.equal([403, "entitlement_required"]);
-    }
-    await api.given(entitlementSet(clinicId, { effectiveUntil: "2036-01-01T00:00:00Z" }));
-    await readAvailability(userId);
-  });
-
-  it("getAvailability requires a session, a membership and operational access", async () => {
-    const path = "/api/v1/availability";
-    expect((await api.get(path)).status).to.equal(401);
-    expect((await api.get(path, randomUUID())).body.error).to.equal("no_active_membership");
-    const { clinicId, userId } = await openClinic(api.given);
-    await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
-    expect((await api.get(path, userId)).body.error).to.equal("operational_access_denied");
   });
 });

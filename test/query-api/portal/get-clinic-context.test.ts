@@ -8,7 +8,7 @@ import {
   membershipGranted,
   subscriptionChanged,
 } from "../../support/clinics.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 
 const path = "/api/v1/clinic/context";
 const pastInstant = "2026-01-01T00:00:00.000Z";
@@ -227,34 +227,5 @@ describe("getClinicContext", () => {
       );
       expect((await readContext(userId)).branch.id).to.equal(firstBranchId);
     });
-  });
-
-  describe("refuses with 403", () => {
-    it("getClinicContext returns 403 to a user without a membership", async () => {
-      const { status, body } = await api.get(path, randomUUID());
-      expect(status).to.equal(403);
-      expect(body).to.have.keys("ok", "error", "correlationId");
-      expect([body.ok, body.error]).to.deep.equal([false, "no_active_membership"]);
-    });
-
-    it("getClinicContext returns 403 to a member without a branch in scope", async () => {
-      const { clinicId } = await createClinic();
-      const userId = randomUUID();
-      await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [randomUUID()] }));
-      const { status, body } = await api.get(path, userId);
-      expect([status, body.error]).to.deep.equal([403, "branch_not_in_scope"]);
-    });
-  });
-
-  it("getClinicContext requires a session", async () => {
-    const { status, body } = await api.get(path);
-    expect([status, body.error]).to.deep.equal([401, "authentication_required"]);
-  });
-
-  it("POST /api/v1/clinic/context returns 405 with the header Allow", async () => {
-    const response = await fetch(api.url + path, { method: "POST" });
-    expect(response.status).to.equal(405);
-    expect(response.headers.get("Allow")).to.equal("GET, HEAD");
-    expect(await response.json()).to.include({ ok: false, error: "method_not_allowed" });
   });
 });

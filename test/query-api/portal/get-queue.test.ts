@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { getQueue } from "../../../query-api/portal/get-queue.ts";
 import { appointmentRequested, openClinic } from "../../support/clinics.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
 
 describe("getQueue", () => {
   const api = setUpQueryApi();
@@ -144,14 +144,5 @@ describe("getQueue", () => {
       reason: "Cough",
       status: "checked_in",
     });
-  });
-
-  it("getQueue requires a session, a membership and operational access", async () => {
-    const path = "/api/v1/queue";
-    expect((await api.get(path)).status).to.equal(401);
-    expect((await api.get(path, randomUUID())).body.error).to.equal("no_active_membership");
-    const { clinicId, userId } = await openClinic(api.given);
-    await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
-    expect((await api.get(path, userId)).body.error).to.equal("operational_access_denied");
   });
 });

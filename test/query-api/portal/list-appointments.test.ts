@@ -12,7 +12,7 @@ import {
   resourceAdded,
   subscriptionChanged,
 } from "../../support/clinics.ts";
-import { setUpQueryApi } from "../set-up-query-api.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 
 const marchQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
@@ -232,44 +232,5 @@ describe("listAppointments", () => {
     const { appointments } = await readList(userId);
     const { animal, customer, resources } = appointments[0];
     expect([animal, customer, resources[0].type, resources[0].name]).to.deep.equal([null, null, null, null]);
-  });
-
-  describe("refuses with 403", () => {
-    const readRefusal = async (userId: string) => {
-      const { status, body } = await api.get(`/api/v1/appointments?${marchQuery}`, userId);
-      return [status, body.error];
-    };
-
-    it("listAppointments returns 403 to a user without a membership", async () => {
-      expect(await readRefusal(randomUUID())).to.deep.equal([403, "no_active_membership"]);
-    });
-
-    it("listAppointments returns 403 to a member without a branch in scope", async () => {
-      const { clinicId } = await createClinic();
-      const userId = randomUUID();
-      await api.given(membershipGranted(clinicId, userId, { branchAccess: "scoped" }));
-      expect(await readRefusal(userId)).to.deep.equal([403, "branch_not_in_scope"]);
-    });
-
-    it("listAppointments returns 403 to a member without the permission `manage_schedule`, even if the member is an owner", async () => {
-      const { clinicId } = await createClinic();
-      const userId = randomUUID();
-      const permissions = ["view_clinical", "manage_staff", "manage_tenant"] as const;
-      await api.given(membershipGranted(clinicId, userId, { permissions: [...permissions] }));
-      expect(await readRefusal(userId)).to.deep.equal([403, "permission_required"]);
-    });
-
-    it("listAppointments returns 403 to a member of a clinic without operational access", async () => {
-      const { clinicId, userId } = await createClinic();
-      await api.given({ type: "ClinicSuspended", data: { clinicId, reason: "test" } });
-      expect(await readRefusal(userId)).to.deep.equal([403, "operational_access_denied"]);
-      await api.given({ type: "ClinicReinstated", data: { clinicId } });
-      await readList(userId);
-    });
-  });
-
-  it("listAppointments requires a session", async () => {
-    const { status, body } = await api.get("/api/v1/appointments");
-    expect([status, body.error]).to.deep.equal([401, "authentication_required"]);
   });
 });

@@ -2,12 +2,13 @@ import { expect } from "chai";
 import ipaddr from "ipaddr.js";
 import { isPublicUnicast } from "../../../shared/webhooks/destination.ts";
 
-/** Blocks of IANA's special-purpose registries for IPv4 and IPv6, and blocks outside of unicast. */
+/** Blocks of IANA's special-purpose registries for IPv4 and IPv6, blocks outside of unicast, and a cloud's platform. */
 const SPECIAL_BLOCKS = [
   ["0.0.0.0/8", "this network"],
   ["10.0.0.0/8", "private use"],
   ["100.64.0.0/10", "shared address space"],
   ["127.0.0.0/8", "loopback"],
+  ["168.63.129.16/32", "platform of Azure"],
   ["169.254.0.0/16", "link local"],
   ["172.16.0.0/12", "private use"],
   ["192.0.0.0/24", "IETF protocol assignments"],
@@ -84,11 +85,11 @@ describe("isPublicUnicast", () => {
   }
 
   const publicAddresses = [
-    ...["1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.1"],
-    ...["172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.3.0", "198.17.255.255", "198.20.0.0", "223.255.255.255"],
-    ...["2001:200::1", "2001:db7:ffff::1", "2001:db9::1", "2003::1", "2400::1", "2606:4700::1", "2a00::1"],
-    ...["2620:4f:7fff::1", "2620:4f:8001::1", "2c0f:ffff::1", "3ffd:ffff::1", "3fff:1000::1"],
-  ];
+    "1.1.1.1 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.1 172.15.255.255",
+    "172.32.0.0 192.0.1.0 192.0.3.0 198.17.255.255 198.20.0.0 223.255.255.255 2001:200::1",
+    "2001:db7:ffff::1 2001:db9::1 2003::1 2400::1 2606:4700::1 2a00::1 2620:4f:7fff::1 2620:4f:8001::1",
+    "2c0f:ffff::1 3ffd:ffff::1 3fff:1000::1",
+  ].flatMap((line) => line.split(" "));
   for (const address of publicAddresses) {
     it(`${address}, which is in no special block, is public unicast`, () => {
       expect(isPublicUnicast(address)).to.equal(true);

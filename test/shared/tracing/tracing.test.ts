@@ -3,14 +3,61 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect } from "chai";
 import { pino } from "pino";
+import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { MAX_BATCH_SIZE, MAX_QUEUED_SPANS } from "../../../shared/tracing/otlp-spans.ts";
-import { isTracing, startSpan, startTrace } from "../../../shared/tracing/span.ts";
+import {
+  checkTraceparent,
+  formatTraceparent,
+  isTracing,
+  parseTraceparent,
+  startSpan,
+  startTrace,
+} from "../../../shared/tracing/span.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../../../shared/tracing/start-tracing.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startOtlpReceiver } from "../../support/otlp-receiver.ts";
 import { startTestCommandService } from "../../support/partner.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
+
+const VALID = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+const INVALID_VALUES = [
+  undefined,
+  "",
+  "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+  "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+  "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+  "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+  `${VALID}-more`,
+  `${VALID}\n`,
+  `${VALID}, ${VALID}`,
+  [VALID],
+];
+
+describe("the W3C trace context", () => {
+  it("a valid trace context is accepted, and formatting its parts restores it", () => {
+    expect(checkTraceparent(VALID)).to.equal(VALID);
+    expect(formatTraceparent(parseTraceparent(VALID))).to.equal(VALID);
+  });
+
+  it("invalid trace contexts are ignored", () => {
+    expect(INVALID_VALUES.map(checkTraceparent)).to.deep.equal(INVALID_VALUES.map(() => undefined));
+  });
+
+  const parseMetadata = (more: object) => {
+    const metadata = { ...createStoredMetadata(), ...more };
+    return parseStoredEvent({ type: "StreamResumed", data: { stream: "animal-1", reason: "fixed" }, metadata })
+      .metadata;
+  };
+
+  it("an event is readable without a trace context, and with an invalid one", () => {
+    expect(parseMetadata({ traceparent: VALID }).traceparent).to.equal(VALID);
+    expect(parseMetadata({})).not.to.have.property("traceparent");
+    expect(parseMetadata({ traceparent: "broken" }).traceparent).to.equal(undefined);
+  });
+});
 
 /** Time in which tracing must stop although the collector does not respond. Longer than the limit of a second. */
 const MAX_STOP_MS = 4_500;

@@ -8,11 +8,18 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import {
   animalRegistered,
   appointmentRequested,
+  availabilityRuleSet,
   customerRegistered,
+  holdPlaced,
   membershipGranted,
   openClinic,
+  queueTicketIssued,
   resourceAdded,
+  resourceAllocated,
+  serviceOffered,
+  staffMemberHired,
 } from "../support/clinics.ts";
+import { insertAttempts, insertDelivery } from "../support/deliveries.ts";
 import {
   endpointRegistered,
   installationApproved,
@@ -52,59 +59,20 @@ describe("tenant isolation", () => {
     const getId = (name: string) => recordIds[name] as string;
     const application = await registerApplication(api.given);
     await api.given(
-      {
-        type: "StaffMemberHired",
-        data: {
-          staffId: getId("staff"),
-          clinicId,
-          userId,
-          fullName: "Deniz",
-          email: `${marker}@example.com`,
-          role: "veterinarian",
-        },
-      },
+      staffMemberHired({
+        staffId: getId("staff"),
+        clinicId,
+        userId,
+        fullName: "Deniz",
+        email: `${marker}@example.com`,
+      }),
       membershipGranted(clinicId, getId("colleague"), { staffId: getId("staff"), branchIds: [branchId] }),
       customerRegistered(clinicId, getId("customer"), { phone: marker, email: `${marker}@example.com`, city: marker }),
       animalRegistered(clinicId, getId("customer"), getId("animal"), { microchip: marker, breed: marker }),
-      {
-        type: "ServiceOffered",
-        data: {
-          serviceId: getId("service"),
-          clinicId,
-          name: "Check-up",
-          category: marker,
-          price: 10,
-          currency: "TRY",
-          taxable: true,
-        },
-      },
+      serviceOffered({ serviceId: getId("service"), clinicId, name: "Check-up", category: marker }),
       resourceAdded(clinicId, branchId, getId("resource"), { metadata: { mark: marker } }),
-      {
-        type: "AvailabilityRuleSet",
-        data: {
-          resourceId: getId("resource"),
-          ruleId: getId("rule"),
-          weekday: 1,
-          startsAt: "09:00:00",
-          endsAt: "17:00:00",
-          validFrom: null,
-          validUntil: null,
-          ruleType: "open",
-          recurrence: null,
-        },
-      },
-      {
-        type: "HoldPlaced",
-        data: {
-          holdId: getId("hold"),
-          clinicId,
-          branchId,
-          resourceId: getId("resource"),
-          startsAt: "2026-03-10T10:00:00Z",
-          endsAt: "2026-03-10T11:00:00Z",
-          expiresAt: "2036-01-01T00:00:00Z",
-        },
-      },
+      availabilityRuleSet({ resourceId: getId("resource"), ruleId: getId("rule") }),
+      holdPlaced({ holdId: getId("hold"), clinicId, branchId, resourceId: getId("resource") }),
       appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", {
         appointmentId: getId("appointment"),
         animalId: getId("animal"),
@@ -112,55 +80,38 @@ describe("tenant isolation", () => {
         reason: marker,
         notes: marker,
       }),
-      {
-        type: "ResourceAllocated",
-        data: {
-          appointmentId: getId("appointment"),
-          assignmentId: getId("assignment"),
-          resourceId: getId("resource"),
-          allocationStart: "2026-03-10T09:00:00Z",
-          allocationEnd: "2026-03-10T09:30:00Z",
-        },
-      },
+      resourceAllocated({
+        appointmentId: getId("appointment"),
+        assignmentId: getId("assignment"),
+        resourceId: getId("resource"),
+      }),
       appointmentRequested(clinicId, branchId, new Date().toISOString(), {
         appointmentId: getId("walkIn"),
         animalId: getId("animal"),
       }),
       { type: "AppointmentCheckedIn", data: { appointmentId: getId("walkIn") } },
-      {
-        type: "QueueTicketIssued",
-        data: {
-          ticketId: getId("ticket"),
-          clinicId,
-          branchId,
-          appointmentId: getId("appointment"),
-          visitId: getId("visit"),
-          animalId: getId("animal"),
-          customerId: null,
-          ticketNumber: "1",
-          queueDate: "2026-03-10",
-          arrivalType: "appointment",
-          priority: "normal",
-          estimatedWaitMinutes: null,
-          notes: marker,
-        },
-      },
+      queueTicketIssued({
+        ticketId: getId("ticket"),
+        clinicId,
+        branchId,
+        appointmentId: getId("appointment"),
+        visitId: getId("visit"),
+        animalId: getId("animal"),
+        notes: marker,
+      }),
       installationApproved(application, clinicId),
       endpointRegistered(application, clinicId, getId("endpoint")),
       replayRequested(application, clinicId, getId("endpoint"), getId("replay")),
     );
-    await api.database.admin.query(
-      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, event_id, event_type,
-         event_stream, event_revision, branch_id, environment, status, cause_id, correlation_id, created_at,
-         updated_at)
-       VALUES ($1, $2, $3, $4, $5, 'appointment.created', 'appointment-1', 0, $6, 'production', 'failed', $5,
-         $5, now(), now())`,
-      [getId("delivery"), getId("endpoint"), clinicId, application.applicationId, randomUUID(), branchId],
-    );
-    await api.database.admin.query(
-      "INSERT INTO webhooks.attempt (delivery_id, number, started_at, answer) VALUES ($1, 1, now(), $2)",
-      [getId("delivery"), marker],
-    );
+    const { applicationId } = application;
+    await insertDelivery(api.database.admin, {
+      deliveryId: getId("delivery"),
+      endpointId: getId("endpoint"),
+      clinicId,
+      branchId,
+      applicationId,
+    });
+    await insertAttempts(api.database.admin, getId("delivery"), 1, marker);
     return { ...ids, ...recordIds, mark: marker, application };
   }
 

@@ -9,6 +9,15 @@ type Data<Event extends { type: string; data: unknown }, Type extends Event["typ
   { type: Type }
 >["data"];
 
+/** Returns a function that creates an event of a type. Its parameter needs only the fields without a default. */
+function createEventFactory<Type extends GivenEvent["type"], Defaults extends Partial<Data<GivenEvent, Type>>>(
+  type: Type,
+  defaults: Defaults,
+) {
+  return (data: Omit<Data<GivenEvent, Type>, keyof Defaults> & Partial<Data<GivenEvent, Type>>) =>
+    ({ type, data: { ...defaults, ...data } }) as unknown as GivenEvent;
+}
+
 // Events of a clinic for tests. All clinics have the same names, so tests can tell clinics apart only by their ids.
 
 export function clinicRegistered(
@@ -172,6 +181,55 @@ export function appointmentRequested(
     },
   };
 }
+
+export const serviceOffered = createEventFactory("ServiceOffered", {
+  category: null,
+  price: 10,
+  currency: "TRY",
+  taxable: true,
+});
+
+export const staffMemberHired = createEventFactory("StaffMemberHired", {
+  userId: null,
+  fullName: null,
+  email: null,
+  role: "veterinarian",
+});
+
+export const availabilityRuleSet = createEventFactory("AvailabilityRuleSet", {
+  weekday: 0,
+  startsAt: "09:00:00",
+  endsAt: "17:30:00",
+  validFrom: null,
+  validUntil: null,
+  ruleType: "open",
+  recurrence: null,
+});
+
+export const holdPlaced = createEventFactory("HoldPlaced", {
+  resourceId: null,
+  startsAt: "2026-03-03T10:00:00Z",
+  endsAt: "2026-03-03T10:30:00Z",
+  expiresAt: "2036-01-01T00:00:00Z",
+});
+
+export const resourceAllocated = createEventFactory("ResourceAllocated", {
+  allocationStart: "2026-03-03T09:00:00.000Z",
+  allocationEnd: "2026-03-03T09:30:00.000Z",
+});
+
+export const queueTicketIssued = createEventFactory("QueueTicketIssued", {
+  appointmentId: null,
+  visitId: null,
+  animalId: null,
+  customerId: null,
+  ticketNumber: "1",
+  queueDate: "2026-03-01",
+  arrivalType: "walk_in",
+  priority: "normal",
+  estimatedWaitMinutes: null,
+  notes: null,
+});
 
 export interface ClinicIds {
   clinicId: string;

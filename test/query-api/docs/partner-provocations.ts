@@ -5,9 +5,10 @@ import {
   partnerOperations,
 } from "../../../shared/partner-api/operations.ts";
 import { MAX_APPLICATION_REQUESTS_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
+import { type PartnerWrite, partnerWrites } from "../../../shared/partner-api/writes.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { PartnerResponse } from "../../support/partner.ts";
-import { newEndpointBody, operationsWithBody, type PartnerRequest, send, validRequests } from "./partner-requests.ts";
+import { newEndpointBody, type PartnerRequest, send, validRequests } from "./partner-requests.ts";
 import type { PartnerContractWorld } from "./partner-world.ts";
 
 /** Sends a real request whose response has a certain status. */
@@ -60,28 +61,6 @@ function createAccessTriggers(id: PartnerOperationId): StatusTriggers {
   };
 }
 
-function createReadTriggers(id: PartnerOperationId): StatusTriggers {
-  return {
-    ...createCommonTriggers(id),
-    ...createAccessTriggers(id),
-    200: createChangeTrigger(id, () => ({})),
-    400: createHeaderTrigger(id, "X-SERVICE-Log-Position", "here"),
-  };
-}
-
-function createWriteTriggers(id: PartnerOperationId): StatusTriggers {
-  return { ...createCommonTriggers(id), ...createAccessTriggers(id) };
-}
-
-function createInvalidBodyTriggers(id: PartnerOperationId): StatusTriggers {
-  if (!(operationsWithBody as readonly string[]).includes(id)) return {};
-  return {
-    400: createChangeTrigger(id, () => ({ body: "{" })),
-    413: createChangeTrigger(id, () => ({ body: JSON.stringify("x".repeat(70_000)) })),
-    415: createHeaderTrigger(id, "Content-Type", "text/plain"),
-  };
-}
-
 /** Sends a request with the id of an endpoint that does not exist. */
 const createUnknownEndpointTrigger = (id: PartnerOperationId) =>
   createChangeTrigger(id, ({ path }) => ({ path: path.replace(/endpoints\/[^/]+/, `endpoints/${randomUUID()}`) }));
@@ -98,6 +77,36 @@ const createRevocationTrigger =
   };
 
 const createValidTrigger = (id: PartnerOperationId) => createChangeTrigger(id, () => ({}));
+
+/** Operations that a revoked endpoint refuses. */
+const REFUSED_AFTER_REVOCATION: readonly PartnerOperationId[] = [
+  "updateWebhookEndpoint",
+  "disableWebhookEndpoint",
+  "enableWebhookEndpoint",
+  "rotateWebhookSecret",
+  "testWebhookEndpoint",
+  "replayWebhookDelivery",
+  "replayWebhookDeliveries",
+];
+
+/** Creates the triggers that follow from the declaration of an operation. */
+function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
+  const { path, scope }: PartnerOperation = partnerOperations[id];
+  const write: PartnerWrite | undefined = (partnerWrites as Partial<Record<PartnerOperationId, PartnerWrite>>)[id];
+  return {
+    ...createCommonTriggers(id),
+    ...(scope && createAccessTriggers(id)),
+    [write?.successResponse.status ?? 200]: createValidTrigger(id),
+    ...(!write && { 400: createHeaderTrigger(id, "X-SERVICE-Log-Position", "here") }),
+    ...(write?.request && {
+      400: createChangeTrigger(id, () => ({ body: "{" })),
+      413: createChangeTrigger(id, () => ({ body: JSON.stringify("x".repeat(70_000)) })),
+      415: createHeaderTrigger(id, "Content-Type", "text/plain"),
+    }),
+    ...(path.includes(":endpointId") && { 404: createUnknownEndpointTrigger(id) }),
+    ...(REFUSED_AFTER_REVOCATION.includes(id) && { 409: createRevocationTrigger(id) }),
+  };
+}
 
 /** Sends a read whose object was just created, and waits until the read models contain it. */
 const createReadAfterWriteTrigger =
@@ -121,18 +130,14 @@ const createNarrowTokenTrigger =
     return send(world.origins, { ...request, headers: { Authorization: `Bearer ${body.access_token}` } });
   };
 
-/** Functions by operation and documented status. Each function provokes a response with its status. */
-export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
+/** Triggers that an operation needs besides those of its declaration, or instead of them. */
+const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   exchangeToken: {
-    ...createCommonTriggers("exchangeToken"),
-    ...createInvalidBodyTriggers("exchangeToken"),
-    200: createValidTrigger("exchangeToken"),
     401: createChangeTrigger("exchangeToken", ({ body }) => ({
       body: { ...(body as object), client_secret: "wrong" },
     })),
   },
   listInstallations: {
-    ...createReadTriggers("listInstallations"),
     403: createNarrowTokenTrigger("listInstallations"),
     429: async (world) => {
       const request = await validRequests.listInstallations(world.rateLimitedPartner, world);
@@ -143,9 +148,7 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
       return responses.find(({ status }) => status === 429) ?? responses[0]!;
     },
   },
-  getClinicContext: createReadTriggers("getClinicContext"),
   listPartnerAppointments: {
-    ...createReadTriggers("listPartnerAppointments"),
     200: async (world) => {
       for (let count = 0; count < 2; count += 1) {
         await send(world.origins, await validRequests.createPartnerAppointment(world.unrestrictedPartner, world));
@@ -155,9 +158,6 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
     400: createChangeTrigger("listPartnerAppointments", ({ path }) => ({ path: `${path}&cursor=nowhere` })),
   },
   createPartnerAppointment: {
-    ...createWriteTriggers("createPartnerAppointment"),
-    ...createInvalidBodyTriggers("createPartnerAppointment"),
-    201: createValidTrigger("createPartnerAppointment"),
     409: async (world) => {
       const request = await validRequests.createPartnerAppointment(world.unrestrictedPartner, world);
       await send(world.origins, request);
@@ -167,19 +167,13 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
       body: { ...(body as object), branchId: randomUUID() },
     })),
   },
-  getSandboxState: createReadTriggers("getSandboxState"),
-  resetSandbox: { ...createWriteTriggers("resetSandbox"), 200: createValidTrigger("resetSandbox") },
   listWebhookEndpoints: {
-    ...createReadTriggers("listWebhookEndpoints"),
     200: async (world) => {
       await createValidTrigger("createWebhookEndpoint")(world);
       return createValidTrigger("listWebhookEndpoints")(world);
     },
   },
   createWebhookEndpoint: {
-    ...createWriteTriggers("createWebhookEndpoint"),
-    ...createInvalidBodyTriggers("createWebhookEndpoint"),
-    201: createValidTrigger("createWebhookEndpoint"),
     400: createChangeTrigger("createWebhookEndpoint", () => ({
       body: { ...newEndpointBody, url: "https://10.0.0.1/" },
     })),
@@ -189,74 +183,21 @@ export const statusTriggers: Record<PartnerOperationId, StatusTriggers> = {
       return send(world.origins, await validRequests.createWebhookEndpoint(partner, world));
     },
   },
-  getWebhookEndpoint: {
-    ...createReadTriggers("getWebhookEndpoint"),
-    200: createReadAfterWriteTrigger("getWebhookEndpoint"),
-    404: createUnknownEndpointTrigger("getWebhookEndpoint"),
-  },
+  getWebhookEndpoint: { 200: createReadAfterWriteTrigger("getWebhookEndpoint") },
   updateWebhookEndpoint: {
-    ...createWriteTriggers("updateWebhookEndpoint"),
-    ...createInvalidBodyTriggers("updateWebhookEndpoint"),
-    200: createValidTrigger("updateWebhookEndpoint"),
     400: createChangeTrigger("updateWebhookEndpoint", () => ({ body: { url: "https://10.0.0.1/" } })),
-    404: createUnknownEndpointTrigger("updateWebhookEndpoint"),
-    409: createRevocationTrigger("updateWebhookEndpoint"),
   },
-  disableWebhookEndpoint: {
-    ...createWriteTriggers("disableWebhookEndpoint"),
-    200: createValidTrigger("disableWebhookEndpoint"),
-    404: createUnknownEndpointTrigger("disableWebhookEndpoint"),
-    409: createRevocationTrigger("disableWebhookEndpoint"),
-  },
-  enableWebhookEndpoint: {
-    ...createWriteTriggers("enableWebhookEndpoint"),
-    200: createValidTrigger("enableWebhookEndpoint"),
-    404: createUnknownEndpointTrigger("enableWebhookEndpoint"),
-    409: createRevocationTrigger("enableWebhookEndpoint"),
-  },
-  revokeWebhookEndpoint: {
-    ...createWriteTriggers("revokeWebhookEndpoint"),
-    200: createValidTrigger("revokeWebhookEndpoint"),
-    404: createUnknownEndpointTrigger("revokeWebhookEndpoint"),
-  },
-  rotateWebhookSecret: {
-    ...createWriteTriggers("rotateWebhookSecret"),
-    200: createValidTrigger("rotateWebhookSecret"),
-    404: createUnknownEndpointTrigger("rotateWebhookSecret"),
-    409: createRevocationTrigger("rotateWebhookSecret"),
-  },
-  testWebhookEndpoint: {
-    ...createWriteTriggers("testWebhookEndpoint"),
-    202: createValidTrigger("testWebhookEndpoint"),
-    404: createUnknownEndpointTrigger("testWebhookEndpoint"),
-    409: createRevocationTrigger("testWebhookEndpoint"),
-  },
-  listWebhookDeliveries: {
-    ...createReadTriggers("listWebhookDeliveries"),
-    404: createUnknownEndpointTrigger("listWebhookDeliveries"),
-  },
-  getWebhookDelivery: {
-    ...createReadTriggers("getWebhookDelivery"),
-    200: createReadAfterWriteTrigger("getWebhookDelivery"),
-    404: createUnknownEndpointTrigger("getWebhookDelivery"),
-  },
-  replayWebhookDelivery: {
-    ...createWriteTriggers("replayWebhookDelivery"),
-    202: createValidTrigger("replayWebhookDelivery"),
-    404: createUnknownEndpointTrigger("replayWebhookDelivery"),
-    409: createRevocationTrigger("replayWebhookDelivery"),
-  },
+  getWebhookDelivery: { 200: createReadAfterWriteTrigger("getWebhookDelivery") },
   replayWebhookDeliveries: {
-    ...createWriteTriggers("replayWebhookDeliveries"),
-    ...createInvalidBodyTriggers("replayWebhookDeliveries"),
-    202: createValidTrigger("replayWebhookDeliveries"),
     400: createChangeTrigger("replayWebhookDeliveries", () => ({ body: { since: "yesterday" } })),
-    404: createUnknownEndpointTrigger("replayWebhookDeliveries"),
-    409: createRevocationTrigger("replayWebhookDeliveries"),
   },
-  getWebhookReplay: {
-    ...createReadTriggers("getWebhookReplay"),
-    200: createReadAfterWriteTrigger("getWebhookReplay"),
-    404: createUnknownEndpointTrigger("getWebhookReplay"),
-  },
+  getWebhookReplay: { 200: createReadAfterWriteTrigger("getWebhookReplay") },
 };
+
+/** Functions by operation and documented status. Each function provokes a response with its status. */
+export const statusTriggers = Object.fromEntries(
+  (Object.keys(partnerOperations) as PartnerOperationId[]).map((id) => [
+    id,
+    { ...createDeclaredTriggers(id), ...furtherTriggers[id] },
+  ]),
+) as Record<PartnerOperationId, StatusTriggers>;

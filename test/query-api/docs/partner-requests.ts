@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
-import type { PartnerWriteId } from "../../../shared/partner-api/writes.ts";
 import { type PartnerResponse, sendRequest } from "../../support/partner.ts";
 import type { Origins, PartnerContractWorld, SandboxPartner } from "./partner-world.ts";
 
@@ -52,10 +51,27 @@ async function createEndpoint(
   return body.endpoint.id;
 }
 
+/** Returns a factory of requests to the path of a new endpoint, with a suffix. */
+const toEndpoint =
+  (method: PartnerRequest["method"], suffix = "", createBody?: (partner: SandboxPartner) => unknown): RequestFactory =>
+  async (partner, world) => ({
+    method,
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}${suffix}`,
+    headers: createClinicHeaders(partner),
+    ...(createBody && { body: createBody(partner) }),
+  });
+
+/** Returns a factory of GET requests for the partner's clinic. */
+const toClinic =
+  (path: string): RequestFactory =>
+  (partner) => ({ method: "GET", path, headers: createClinicHeaders(partner) });
+
 /** Creates a request for each operation. The request succeeds if the partner is authorized. */
 export const validRequests: Record<PartnerOperationId, RequestFactory> = {
   exchangeToken: ({ applicationId, clientSecret, environment }) => ({
-    ...{ method: "POST", path: "/oauth/token", headers: {} },
+    method: "POST",
+    path: "/oauth/token",
+    headers: {},
     body: {
       client_id: applicationId,
       client_secret: clientSecret,
@@ -64,80 +80,48 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     },
   }),
   listInstallations: ({ headers }) => ({ method: "GET", path: "/installations", headers }),
-  getClinicContext: (partner) => ({
-    method: "GET",
-    path: "/clinic/context",
-    headers: createClinicHeaders(partner),
-  }),
-  listPartnerAppointments: (partner) => ({
-    ...{ method: "GET", headers: createClinicHeaders(partner) },
-    path: "/appointments?limit=1&from=2099-05-01T00:00:00Z",
-  }),
+  getClinicContext: toClinic("/clinic/context"),
+  listPartnerAppointments: toClinic("/appointments?limit=1&from=2099-05-01T00:00:00Z"),
   createPartnerAppointment: (partner) => ({
-    ...{ method: "POST", path: "/appointments" },
+    method: "POST",
+    path: "/appointments",
     headers: { ...createClinicHeaders(partner), "Idempotency-Key": randomUUID() },
     body: { branchId: partner.branchId, animalId: partner.animalId, scheduledAt, notes: "first visit" },
   }),
   getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
   resetSandbox: ({ headers }) => ({ method: "POST", path: "/sandbox/reset", headers }),
-  listWebhookEndpoints: (partner) => ({
-    method: "GET",
+  listWebhookEndpoints: toClinic("/webhook-endpoints"),
+  createWebhookEndpoint: (partner) => ({
+    method: "POST",
     path: "/webhook-endpoints",
     headers: createClinicHeaders(partner),
+    body: newEndpointBody,
   }),
-  createWebhookEndpoint: (partner) => ({
-    ...{ method: "POST", path: "/webhook-endpoints" },
-    ...{ headers: createClinicHeaders(partner), body: newEndpointBody },
-  }),
-  getWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "GET", headers: createClinicHeaders(partner) },
-    path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
-  }),
-  updateWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "PATCH", headers: createClinicHeaders(partner) },
-    path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
-    body: {
-      branchIds: [partner.branchId],
-      headers: { "X-Api-Key": "secret" },
-      rateLimitPerSecond: 5,
-      ordering: "appointment",
-    },
-  }),
-  disableWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "POST", headers: createClinicHeaders(partner) },
-    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/disable`,
-  }),
-  enableWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "POST", headers: createClinicHeaders(partner) },
-    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/enable`,
-  }),
-  revokeWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "DELETE", headers: createClinicHeaders(partner) },
-    path: `/webhook-endpoints/${await createEndpoint(partner, world)}`,
-  }),
-  rotateWebhookSecret: async (partner, world) => ({
-    ...{ method: "POST", headers: createClinicHeaders(partner) },
-    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/rotate-secret`,
-  }),
-  testWebhookEndpoint: async (partner, world) => ({
-    ...{ method: "POST", headers: createClinicHeaders(partner) },
-    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/test`,
-  }),
+  getWebhookEndpoint: toEndpoint("GET"),
+  updateWebhookEndpoint: toEndpoint("PATCH", "", ({ branchId }) => ({
+    branchIds: [branchId],
+    headers: { "X-Api-Key": "secret" },
+    rateLimitPerSecond: 5,
+    ordering: "appointment",
+  })),
+  disableWebhookEndpoint: toEndpoint("POST", "/disable"),
+  enableWebhookEndpoint: toEndpoint("POST", "/enable"),
+  revokeWebhookEndpoint: toEndpoint("DELETE"),
+  rotateWebhookSecret: toEndpoint("POST", "/rotate-secret"),
+  testWebhookEndpoint: toEndpoint("POST", "/test"),
   listWebhookDeliveries: async (partner, world) => {
-    const endpointId = await createEndpoint(partner, world);
-    if (partner === world.unrestrictedPartner) await world.createFailedDelivery(partner, endpointId);
-    return {
-      method: "GET",
-      path: `/webhook-endpoints/${endpointId}/deliveries`,
-      headers: createClinicHeaders(partner),
-    };
+    const path = await createDeliveryPath(partner, world);
+    return { method: "GET", path: path.replace(/\/[^/]+$/, ""), headers: createClinicHeaders(partner) };
   },
   getWebhookDelivery: async (partner, world) => ({
-    ...{ method: "GET", path: await createDeliveryPath(partner, world), headers: createClinicHeaders(partner) },
+    method: "GET",
+    path: await createDeliveryPath(partner, world),
+    headers: createClinicHeaders(partner),
   }),
   replayWebhookDelivery: async (partner, world) => ({
-    ...{ method: "POST", headers: createClinicHeaders(partner) },
+    method: "POST",
     path: `${await createDeliveryPath(partner, world)}/replay`,
+    headers: createClinicHeaders(partner),
   }),
   replayWebhookDeliveries: async (partner, world) => createReplayRequest(partner, await createEndpoint(partner, world)),
   getWebhookReplay: async (partner, world) => {
@@ -151,8 +135,10 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
 
 function createReplayRequest(partner: SandboxPartner, endpointId: string): PartnerRequest {
   return {
-    ...{ method: "POST", path: `/webhook-endpoints/${endpointId}/replays`, body: { since: "2026-01-01T00:00:00Z" } },
+    method: "POST",
+    path: `/webhook-endpoints/${endpointId}/replays`,
     headers: { ...createClinicHeaders(partner), "Idempotency-Key": randomUUID() },
+    body: { since: "2026-01-01T00:00:00Z" },
   };
 }
 
@@ -163,12 +149,3 @@ async function createDeliveryPath(partner: SandboxPartner, world: PartnerContrac
   const deliveryId = isUnrestricted ? await world.createFailedDelivery(partner, endpointId) : randomUUID();
   return `/webhook-endpoints/${endpointId}/deliveries/${deliveryId}`;
 }
-
-/** Operations that parse a request body. */
-export const operationsWithBody: readonly PartnerWriteId[] = [
-  "exchangeToken",
-  "createPartnerAppointment",
-  "createWebhookEndpoint",
-  "updateWebhookEndpoint",
-  "replayWebhookDeliveries",
-];

@@ -15,6 +15,7 @@ import {
 } from "../../../shared/domain/events/partner.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
+import { insertAttempts, insertDelivery } from "../../support/deliveries.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import {
   createTestOperatorContext,
@@ -82,12 +83,11 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
   return {
     origins: { queryOrigin: api.queryUrl, commandOrigin: api.command.url },
     originsWithoutServers: servicesWithoutServers.origins,
-    ...{ damagedPartner: damagedServices.partner, damagedOrigins: damagedServices.origins },
-    ...{
-      unrestrictedPartner,
-      rateLimitedPartner,
-      createPartner: () => createSandboxPartner(api),
-    },
+    damagedPartner: damagedServices.partner,
+    damagedOrigins: damagedServices.origins,
+    unrestrictedPartner,
+    rateLimitedPartner,
+    createPartner: () => createSandboxPartner(api),
     clinicScopePartner: await api.createPartner("sandbox", ["clinic:read"]),
     async useUpEndpointQuota({ applicationId, clinicId }) {
       const id = deriveInstallationId(applicationId, clinicId);
@@ -99,7 +99,9 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
       });
     },
     async createFailedDelivery(partner, endpointId) {
-      const deliveryId = await insertDelivery(admin, partner, endpointId);
+      const { clinicId, branchId, applicationId, environment } = partner;
+      const deliveryId = await insertDelivery(admin, { endpointId, clinicId, branchId, applicationId, environment });
+      await insertAttempts(admin, deliveryId, 1);
       await record(toStreamName(webhookDeliveryCategory, deliveryId), {
         type: "WebhookDeliveryFailed",
         data: { deliveryId, endpointId, attempts: 8 },
@@ -182,27 +184,4 @@ async function damageData(
   const stream = toStreamName(partnerApplicationCategory, applicationId);
   await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
   await client.dispose();
-}
-
-/** Inserts a failed delivery with one attempt, as the dispatcher and the sender do. */
-async function insertDelivery(
-  admin: pg.Pool,
-  { applicationId, clinicId, branchId }: SandboxPartner,
-  endpointId: string,
-): Promise<string> {
-  const deliveryId = randomUUID();
-  await admin.query(
-    `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id,
-         created_at, updated_at)
-       VALUES ($1::uuid, $2, $3, $4, $5, 'sandbox', $1, 'appointment.created', 'appointment-' || $1::uuid, 0, 'failed',
-         $1, $1, now(), now())`,
-    [deliveryId, endpointId, clinicId, branchId, applicationId],
-  );
-  await admin.query(
-    `INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
-       VALUES ($1, 1, now(), 12, 500, 'oops')`,
-    [deliveryId],
-  );
-  return deliveryId;
 }

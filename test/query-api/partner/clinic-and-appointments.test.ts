@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
-import { appointmentRequested, openClinic } from "../../support/clinics.ts";
+import { appointmentRequested, openClinic, resourceAllocated } from "../../support/clinics.ts";
 import { installationApproved, registerApplication } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 import { type RequestOptions, setUpCaller, withBranchHeader } from "./caller.ts";
@@ -144,13 +144,9 @@ describe("partner listInstallations, getClinicContext and listPartnerAppointment
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId }));
       const readRevision = async (): Promise<number> => (await listAppointments()).appointments[0].revision;
       const revisions = [await readRevision()];
-      const allocation = {
-        ...{ appointmentId, assignmentId: randomUUID(), resourceId: randomUUID() },
-        ...{ allocationStart: "2026-03-10T09:00:00.000Z", allocationEnd: "2026-03-10T09:30:00.000Z" },
-      };
       await api.given({ type: "AppointmentConfirmed", data: { appointmentId } });
       revisions.push(await readRevision());
-      await api.given({ type: "ResourceAllocated", data: allocation });
+      await api.given(resourceAllocated({ appointmentId, assignmentId: randomUUID(), resourceId: randomUUID() }));
       revisions.push(await readRevision());
       expect(revisions).to.deep.equal([0, 1, 2]);
     });

@@ -10,6 +10,7 @@ import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { createDeliveryQueries, fillDeliveries } from "../../bench/delivery-history.ts";
 import { appointmentRequested } from "../../support/clinics.ts";
+import { type DeliveryRow, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
 import { startOwnLog } from "../../support/own-log.ts";
 import { endpointRegistered } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
@@ -28,40 +29,15 @@ describe("filters of the list of deliveries", () => {
     await api.given(endpointRegistered(caller.application, caller.clinic.clinicId, endpointId));
   });
 
-  interface DeliveryOptions {
-    deliveryId?: string;
-    status?: (typeof STATUSES)[number];
-    type?: string;
-    createdAt?: string;
-  }
-
-  async function insertDelivery({
-    deliveryId = randomUUID(),
-    status = "delivered",
-    type = "appointment.created",
-    createdAt = "2026-03-01T08:00:00.000Z",
-  }: DeliveryOptions): Promise<string> {
-    const { clinicId, branchId } = caller.clinic;
-    await api.database.admin.query(
-      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-           event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at,
-           created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, 'production', $6, $7, 'appointment-1', 0, $8, $6, $6,
-           CASE $8 WHEN 'pending' THEN $9::timestamptz END, $9, $9)`,
-      [
-        ...[deliveryId, endpointId, clinicId, type.startsWith("appointment.") ? branchId : null],
-        ...[caller.application.applicationId, randomUUID(), type, status, createdAt],
-      ],
-    );
-    if (status === "pending") {
-      await api.database.admin.query(
-        `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
-             round_attempt_count, attempt_count) VALUES ($1, $2, $3, '{}', $4, $5, 0)`,
-        [deliveryId, endpointId, branchId, createdAt, Math.round(Math.random())],
-      );
-    }
-    return deliveryId;
-  }
+  const insertDelivery = (row: Partial<DeliveryRow>): Promise<string> =>
+    insertDeliveryRow(api.database.admin, {
+      endpointId,
+      clinicId: caller.clinic.clinicId,
+      branchId: row.type?.startsWith("endpoint.") ? null : caller.clinic.branchId,
+      applicationId: caller.application.applicationId,
+      status: "delivered",
+      ...row,
+    });
 
   const readList = (query: string) =>
     caller.readBody("listWebhookDeliveries", `/webhook-endpoints/${endpointId}/deliveries?${query}`);

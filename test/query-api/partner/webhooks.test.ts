@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { openClinic } from "../../support/clinics.ts";
+import { insertAttempts, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
 import { endpointRegistered, registerApplication } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 import { createCaller, setUpCaller } from "./caller.ts";
@@ -80,21 +81,16 @@ describe("partner webhook reads", () => {
     attemptCount = 0,
     branchId: string | null = caller.clinic.branchId,
   ) {
-    const deliveryId = randomUUID();
+    const { clinicId } = caller.clinic;
     const { applicationId } = caller.application;
-    await api.database.admin.query(
-      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
-           event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id,
-           created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, 'production', $6, 'appointment.created', 'appointment-1', 0, 'failed',
-           $6, $6, $7, $7)`,
-      [deliveryId, endpointId, caller.clinic.clinicId, branchId, applicationId, randomUUID(), createdAt],
-    );
-    await api.database.admin.query(
-      `INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
-         SELECT $1, n, $2, 12, 500, 'oops' FROM generate_series(1, $3::integer) n`,
-      [deliveryId, createdAt, attemptCount],
-    );
+    const deliveryId = await insertDeliveryRow(api.database.admin, {
+      endpointId,
+      clinicId,
+      branchId,
+      applicationId,
+      createdAt,
+    });
+    await insertAttempts(api.database.admin, deliveryId, attemptCount);
     return deliveryId;
   }
 

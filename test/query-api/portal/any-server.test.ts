@@ -11,6 +11,8 @@ import {
   membershipGranted,
   openClinic,
   resourceAdded,
+  serviceOffered,
+  staffMemberHired,
 } from "../../support/clinics.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
@@ -34,13 +36,11 @@ describe("portal responses with any server settings", () => {
     await api.given(
       ...reverseNames().flatMap((name): GivenEvent[] => {
         const id = randomUUID();
-        const service = { serviceId: id, clinicId, name, category: null, price: 19.9, currency: "TRY" };
-        const staffMember = { staffId: id, clinicId, userId: null, fullName: name, email: null };
         return [
           customerRegistered(clinicId, id, { fullName: name }),
           animalRegistered(clinicId, ownerId, randomUUID(), { name, birthDate: "2020-02-29", weightKg: 4.35 }),
-          { type: "ServiceOffered", data: { ...service, taxable: true } },
-          { type: "StaffMemberHired", data: { ...staffMember, role: "assistant" } },
+          serviceOffered({ serviceId: id, clinicId, name, price: 19.9 }),
+          staffMemberHired({ staffId: id, clinicId, fullName: name }),
           branchOpened(clinicId, randomUUID(), { name, isMain: false }),
           resourceAdded(clinicId, branchId, randomUUID(), { name }),
         ];

@@ -1,9 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { getAvailability } from "../../../query-api/portal/get-availability.ts";
-import { appointmentRequested, openClinic, resourceAdded } from "../../support/clinics.ts";
+import {
+  appointmentRequested,
+  availabilityRuleSet,
+  holdPlaced,
+  openClinic,
+  resourceAdded,
+  resourceAllocated,
+} from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
-import type { GivenEvent } from "../../support/read-models.ts";
 
 /** Time window that covers 3 March 2026 in Istanbul (UTC+3). */
 const dayQuery = "from=2026-03-02T21:00:00Z&to=2026-03-03T21:00:00Z";
@@ -20,22 +26,8 @@ describe("getAvailability", () => {
 
   const listIds = (items: { id: string }[]) => items.map(({ id }) => id);
 
-  function ruleSet(resourceId: string, ruleId: string, validFrom: string | null, validUntil: string | null) {
-    return {
-      type: "AvailabilityRuleSet",
-      data: {
-        resourceId,
-        ruleId,
-        weekday: 0,
-        startsAt: "09:00:00",
-        endsAt: "17:30:00",
-        validFrom,
-        validUntil,
-        ruleType: "open",
-        recurrence: null,
-      },
-    } satisfies GivenEvent;
-  }
+  const ruleSet = (resourceId: string, ruleId: string, validFrom: string | null, validUntil: string | null) =>
+    availabilityRuleSet({ resourceId, ruleId, validFrom, validUntil });
 
   it("getAvailability returns resources, rules, assignments and holds, but no field `generatedAt`", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
@@ -50,8 +42,8 @@ describe("getAvailability", () => {
       resourceAdded(clinicId, branchId, roomId, { capacity: 1.5, metadata: { floor: 2 } }),
       ruleSet(roomId, ruleId, "2026-01-01", null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      resourceAllocated(appointmentId, assignmentId, roomId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
-      holdPlaced(clinicId, branchId, holdId, { resourceId: roomId }),
+      resourceAllocated({ appointmentId, assignmentId, resourceId: roomId }),
+      holdPlaced({ holdId, clinicId, branchId, resourceId: roomId }),
     );
     const { correlationId, ...body } = await readAvailability(userId);
     expect(correlationId).to.be.a("string");
@@ -107,33 +99,6 @@ describe("getAvailability", () => {
     });
   });
 
-  function resourceAllocated(
-    appointmentId: string,
-    assignmentId: string,
-    resourceId: string,
-    allocationStart: string,
-    allocationEnd: string,
-  ): GivenEvent {
-    const data = { appointmentId, assignmentId, resourceId, allocationStart, allocationEnd };
-    return { type: "ResourceAllocated", data };
-  }
-
-  function holdPlaced(clinicId: string, branchId: string, holdId: string, fields: object = {}): GivenEvent {
-    return {
-      type: "HoldPlaced",
-      data: {
-        holdId,
-        clinicId,
-        branchId,
-        resourceId: null,
-        startsAt: "2026-03-03T10:00:00Z",
-        endsAt: "2026-03-03T10:30:00Z",
-        expiresAt: "2036-01-01T00:00:00Z",
-        ...fields,
-      },
-    };
-  }
-
   it("getAvailability omits retired resources and resources of other branches, with all rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
     const [retiredResourceId, otherBranchResourceId, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
@@ -143,8 +108,8 @@ describe("getAvailability", () => {
       ruleSet(retiredResourceId, randomUUID(), null, null),
       ruleSet(otherBranchResourceId, randomUUID(), null, null),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
-      resourceAllocated(appointmentId, randomUUID(), retiredResourceId, "2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"),
-      holdPlaced(clinicId, otherBranchId, randomUUID()),
+      resourceAllocated({ appointmentId, assignmentId: randomUUID(), resourceId: retiredResourceId }),
+      holdPlaced({ holdId: randomUUID(), clinicId, branchId: otherBranchId }),
       { type: "ResourceRetired", data: { resourceId: retiredResourceId } },
     );
     const { resources, rules, assignments, holds } = await readAvailability(userId);
@@ -180,7 +145,13 @@ describe("getAvailability", () => {
     const [roomId, appointmentId, beforeId, overlappingStartId, coveringId, overlappingEndId, afterId, releasedId] =
       Array.from({ length: 8 }, () => randomUUID()) as [string, string, string, string, string, string, string, string];
     const createAllocationEvent = (id: string, start: string, end: string) =>
-      resourceAllocated(appointmentId, id, roomId, start, end);
+      resourceAllocated({
+        appointmentId,
+        assignmentId: id,
+        resourceId: roomId,
+        allocationStart: start,
+        allocationEnd: end,
+      });
     await api.given(
       resourceAdded(clinicId, branchId, roomId),
       appointmentRequested(clinicId, branchId, "2026-03-03T09:00:00Z", { appointmentId }),
@@ -203,13 +174,16 @@ describe("getAvailability", () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const [releasedHoldId, activeHoldId] = [randomUUID(), randomUUID()];
     await api.given(
-      holdPlaced(clinicId, branchId, activeHoldId),
-      holdPlaced(clinicId, branchId, randomUUID(), { expiresAt: "2026-03-03T09:00:00Z" }),
-      holdPlaced(clinicId, branchId, randomUUID(), {
+      holdPlaced({ holdId: activeHoldId, clinicId, branchId }),
+      holdPlaced({ holdId: randomUUID(), clinicId, branchId, expiresAt: "2026-03-03T09:00:00Z" }),
+      holdPlaced({
+        holdId: randomUUID(),
+        clinicId,
+        branchId,
         endsAt: "2026-03-02T21:00:00Z",
         startsAt: "2026-03-02T20:00:00Z",
       }),
-      holdPlaced(clinicId, branchId, releasedHoldId),
+      holdPlaced({ holdId: releasedHoldId, clinicId, branchId }),
       { type: "HoldReleased", data: { holdId: releasedHoldId } },
     );
     const { holds } = await readAvailability(userId);

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { getQueue } from "../../../query-api/portal/get-queue.ts";
-import { appointmentRequested, openClinic } from "../../support/clinics.ts";
+import { appointmentRequested, openClinic, queueTicketIssued } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
-import type { GivenEvent } from "../../support/read-models.ts";
 
 describe("getQueue", () => {
   const api = setUpQueryApi();
@@ -15,27 +14,8 @@ describe("getQueue", () => {
     return body;
   }
 
-  function ticketIssued(clinicId: string, branchId: string, fields: object): GivenEvent {
-    return {
-      type: "QueueTicketIssued",
-      data: {
-        ticketId: randomUUID(),
-        clinicId,
-        branchId,
-        appointmentId: null,
-        visitId: null,
-        animalId: null,
-        customerId: null,
-        ticketNumber: "1",
-        queueDate: "2026-03-01",
-        arrivalType: "walk_in",
-        priority: "normal",
-        estimatedWaitMinutes: null,
-        notes: null,
-        ...fields,
-      },
-    };
-  }
+  const ticketIssued = (clinicId: string, branchId: string, fields: object) =>
+    queueTicketIssued({ ticketId: randomUUID(), clinicId, branchId, ...fields });
 
   it("getQueue returns active tickets of all days sorted by date and number, with a summary", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);

@@ -10,6 +10,7 @@ import {
   customerRegistered,
   membershipGranted,
   resourceAdded,
+  resourceAllocated,
   subscriptionChanged,
 } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
@@ -76,17 +77,11 @@ describe("listAppointments", () => {
         [firstAssignmentId, tableId, "2026-03-10T09:10:00.000Z"],
         [secondAssignmentId, roomId, "2026-03-10T09:00:00.000Z"],
         [thirdAssignmentId, randomUUID(), "2026-03-10T09:20:00.000Z"],
-      ].map(([assignmentId, resourceId, start]) => ({
-        type: "ResourceAllocated" as const,
-        data: {
-          appointmentId,
-          assignmentId: assignmentId as string,
-          resourceId: resourceId as string,
-          allocationStart: start as string,
-          allocationEnd: "2026-03-10T09:45:00.000Z",
-        },
-        at: "2026-03-02T09:00:01.000Z",
-      })),
+      ].map(([assignmentId = "", resourceId = "", allocationStart = ""]) => {
+        const allocation = { appointmentId, assignmentId, resourceId, allocationStart };
+        const event = resourceAllocated({ ...allocation, allocationEnd: "2026-03-10T09:45:00.000Z" });
+        return { ...event, at: "2026-03-02T09:00:01.000Z" };
+      }),
       {
         type: "ResourceReleased",
         data: { appointmentId, assignmentId: firstAssignmentId },
@@ -213,21 +208,8 @@ describe("listAppointments", () => {
       resourceAdded(otherClinic.clinicId, otherClinic.branchId, resourceId),
       customerRegistered(otherClinic.clinicId, customerId),
       animalRegistered(otherClinic.clinicId, customerId, animalId),
-      appointmentRequested(clinicId, branchId, "2026-03-05T10:00:00Z", {
-        appointmentId,
-        animalId,
-        customerId,
-      }),
-      {
-        type: "ResourceAllocated",
-        data: {
-          appointmentId,
-          assignmentId: randomUUID(),
-          resourceId,
-          allocationStart: "2026-03-05T10:00:00Z",
-          allocationEnd: "2026-03-05T10:30:00Z",
-        },
-      },
+      appointmentRequested(clinicId, branchId, "2026-03-05T10:00:00Z", { appointmentId, animalId, customerId }),
+      resourceAllocated({ appointmentId, assignmentId: randomUUID(), resourceId }),
     );
     const { appointments } = await readList(userId);
     const { animal, customer, resources } = appointments[0];

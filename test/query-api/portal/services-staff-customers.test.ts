@@ -13,6 +13,9 @@ import {
   customerRegistered,
   membershipGranted,
   openClinic,
+  queueTicketIssued,
+  serviceOffered,
+  staffMemberHired,
 } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 
@@ -45,10 +48,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   describe("listServices", () => {
     async function offerService(clinicId: string, name: string, price = 10, category: string | null = null) {
       const serviceId = randomUUID();
-      await api.given({
-        type: "ServiceOffered",
-        data: { serviceId, clinicId, name, category, price, currency: "TRY", taxable: true },
-      });
+      await api.given(serviceOffered({ serviceId, clinicId, name, category, price }));
       return serviceId;
     }
 
@@ -95,10 +95,7 @@ describe("listServices, listStaff and listCustomerProjections", () => {
   describe("listStaff", () => {
     async function hireStaff(clinicId: string, fullName: string | null, userId: string | null = null) {
       const staffId = randomUUID();
-      await api.given({
-        type: "StaffMemberHired",
-        data: { staffId, clinicId, userId, fullName, email: null, role: "veterinarian" },
-      });
+      await api.given(staffMemberHired({ staffId, clinicId, userId, fullName }));
       return staffId;
     }
 
@@ -249,18 +246,8 @@ describe("portal responses after an erasure", () => {
       customerRegistered(clinicId, customerId, contact),
       animalRegistered(clinicId, customerId, animalId, { breed: "Van", sex: "female", microchip: "9", weightKg: 4 }),
       appointmentRequested(clinicId, branchId, "2026-03-10T12:00:00Z", visit),
-      {
-        type: "QueueTicketIssued",
-        data: {
-          ...{ ticketId, clinicId, branchId, appointmentId: null, visitId: null, animalId, customerId },
-          ...{ ticketNumber: "1", queueDate: "2026-03-10", arrivalType: "walk_in", priority: "normal" },
-          ...{ estimatedWaitMinutes: null, notes: "Nervous" },
-        },
-      },
-      {
-        type: "StaffMemberHired",
-        data: { staffId, clinicId, userId: null, fullName: "Zoe Lind", email: "zoe@example.com", role: "owner" },
-      },
+      queueTicketIssued({ ticketId, clinicId, branchId, animalId, customerId, notes: "Nervous" }),
+      staffMemberHired({ staffId, clinicId, fullName: "Zoe Lind", email: "zoe@example.com", role: "owner" }),
       { type: "CustomerDataErased", data: { customerId, categories: ["contact", "animal", "notes"], ...erasure } },
       { type: "StaffDataErased", data: { staffId, categories: ["contact"], ...erasure } },
     );

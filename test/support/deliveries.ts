@@ -1,0 +1,53 @@
+import { randomUUID } from "node:crypto";
+import type pg from "pg";
+
+/** A row of `webhooks.delivery`. Fields without a value have a default. */
+export interface DeliveryRow {
+  deliveryId?: string;
+  endpointId: string;
+  clinicId: string;
+  branchId: string | null;
+  applicationId: string;
+  environment?: "production" | "sandbox";
+  status?: string;
+  type?: string;
+  createdAt?: string;
+}
+
+/** Inserts a delivery, as the dispatcher does, and a pending delivery if it has this status. @returns its id */
+export async function insertDelivery(admin: pg.Pool, row: DeliveryRow): Promise<string> {
+  const { deliveryId = randomUUID(), endpointId, clinicId, branchId, applicationId } = row;
+  const { environment = "production", status = "failed", type = "appointment.created" } = row;
+  const { createdAt = "2026-03-01T08:00:00.000Z" } = row;
+  await admin.query(
+    `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
+         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at,
+         created_at, updated_at)
+       VALUES ($1, $2, $3, $4, $5, $6, $7::uuid, $8, 'appointment-' || $7::uuid, 0, $9, $7, $7,
+         CASE $9 WHEN 'pending' THEN $10::timestamptz END, $10, $10)`,
+    [deliveryId, endpointId, clinicId, branchId, applicationId, environment, randomUUID(), type, status, createdAt],
+  );
+  if (status === "pending") {
+    await admin.query(
+      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
+           round_attempt_count, attempt_count) VALUES ($1, $2, $3, '{}', $4, $5, 0)`,
+      [deliveryId, endpointId, branchId, createdAt, Math.round(Math.random())],
+    );
+  }
+  return deliveryId;
+}
+
+/** Inserts failed attempts of a delivery with the numbers from 1. */
+export async function insertAttempts(
+  admin: pg.Pool,
+  deliveryId: string,
+  count: number,
+  answer = "oops",
+): Promise<void> {
+  await admin.query(
+    `INSERT INTO webhooks.attempt (delivery_id, number, started_at, duration_ms, status_code, answer)
+       SELECT delivery_id, n, created_at, 12, 500, $3 FROM webhooks.delivery, generate_series(1, $2::integer) n
+        WHERE delivery_id = $1`,
+    [deliveryId, count, answer],
+  );
+}

@@ -2,7 +2,6 @@ import type pg from "pg";
 import { registerPoolMetrics, registerRateLimitMetrics } from "../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../shared/metrics/registry.ts";
 
-/** Registers the metrics of the query API, except those of requests. */
 export function createMetrics(pools: readonly pg.Pool[]) {
   const registry = createRegistry();
   registerPoolMetrics(registry, pools);

@@ -41,7 +41,6 @@ const SETTINGS = [
   ...TRACING_SETTING_NAMES,
 ] as const;
 
-/** Time after which Postgres cancels a statement that reads data. */
 const STATEMENT_TIMEOUT_MS = 2_000;
 
 /**
@@ -50,7 +49,6 @@ const STATEMENT_TIMEOUT_MS = 2_000;
  */
 const LIMITER_POOL_SIZE = 4;
 
-/** Time after which Postgres cancels a statement of the rate limiter. */
 const COUNT_TIMEOUT_MS = 1_000;
 
 /**

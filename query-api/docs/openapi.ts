@@ -51,7 +51,6 @@ export interface Parameter {
   schema: JsonSchema;
 }
 
-/** Schema of a body, with an example of the body. */
 export interface MediaType {
   schema: JsonSchema;
   example?: unknown;
@@ -102,7 +101,6 @@ export function toComponents(
   );
 }
 
-/** Returns the reference to a named schema in the document's components. */
 export function toSchemaRef(name: string): string {
   return `#/components/schemas/${name}`;
 }
@@ -118,7 +116,6 @@ export function toContent(schemaName: string, example?: unknown): Content {
   };
 }
 
-/** Returns the name of the schema of an operation's request body, form or response. */
 export function toSchemaName(operationId: string, part: "Request" | "Form" | "Response"): string {
   return `${capitalize(operationId)}${part}`;
 }

@@ -17,7 +17,6 @@ import { challengeHeader, commonHeaders, errorBody, errorsIntroduction, rateLimi
 import { cloudEvents, describeWebhooks, webhookBodies } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
-  /** Name of the service's operator. */
   operatorName: string;
   /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
   brand: string;

@@ -37,7 +37,6 @@ type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[Part
 
 const { operations } = readExamples("partner");
 
-/** Describes a read operation of the partner API. */
 export function describeRead(partnerRead: PartnerRead, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[partnerRead.operationId];
   const example = replaceBrand(operations[partnerRead.operationId]?.response, brand);
@@ -60,7 +59,6 @@ export function describeRead(partnerRead: PartnerRead, brand: string): Operation
   };
 }
 
-/** Describes a write operation of the partner API. */
 export function describeWrite(operationId: PartnerWriteId, brand: string): Operation {
   const operation: PartnerOperation = partnerOperations[operationId];
   const partnerWrite: PartnerWrite = partnerWrites[operationId];
@@ -136,7 +134,6 @@ const pathIdDescriptions: Readonly<Record<string, string>> = {
   replayId: "Id of the replay.",
 };
 
-/** Describes the ids in the operation's path, and the clinic and branch headers. */
 function describeAccessParameters({ path, requiresClinic }: PartnerOperation, brand: string): Parameter[] {
   const schema = { type: "string", format: "uuid" };
   const pathParameters = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {
@@ -242,7 +239,6 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
 /** All tags of the OpenAPI document, in the order in which the page shows them. */
 export const partnerTags = Object.values(sections);
 
-/** Returns the name of the section that contains the operation with the given path. */
 export function findSectionName(path: PathOf<PartnerOperationId>): string {
   return sections[path.split("/")[1] as Segment].name;
 }

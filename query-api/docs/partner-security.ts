@@ -30,7 +30,6 @@ export function describeServers(
   }));
 }
 
-/** Name of the security scheme of the token operation. */
 const BASIC_SCHEME_NAME = "applicationCredentials";
 
 const basicScheme = {

@@ -13,7 +13,6 @@ import {
 import { commonHeaders, describeErrors, errorBody, errorsIntroduction, toHeaderRefs } from "./responses.ts";
 
 export interface PortalDocumentOptions {
-  /** Name of the service's operator. */
   operatorName: string;
   /** Name of the portal's session cookie. */
   cookieName: string;

@@ -103,7 +103,6 @@ export const basicChallengeHeader = {
 
 type HeaderName = keyof typeof commonHeaders | keyof typeof rateLimitHeaders | keyof typeof challengeHeader;
 
-/** Returns references to the named headers in the document's components. */
 export function toHeaderRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

@@ -10,7 +10,6 @@ export const instant = z.iso.datetime({ precision: 3 });
 
 export const calendarDate = z.iso.date();
 
-/** Time of day, HH:MM:SS. */
 export const timeOfDay = z.iso.time({ precision: 0 });
 
 /** Fields of a clinic that both APIs return. */

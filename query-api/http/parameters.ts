@@ -29,7 +29,6 @@ class InvalidFilterError extends Error {
 
 export type QueryParameters = Readonly<Record<string, QueryParameter>>;
 
-/** Parsed values of declared parameters. */
 export type ParameterValues<Declared extends QueryParameters> = {
   [Name in keyof Declared]: ReturnType<Declared[Name]["parse"]>;
 };
@@ -138,7 +137,6 @@ export function createLiteralTrueParameter(description: string): QueryParameter<
 
 const DAY_MS = 86_400_000;
 
-/** Maximum length of a time window, in days. */
 export const MAX_WINDOW_DAYS = 31;
 
 const DEFAULT_WINDOW_DAYS = 7;

@@ -23,7 +23,6 @@ export type ReadRow = <Row extends object>(
   deadline: number,
 ) => Promise<Row>;
 
-/** Row that the SQL of an operation returns. */
 export interface ResponseRow {
   /** Error code; null if the request is permitted. */
   refusal: string | null;
@@ -33,7 +32,6 @@ export interface ResponseRow {
 
 /** State of every request to this service. */
 export interface QueryState extends RequestState {
-  /** Deadline of the request's reads, as a value of `performance.now()`. */
   deadline: number;
 }
 

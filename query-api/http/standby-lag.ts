@@ -12,19 +12,15 @@ export class StandbyBehindError extends Error {
 /** Time for which reads continue if the standby does not receive the changes of the primary. */
 const MAX_LAG_MS = 10_000;
 
-/** Interval between two comparisons. */
 const CHECK_INTERVAL_MS = 1_000;
 
-/** Time limit for reading the position of the standby. */
 const CHECK_TIMEOUT_MS = 2_000;
 
-/** Reads with limited lag. */
 export interface LimitedReads {
   readRow: ReadRow;
   close(): Promise<void>;
 }
 
-/** Position of the primary that the standby has not reached yet. */
 interface AwaitedPosition {
   position: bigint;
   /** Time at which the primary had this position, as a value of `performance.now()`. */

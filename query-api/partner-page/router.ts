@@ -20,7 +20,6 @@ export function createPartnerPageRouter(brand: string): Router {
   return router;
 }
 
-/** Reads the page for partners and the files that it loads. */
 export function readPartnerSite(brand: string): Page[] {
   return readSite(PAGE_PATH, path.join(import.meta.dirname, "assets")).map((page) => {
     if (page.path !== PAGE_PATH) return page;

@@ -12,7 +12,6 @@ const WAIT_TIMEOUT_MS = 2_000;
  */
 const MAX_WAITS_PER_APPLICATION = 50;
 
-/** Maximum number of waiting requests of all applications. */
 const MAX_WAITS = 500;
 
 /** Compares the read models' position with the log position in a request's header. */
@@ -42,7 +41,6 @@ export interface PositionWait {
  */
 export function createPositionWait(watch: PositionWatch, brand: string): PositionWait {
   const headerName = getPositionHeader(brand).toLowerCase();
-  /** Application id of each waiting request. */
   const waitingApplicationIds: string[] = [];
   const parsePosition = (ctx: Koa.ParameterizedContext): bigint | undefined => {
     const values = ctx.req.headersDistinct[headerName];

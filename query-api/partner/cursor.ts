@@ -2,7 +2,6 @@ import { z } from "zod";
 import { parseRfc3339 } from "../../shared/domain/time/rfc3339.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 
-/** Schema of the field `page` of a list with cursors. */
 export const partnerPage = z.strictObject({
   limit: z.int().min(1).describe("Maximum number of records in this page."),
   returned: z.int().min(0).describe("Number of records in this page."),

@@ -8,7 +8,6 @@ const attemptErrorsText = [
   ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
 ].join("\n");
 
-/** Schema of an attempt in a list of deliveries. */
 export const attemptRecord = z.strictObject({
   number: z.int().min(1),
   startedAt: instant,
@@ -26,7 +25,6 @@ export const attemptRecord = z.strictObject({
 export const deliveryStatus = z.enum(["pending", "delivered", "failed", "skipped", "cancelled"]);
 export type DeliveryStatus = z.infer<typeof deliveryStatus>;
 
-/** Fields of a delivery, except its attempts. */
 export const deliveryFields = {
   id: uuid,
   eventId: uuid,

@@ -36,7 +36,6 @@ const accessRecordSchema = z.object({
     .nullable(),
 }) satisfies z.ZodType<AccessRecord>;
 
-/** Creates a function that looks up application, credential and installation in the read models. */
 export function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) =>
     accessRecordSchema.parse(

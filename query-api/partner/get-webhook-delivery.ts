@@ -18,7 +18,6 @@ import {
 } from "./delivery-record.ts";
 import { definePartnerRead, parsePathId, type ReadContext } from "./read.ts";
 
-/** Maximum number of attempts in the response. */
 const MAX_ATTEMPTS = 200;
 
 const deliveryRequest = z.strictObject({
@@ -57,7 +56,6 @@ const deliveryDetail = z.strictObject({
     .describe(`Attempts, oldest first. If there are more than ${MAX_ATTEMPTS}, only the latest are listed.`),
 });
 
-/** Body that the SQL returns. */
 const sqlBody = z.looseObject({
   delivery: z.looseObject({ id: uuid, eventId: uuid, attempts: z.array(z.unknown()) }),
   source: z.object({ stream: z.string(), revision: z.string().transform(BigInt) }),
@@ -125,7 +123,6 @@ async function recreateBody(
   }
 }
 
-/** Returns the id of the appointment whose stream it is. */
 function findAppointmentId(stream: string): string | null {
   const prefix = toStreamName(appointmentCategory, "");
   return stream.startsWith(prefix) ? stream.slice(prefix.length) : null;

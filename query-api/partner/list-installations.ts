@@ -6,7 +6,6 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { uuid } from "../http/fields.ts";
 import { definePartnerRead } from "./read.ts";
 
-/** Maximum number of installations in the list. */
 const MAX_INSTALLATIONS = 1_000;
 
 const installationRecord = z.strictObject({

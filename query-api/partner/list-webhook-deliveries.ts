@@ -34,7 +34,6 @@ const deliveryFilters = {
 
 type DeliveryFilters = ParameterValues<typeof deliveryFilters>;
 
-/** Values of the column `unsuccessful_status` for each status. */
 const UNSUCCESSFUL_STATUSES: Record<DeliveryStatus, string> = {
   pending: "none",
   delivered: "none",
@@ -165,7 +164,6 @@ const DELIVERY_PAGE_SQL = `endpoint AS MATERIALIZED (
     ${NEWEST_FIRST_SQL}
   )`;
 
-/** Maximum number of attempts that are listed for one delivery. */
 const MAX_ATTEMPTS = 50;
 
 export const deliveryRecord = z.strictObject({

@@ -12,7 +12,6 @@ import type { CursorPosition } from "./cursor.ts";
 /** Request data from which a read operation computes the values of its SQL parameters. */
 export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
-  /** Path parameters. */
   pathParams: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;
   /** Position after which the page starts. Undefined for the first page, and for operations without pages. */
@@ -38,7 +37,6 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   parameters?: Declared;
   /** If true, the response is a list with pages, and the operation has the query parameter `cursor`. */
   isPaged?: true;
-  /** Schema of the body of a 200 response. */
   response: z.ZodType;
   /** Error codes that the SQL can return, with their HTTP status. */
   refusals: PartnerRefusals;
@@ -63,7 +61,6 @@ export function parsePathId(text: string | undefined): string | null {
   return uuid.safeParse(text).data ?? null;
 }
 
-/** Declares a read operation and infers the types of its parameters. */
 export function definePartnerRead<const Declared extends QueryParameters>(
   partnerRead: PartnerRead<Declared>,
 ): PartnerRead<Declared> {

@@ -32,7 +32,6 @@ export interface PartnerDependencies {
 
 type State = ClinicState & QueryState;
 
-/** Creates the routes of the partner API's read operations, for both environments. */
 export function createPartnerReadRouter(reads: readonly PartnerRead[], dependencies: PartnerDependencies): Router {
   const positionWait = createPositionWait(dependencies.positionWatch, dependencies.brand);
   const routes = reads.map((partnerRead) => [
@@ -46,7 +45,6 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
   return createPartnerRouter(Object.fromEntries(routes));
 }
 
-/** Returns the rate limit of an operation: that of the installation, or that of the application. */
 function limitReads({ operationId }: PartnerRead, limiter: RateLimiter): Koa.Middleware {
   const { requiresClinic, requiresSandbox }: PartnerOperation = partnerOperations[operationId];
   return requiresClinic || requiresSandbox ? limitInstallation(limiter) : limitApplication(limiter);

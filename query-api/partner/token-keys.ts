@@ -3,7 +3,6 @@ import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { Circuit } from "../../shared/runtime/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
-/** Settings of the cache of published keys. */
 export interface KeyCaching {
   /** Maximum age of cached keys. A withdrawn key is rejected after this time, if the keys can be fetched. */
   maxAgeMs: number;
@@ -13,7 +12,6 @@ export interface KeyCaching {
 
 const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
-/** Time limit for fetching the keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
 /** Maximum age of cached keys if the keys cannot be fetched. Equal to the lifetime of a token. */

@@ -21,7 +21,6 @@ const branchRequirement = {
 } as const;
 const operationalRequirement = { ...branchRequirement, requiresOperationalAccess: true } as const;
 
-/** Requirements of all portal operations. */
 export const requirements = {
   getClinicContext: branchRequirement,
   listAuthorizedClinics: { ...branchRequirement, requiresBranch: false },

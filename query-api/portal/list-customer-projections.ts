@@ -5,7 +5,6 @@ import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
 import { buildJsonElementsSql, datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum number of animals per customer in the list. */
 const MAX_ANIMALS = 500;
 
 const animalSchema = z.strictObject({

@@ -17,7 +17,6 @@ export const datedEnvelope = {
   generatedAt: instant.describe("Time at which the response was generated."),
 };
 
-/** Schema of the field `page` of a list with a limit. */
 export const limitedPage = z.strictObject({
   limit: z.int().min(1).describe("Maximum number of records in this response."),
   returned: z.int().min(0).describe("Number of records in this response. It is not a total count."),
@@ -46,7 +45,6 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   getValues?(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
 }
 
-/** Declares an operation and infers the types of its parameters. */
 export function defineOperation<const Declared extends QueryParameters>(
   operation: PortalOperation<Declared>,
 ): PortalOperation<Declared> {

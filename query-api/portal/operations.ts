@@ -9,7 +9,6 @@ import { listServices } from "./list-services.ts";
 import { listStaff } from "./list-staff.ts";
 import type { PortalOperation } from "./operation.ts";
 
-/** Creates the declarations of all portal operations. */
 export function createPortalOperations(settings: { operatorName: string }): readonly PortalOperation[] {
   return [
     getClinicContext,

@@ -27,7 +27,6 @@ export function createPortalRouter(operations: readonly PortalOperation[], depen
   return router;
 }
 
-/** Verifies the session, runs the operation's SQL and responds. */
 function createHandler(operation: PortalOperation, dependencies: PortalDependencies): Koa.Middleware<QueryState> {
   const statement = {
     name: `portal ${operation.operationId}`,

@@ -24,7 +24,6 @@ export type SessionSettings = Config<
   "PORTAL_COOKIE_NAME" | "PORTAL_JWT_ISSUER" | "PORTAL_JWT_SECRET" | "PORTAL_JWKS_URL"
 >;
 
-/** Time limit for fetching the identity provider's public keys. */
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
 /**

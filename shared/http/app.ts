@@ -30,7 +30,6 @@ export interface AppOptions {
   retiredPaths: readonly string[];
   /** If true, a trusted proxy sets X-Forwarded-For. */
   isProxyTrusted: boolean;
-  /** Checks the dependencies of the service. */
   checkReadiness: Readiness;
   /** Registry of the metrics that the application serves. By default, a new registry. */
   registry?: Registry;
@@ -84,7 +83,6 @@ export function createApp(options: AppOptions): Koa<RequestState> {
   return app;
 }
 
-/** Members that the router adds to the context when it finds a route. */
 interface MatchedRoute {
   _matchedRoute?: string;
   /** Name of the operation, for metrics. Absent if the method is not supported. */
@@ -184,12 +182,10 @@ class RequestLog {
     this.#fields = fields;
   }
 
-  /** Adds fields to all later lines. */
   addFields(fields: Fields): void {
     Object.assign(this.#fields, fields);
   }
 
-  /** Writes a line with the request's fields and the given fields. */
   write(level: "debug" | "info" | "warn" | "error", fields: Fields, message: string): void {
     this.#logger[level]({ ...this.#fields, ...fields }, message);
   }

@@ -28,7 +28,6 @@ export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
   };
 }
 
-/** Time limit for a readiness check of the event log. */
 const REACH_TIMEOUT_MS = 2_000;
 
 /**

@@ -10,7 +10,6 @@ import { settlesWithin } from "../runtime/timeout.ts";
 import { createErrorResponse, NoSniffingResponse, sendError } from "./node-response.ts";
 import { listHeaderValues } from "./request.ts";
 
-/** A listening HTTP server. */
 export interface HttpServer {
   url: string;
   /** Makes `/health/ready` return 503, and lets every response close its connection. All requests are still handled. */
@@ -21,9 +20,7 @@ export interface HttpServer {
 
 /** Time limits for slow clients, after which the server returns 408. Milliseconds. */
 export interface ClientTimeouts {
-  /** Time limit for receiving the headers of a request. */
   headersTimeoutMs: number;
-  /** Time limit for receiving a complete request. */
   requestTimeoutMs: number;
 }
 
@@ -110,7 +107,6 @@ export async function serve<State>(
   };
 }
 
-/** Request handler of a server that can drain. */
 interface DrainableHandler {
   handle: RequestListener;
   /**
@@ -120,7 +116,6 @@ interface DrainableHandler {
   startDrain(): void;
 }
 
-/** Body of `/health/ready` while a server drains. */
 const STOPPING_BODY = JSON.stringify({ ok: false, parts: { process: "stopping" } });
 
 /** Wraps the request handler of a server, so that the server can drain before it stops. */
@@ -158,7 +153,6 @@ function sendStopping(response: ServerResponse): void {
 
 type Refusal = [status: number, reason: string, code: string];
 
-/** Responses to errors of Node's HTTP parser, by error code. */
 const REFUSALS_BY_ERROR: Record<string, Refusal> = {
   HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "headers_too_large"],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "Content Too Large", "body_too_large"],

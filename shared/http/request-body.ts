@@ -59,7 +59,6 @@ function watchUtf8(body: IncomingMessage): () => boolean {
 /** Names and values of a form, in the order in which they were sent. A name can occur several times. */
 export type FormFields = readonly (readonly [name: string, value: string])[];
 
-/** Returns true if the request's content type is `application/x-www-form-urlencoded`. */
 export function hasFormBody(ctx: Koa.Context): boolean {
   return Boolean(ctx.is("urlencoded"));
 }
@@ -119,7 +118,6 @@ function createFormError(cause?: unknown): ApiError {
   return new ApiError(400, "invalid_request", { details, cause });
 }
 
-/** Maximum size of a request body. */
 const MAX_BODY_SIZE = "64kb";
 
 /** Creates the error for a body that exceeds {@link MAX_BODY_SIZE}. The rest of the body is not read. */

@@ -17,7 +17,6 @@ const NO_OPERATION = "none";
 /** Upper bounds of the durations that the histogram counts. Seconds. */
 const DURATION_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25];
 
-/** Registers the metrics of HTTP requests. */
 export function registerRequestMetrics(registry: Registry): RecordRequest {
   const registers = [registry];
   const requests = new Counter({
@@ -55,7 +54,6 @@ export function registerReadinessMetric(registry: Registry, checkReadiness: Read
   });
 }
 
-/** Path of the metrics. */
 const METRICS_PATH = "/metrics";
 
 /**

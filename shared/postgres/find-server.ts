@@ -35,7 +35,6 @@ export async function requireServerKind(client: pg.Client, kind: ServerKind): Pr
   if (mismatch) throw new UnsuitableServerError(mismatch);
 }
 
-/** Address of one server. */
 export interface ServerAddress {
   host: string;
   port: number;
@@ -45,9 +44,7 @@ export interface FindServerOptions {
   /** Servers in the order of preference. */
   servers: readonly ServerAddress[];
   serverKind: ServerKind;
-  /** Login and TLS settings. */
   login: pg.ClientConfig;
-  /** Time limit for the search. */
   timeoutMs: number;
 }
 
@@ -125,7 +122,6 @@ function findFirstServer(options: FindServerOptions): Promise<ServerAddress> {
   });
 }
 
-/** Connects to a server, checks its kind, and disconnects. */
 async function askServer(server: ServerAddress, { login, serverKind, timeoutMs }: FindServerOptions): Promise<void> {
   const client = new pg.Client({ ...login, ...server, connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs });
   // A failure is reported by the pending call. Without a listener, the error would end the process.

@@ -52,7 +52,6 @@ export interface ConnectionUse {
   lossMessage: string;
 }
 
-/** Interval at which the connection is checked or opened again. */
 const CHECK_INTERVAL_MS = 1_000;
 
 /** After this time, the connection counts as closed. A server that does not respond notices the end later. */

@@ -26,7 +26,6 @@ export interface ReadModelLock {
   release(): Promise<void>;
 }
 
-/** Time limit for one try to take the lock. */
 const LOCK_TIMEOUT_MS = 1_000;
 
 /** SQLSTATE: a lock was not available in time. */

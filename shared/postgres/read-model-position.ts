@@ -4,7 +4,6 @@ import type { LongLivedClientOptions } from "./long-lived-connection.ts";
 import { keepConnection } from "./long-lived-connection.ts";
 import { READ_MODEL_SCHEMA } from "./read-model-schema.ts";
 
-/** Statement that selects the log position of the read models. */
 export const positionStatement = {
   name: "position of the read models",
   text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint`,
@@ -17,7 +16,6 @@ export async function readPosition(pool: pg.Pool): Promise<bigint> {
   return rows[0].position;
 }
 
-/** Interval between two reads of the read models' position. */
 const POLL_INTERVAL_MS = 3;
 
 /** Interval between two reads while notifications report the position. */

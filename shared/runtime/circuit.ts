@@ -1,20 +1,15 @@
 import { withTimeout } from "./timeout.ts";
 
 export interface CircuitOptions {
-  /** Time limit of a call. */
   callTimeoutMs: number;
   /** Receives the error that opened the circuit or kept it open, at most once every 30 s. */
   onFailure(error: unknown): void;
-  /** Called when a test call closes the circuit. */
   onClose?(): void;
-  /** Monotonic clock in milliseconds. */
   clock?: () => number;
 }
 
-/** Interval between test calls while the circuit is open. */
 const TEST_INTERVAL_MS = 2_000;
 
-/** Minimum interval between reported failures. */
 const REPORT_INTERVAL_MS = 30_000;
 
 /**
@@ -37,7 +32,6 @@ export class Circuit {
     return this.#nextTestAt !== undefined;
   }
 
-  /** Returns true if the next call is permitted as a test. */
   isTestDue(): boolean {
     return this.#nextTestAt !== undefined && this.#clock() >= this.#nextTestAt;
   }

@@ -254,7 +254,6 @@ export function loadSecretFiles(env: Record<string, string | undefined>): Record
 /** Text of a setting, or the problem that prevents reading it. The text is undefined if the setting is not set. */
 type SettingText = { text: string | undefined } | { problem: string };
 
-/** Returns the variable that names the file with a secret. */
 function getFileVariable(name: string): string {
   return `${name}_FILE`;
 }

@@ -13,7 +13,6 @@ const WRITE_INTERVAL_MS = 10;
 const RETRY_DELAY_MS = 500;
 const FULL_PIPE_RETRY_DELAY_MS = 10;
 
-/** Outputs that have unwritten text. */
 const unwrittenOutputs = new Set<LogOutput>();
 process.on("exit", () => {
   for (const output of unwrittenOutputs) output.flush();

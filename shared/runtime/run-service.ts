@@ -2,7 +2,6 @@ import { ConfigError } from "./config.ts";
 import { getSafeMessage } from "./logger.ts";
 
 export interface RunningService {
-  /** URL of the service. */
   url: string;
   /**
    * Reports that the service is not ready, and waits until load balancers have noticed. The service still handles

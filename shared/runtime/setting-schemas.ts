@@ -1,8 +1,6 @@
 import { z } from "zod";
 import { ConnectionStringError, parseConnectionString } from "../postgres/connection-string.ts";
 
-/** Schemas of the values of settings. */
-
 /** Creates the schema of a whole number in a range, written as text. */
 export function wholeNumber(minimum: number, maximum: number) {
   return z
@@ -127,7 +125,6 @@ function isCollectorUrl(text: string): boolean {
   return /^https?:$/.test(protocol) && [username, password, search, hash].every((part) => part === "");
 }
 
-/** Settings of tracing, with the names that OpenTelemetry defines. */
 export const tracingSettings = {
   OTEL_EXPORTER_OTLP_ENDPOINT: z
     .string()

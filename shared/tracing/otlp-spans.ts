@@ -16,7 +16,6 @@ import type { Tracing } from "./span.ts";
 export interface OtlpOptions {
   /** URL of the collector, without the path `/v1/traces`. */
   endpoint: string;
-  /** Headers of each request to the collector. */
   headers: Record<string, string>;
   /** Attributes of the process, such as `service.name`. */
   resourceAttributes: Record<string, string>;
@@ -28,7 +27,6 @@ export interface OtlpOptions {
 /** Maximum number of ended spans that wait for the collector. Further spans are dropped. */
 export const MAX_QUEUED_SPANS = 2_048;
 
-/** Maximum number of spans in one request to the collector. */
 export const MAX_BATCH_SIZE = 512;
 
 /** Time after which a span is sent, even if the batch is not full. */

@@ -6,13 +6,11 @@ import { importSigningKeys, type SigningKey } from "../auth/signing-keys.ts";
 /** Creates the asymmetric signature of a text, in the form of Standard Webhooks: `v1a,<base64>`. */
 export type SignAsymmetrically = (text: string) => Promise<string>;
 
-/** Public keys that verify asymmetric signatures. */
 export interface WebhookKeySet {
   /** JWKs with the additional member `whpk`, the same key in the form of Standard Webhooks. */
   keys: (JWK & { whpk: string })[];
 }
 
-/** Path of the public keys. */
 export const WEBHOOK_KEYS_PATH = "/.well-known/webhook-keys.json";
 
 const PUBLIC_KEY_PREFIX = "whpk_";

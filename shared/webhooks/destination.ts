@@ -53,7 +53,6 @@ const PRIVATE_HOST_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|
 /** Matches host names with at least two labels of letters, digits and inner hyphens, without a trailing dot. */
 const PUBLIC_HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** Time limit for looking up a host name. */
 const LOOKUP_TIMEOUT_MS = 5_000;
 
 /**
@@ -160,7 +159,6 @@ export function isLoopback(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.parse(address).range() === "loopback";
 }
 
-/** Time limit for one query to one name server. */
 const QUERY_TIMEOUT_MS = 1_500;
 const MAX_TRIES = 2;
 

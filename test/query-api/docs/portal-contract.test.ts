@@ -24,7 +24,9 @@ describe("responses of the portal API", () => {
     const { issuer: PORTAL_JWT_ISSUER, secret: PORTAL_JWT_SECRET, cookieName } = api.provider;
     serviceWithoutServers = await startQueryApi({
       ...queryEnvironment,
-      ...{ PORTAL_JWT_ISSUER, PORTAL_JWT_SECRET, PORTAL_COOKIE_NAME: cookieName },
+      PORTAL_JWT_ISSUER,
+      PORTAL_JWT_SECRET,
+      PORTAL_COOKIE_NAME: cookieName,
     });
   });
 

@@ -14,7 +14,8 @@ const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: 
 const queryApp = createQueryApp({ ...options, origin: "http://partners.test" } as unknown as QueryApiOptions);
 const commandApp = createCommandApp({
   ...options,
-  ...{ tokenSigner: { jwks: { keys: [] } }, tokenIssuer: "http://partners.test" },
+  tokenSigner: { jwks: { keys: [] } },
+  tokenIssuer: "http://partners.test",
 } as unknown as CommandAppOptions);
 
 interface RoutedMiddleware {

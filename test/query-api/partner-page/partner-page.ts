@@ -51,7 +51,12 @@ export async function startPartnerPage(): Promise<PartnerPage> {
   page.on("request", (request) => urls.push(request.url()));
   await page.goto(`${service.origin}/partner`);
   return {
-    ...{ page, origin: service.origin, service, partner, receiver, urls },
+    page,
+    origin: service.origin,
+    service,
+    partner,
+    receiver,
+    urls,
     async signIn({ applicationId, clientSecret, environment }) {
       await page.getByRole("radio", { name: environment === "production" ? "Production" : "Sandbox" }).check();
       await page.getByLabel("Client id").fill(applicationId);

@@ -18,6 +18,15 @@ describe("reads with a log position", () => {
     return { result: response, durationMs: performance.now() - startedAt };
   };
 
+  it("the service is notified of the position instead of reading it all the time", async () => {
+    await eventually("the connection that listens", async () => {
+      const { rows } = await api.database.admin.query(
+        "SELECT FROM pg_stat_activity WHERE application_name = 'query-api notifications' AND datname = current_database()",
+      );
+      return rows.length === 1;
+    });
+  });
+
   it("only 50 requests by one application wait for a nonexistent log position, and other applications are not delayed", async () => {
     const [floodingCaller, otherCaller] = [await createCaller(api), await createCaller(api)];
     await otherCaller.readBody("getClinicContext", "/clinic/context");

@@ -137,7 +137,10 @@ describe("filters of the list of deliveries", () => {
       const strangerQueries = queries.map((query) => ({ ...query, ownerId: randomUUID(), maxPages: 10 }));
       for (const { name, parameters, cursor, ownerId, maxPages } of [...queries, ...strangerQueries]) {
         const state = {
-          ...{ clinicId, applicationId: ownerId, environment: "production", installation: { branchIds: null } },
+          clinicId,
+          applicationId: ownerId,
+          environment: "production",
+          installation: { branchIds: null },
         };
         const request = { state, pathParams: { endpointId }, parameters: { limit: 1, ...parameters }, cursor };
         const values = await listWebhookDeliveries.getSqlParameters(request as never, {} as never);
@@ -161,8 +164,12 @@ describe("filters of the list of deliveries", () => {
     });
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     const metadata = {
-      ...{ $correlationId: randomUUID(), $causationId: randomUUID(), actor: { type: "operator" as const, id: "test" } },
-      ...{ clinicId, environment: "production" as const, occurredAt: toTime(0) },
+      $correlationId: randomUUID(),
+      $causationId: randomUUID(),
+      actor: { type: "operator" as const, id: "test" },
+      clinicId,
+      environment: "production" as const,
+      occurredAt: toTime(0),
     };
     const events = [requested, { type: "AppointmentConfirmed" as const, data: { appointmentId } }];
     try {

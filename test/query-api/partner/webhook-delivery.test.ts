@@ -13,8 +13,14 @@ import { type ReceivedRequest, type Receiver, startReceiver } from "../../suppor
 
 /** Headers of received requests that the response does not contain: HTTP, timestamp, signature, custom headers. */
 const UNLISTED_HEADERS = [
-  ...["host", "connection", "content-length", "webhook-timestamp", "x-service-timestamp", "webhook-signature"],
-  ...["x-service-signature", "authorization"],
+  "host",
+  "connection",
+  "content-length",
+  "webhook-timestamp",
+  "x-service-timestamp",
+  "webhook-signature",
+  "x-service-signature",
+  "authorization",
 ];
 
 describe("the deliveries of an endpoint", function () {
@@ -30,7 +36,9 @@ describe("the deliveries of an endpoint", function () {
   before(async () => {
     api = await startPartnerApi({
       projectionEnv: {
-        ...{ ROLES: "projectors,relay,webhooks", WEBHOOK_ALLOW_LOOPBACK: "true", WEBHOOK_RETRY_SCHEDULE: "1" },
+        ROLES: "projectors,relay,webhooks",
+        WEBHOOK_ALLOW_LOOPBACK: "true",
+        WEBHOOK_RETRY_SCHEDULE: "1",
       },
     });
     receiver = await startReceiver();
@@ -141,8 +149,10 @@ describe("the deliveries of an endpoint", function () {
 
   it("the body is null, and the log is not read, if the event comes after a thousand others in its stream", async () => {
     const row = {
-      ...{ delivery: { id: randomUUID(), eventId: randomUUID(), attempts: [] }, customHeaderNames: [] },
-      ...{ source: { stream: `webhookEndpoint-${endpointId}`, revision: "1000" }, bodyFormat: "standard" },
+      delivery: { id: randomUUID(), eventId: randomUUID(), attempts: [] },
+      customHeaderNames: [],
+      source: { stream: `webhookEndpoint-${endpointId}`, revision: "1000" },
+      bodyFormat: "standard",
     };
     const withoutLog = { log: {} as StreamReader, brand: "SERVICE" };
     const body = await getWebhookDelivery.completeBody?.(JSON.stringify(row), withoutLog);
@@ -205,8 +215,15 @@ describe("the deliveries of an endpoint", function () {
       const { until, requestedAt, ...replay } = body.replay;
       expect(until).to.equal(requestedAt);
       expect(replay).to.deep.equal({
-        ...{ id: replay.id, endpointId, since: createdAt, statuses: ["failed", "skipped"], deliveryIds: null },
-        ...{ status: "pending", replayedCount: 0, notReplayedCount: 0, finishedAt: null },
+        id: replay.id,
+        endpointId,
+        since: createdAt,
+        statuses: ["failed", "skipped"],
+        deliveryIds: null,
+        status: "pending",
+        replayedCount: 0,
+        notReplayedCount: 0,
+        finishedAt: null,
       });
       const completedReplay = await awaitCompleted(replay.id);
       expect(completedReplay).to.include({ replayedCount: 1, notReplayedCount: 0, since: createdAt, until });

@@ -169,7 +169,8 @@ describe("partner webhook reads", () => {
       type: "InstallationNarrowed",
       data: {
         installationId: deriveInstallationId(caller.application.applicationId, caller.clinic.clinicId),
-        ...{ scopes: ["webhooks:read"], branchIds: [ownBranchId] },
+        scopes: ["webhooks:read"],
+        branchIds: [ownBranchId],
       },
     });
     expect(await listDeliveryIds()).to.deep.equal([testDeliveryId, ownBranchDeliveryId]);

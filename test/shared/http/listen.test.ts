@@ -206,7 +206,8 @@ describe("a server that drains", function () {
     server.startDrain();
     expect(await get("/")).to.deep.equal({ status: 200, connection: "close", body: "done" });
     expect(await get("/health/ready")).to.deep.equal({
-      ...{ status: 503, connection: "close" },
+      status: 503,
+      connection: "close",
       body: '{"ok":false,"parts":{"process":"stopping"}}',
     });
     await server.close();

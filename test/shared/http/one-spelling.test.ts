@@ -25,19 +25,17 @@ function listOtherSpellings(path: string): string[] {
   return [
     // Other spellings of an id are left out, because the operation validates ids.
     ...[path.toUpperCase(), ...(uuid.safeParse(name).success ? [] : [capitalizedPath, `${path}%2F`])],
-    ...[
-      `${path}/`,
-      `${parentPath}//${name}`,
-      `/${path}`,
-      ...(parentPath ? buildEncodedSlashPaths(parentPath, name) : []),
-    ],
-    ...[
-      `${parentPath}/./${name}`,
-      `${parentPath}/x/../${name}`,
-      `${parentPath}/%2e/${name}`,
-      `${parentPath}/x/%2e%2e/${name}`,
-    ],
-    ...[`http://test${parentPath}/./${name}`, `http://test${parentPath}/x/../${name}`, `http://test${path}/..${path}`],
+    `${path}/`,
+    `${parentPath}//${name}`,
+    `/${path}`,
+    ...(parentPath ? buildEncodedSlashPaths(parentPath, name) : []),
+    `${parentPath}/./${name}`,
+    `${parentPath}/x/../${name}`,
+    `${parentPath}/%2e/${name}`,
+    `${parentPath}/x/%2e%2e/${name}`,
+    `http://test${parentPath}/./${name}`,
+    `http://test${parentPath}/x/../${name}`,
+    `http://test${path}/..${path}`,
   ];
 }
 
@@ -83,7 +81,8 @@ describe("paths of all services", () => {
       "query-api",
       () => partnerApi.queryUrl,
       () => [
-        ...["GET /api/v1/openapi.json", "GET /partner/v1/openapi.json"],
+        "GET /api/v1/openapi.json",
+        "GET /partner/v1/openapi.json",
         ...[...readDocsSite(), ...readPartnerSite("SERVICE")].map(({ path }) => `GET ${path}`),
         ...createPortalOperations({ operatorName: "Test" }).map(({ path }) => `GET ${path}`),
         ...listPartnerRequestLines(true),

@@ -85,18 +85,21 @@ describe("a command while the event log is slow", function () {
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
     const log = createEventLog(client, { encryption: "off" });
     const app = createCommandApp({
-      ...{
-        logger: pino({ enabled: false }),
-        log,
-        decide: createUncachedDecider(log),
-        checkReadiness: async () => ({}),
-      },
+      logger: pino({ enabled: false }),
+      log,
+      decide: createUncachedDecider(log),
+      checkReadiness: async () => ({}),
       limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 }), close: () => undefined },
-      ...{ waitForReadModels: async () => undefined, tokenIssuer: TOKEN_ISSUER, allowsLoopback: true },
+      waitForReadModels: async () => undefined,
+      tokenIssuer: TOKEN_ISSUER,
+      allowsLoopback: true,
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
       webhookKeys: { keys: [] },
-      ...{ brand: "SERVICE", retiredPaths: [], isProxyTrusted: false, responseTimeoutMs: RESPONSE_TIMEOUT_MS },
+      brand: "SERVICE",
+      retiredPaths: [],
+      isProxyTrusted: false,
+      responseTimeoutMs: RESPONSE_TIMEOUT_MS,
     });
     slowServer = await listen(app.callback(), "127.0.0.1", 0);
   });

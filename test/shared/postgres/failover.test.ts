@@ -282,7 +282,10 @@ describe("Postgres with TLS and a standby", function () {
         /\/\/.*@/.exec(pair.urls.query)?.[0] ?? "",
       );
       const queryApi = await startQueryApi({
-        ...{ ...queryEnvironment, DATABASE_URL: pair.urls.query, DATABASE_READ_URL: readUrl, TOKEN_ISSUER },
+        ...queryEnvironment,
+        DATABASE_URL: pair.urls.query,
+        DATABASE_READ_URL: readUrl,
+        TOKEN_ISSUER,
         TOKEN_JWKS_URL: `${api.command.url}/.well-known/jwks.json`,
       });
       const to = new Date(Date.now() + 20 * 86_400_000).toISOString();

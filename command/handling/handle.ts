@@ -1,13 +1,15 @@
 import { randomUUID } from "node:crypto";
 import type { Aggregate, Decision } from "../../shared/domain/aggregate.ts";
+import { DomainError } from "../../shared/domain/domain-error.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { type Category, type EventOf, toStreamName } from "../../shared/domain/events/category.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadata.ts";
+import { findPersonalFields } from "../../shared/domain/personal-data/personal-fields.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog, type NewEvent, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import { type BatchDecision, type ChangeOutcome, changeStream, changeStreamOnce } from "./change-stream.ts";
-import { requireKnownPersonalData } from "./require-known-personal-data.ts";
+import { DataKeyError } from "../../shared/personal-data/data-keys.ts";
+import { changeStream } from "./change-stream.ts";
 
 /** Actor, time and cause of a command, for the metadata of the command's events. */
 export interface CommandContext {
@@ -47,10 +49,7 @@ export interface CommandResult<State> {
   initialState: State | undefined;
   /** Events of the command; empty if the command changed nothing. */
   events: CatalogEvent[];
-  /**
-   * Log position of the last event that was appended together with the command's events; undefined if the command
-   * changed nothing.
-   */
+  /** Log position of the command's last event; undefined if the command changed nothing. */
   position: bigint | undefined;
   /**
    * Log position of the stream's last event; undefined if the stream is empty. Read models that have reached this
@@ -79,15 +78,12 @@ export async function loadAggregate<C extends Category, State>(
 
 /** An aggregate whose stream does not exist. */
 const NEW_AGGREGATE = {
-  ...{ state: undefined, initialState: undefined },
-  ...{ revision: EMPTY_STREAM, position: undefined, isKeyMissing: false },
+  state: undefined,
+  initialState: undefined,
+  revision: EMPTY_STREAM,
+  position: undefined,
+  isKeyMissing: false,
 };
-
-/** A command that waits for its decision. */
-interface PendingCommand<C extends Category, State> {
-  decide: Decision<State, EventOf<C>>;
-  context: CommandContext;
-}
 
 /**
  * Handles a command: loads the aggregate, decides, and appends the events if the stream has not changed since. If
@@ -108,55 +104,72 @@ export function handle<C extends Category, State>(
   context: CommandContext,
   options: { onConflict?: "retry" | "throw"; isExpectedNew?: boolean } = {},
 ): Promise<CommandResult<State>> {
-  const applyChange = options.onConflict === "throw" ? changeStreamOnce : changeStream;
-  return applyChange(log, toStreamName(aggregate.category, id), { decide, context }, async (commands, attempt) => {
-    if (options.isExpectedNew && attempt === 0) {
-      const decision = decideCommands(aggregate, NEW_AGGREGATE, commands);
-      // Only an append verifies the assumption. A refusal needs the state of the stream.
-      if (decision.events.length > 0 && !decision.hasRefusals) return { ...decision, isRevisionAssumed: true };
-    }
-    return decideCommands(aggregate, await loadAggregate(log, aggregate, id), commands);
-  });
+  const stream = toStreamName(aggregate.category, id);
+  const change = async (attempt: number) => {
+    const assumedChange = options.isExpectedNew && attempt === 0 ? decideAsNew(aggregate, decide, context) : undefined;
+    const { newEvents, revision, position, ...result } =
+      assumedChange ?? decideChange(aggregate, await loadAggregate(log, aggregate, id), decide, context);
+    if (newEvents.length === 0) return { ...result, position: undefined, statePosition: position };
+    const newPosition = await log.append(stream, revision, newEvents);
+    return { ...result, position: newPosition, statePosition: newPosition };
+  };
+  return options.onConflict === "throw" ? change(0) : changeStream(stream, change);
 }
 
-/** Decides commands in order. Each decision uses the state after the previous command. */
-function decideCommands<C extends Category, State>(
+/**
+ * Decides a command as if the stream did not exist. Returns undefined if the command is refused or changes nothing:
+ * only an append verifies the assumption, so such a decision needs the state of the stream.
+ */
+function decideAsNew<C extends Category, State>(
   aggregate: Aggregate<C, State>,
-  loadedAggregate: LoadedAggregate<State>,
-  commands: PendingCommand<C, State>[],
-): BatchDecision<CommandResult<State>> & { hasRefusals: boolean } {
-  let { state, initialState } = loadedAggregate;
-  const newEvents: NewEvent[] = [];
-  const outcomes = commands.map(
-    ({ decide, context }): ChangeOutcome<Pick<CommandResult<State>, "state" | "initialState" | "events">> => {
-      try {
-        const events = decide(state) as (EventOf<C> & CatalogEvent)[];
-        if (loadedAggregate.isKeyMissing) requireKnownPersonalData(events);
-        const newEventsOfCommand = events.map((event) => {
-          const newEvent = toNewEvent(event, context);
-          state = aggregate.evolve(state, { ...event, metadata: newEvent.metadata });
-          initialState ??= state;
-          return { ...newEvent, person: state && aggregate.personOf?.(state) };
-        });
-        newEvents.push(...newEventsOfCommand);
-        return { result: { state, initialState, events } };
-      } catch (error) {
-        return { error };
-      }
-    },
-  );
-  return {
-    revision: loadedAggregate.revision,
-    events: newEvents,
-    hasRefusals: outcomes.some((outcome) => "error" in outcome),
-    toOutcomes: (lastPosition) =>
-      outcomes.map((outcome) => {
-        if ("error" in outcome) return outcome;
-        const statePosition = lastPosition ?? loadedAggregate.position;
-        const position = outcome.result.events.length > 0 ? lastPosition : undefined;
-        return { result: { ...outcome.result, position, statePosition } };
-      }),
-  };
+  decide: Decision<State, EventOf<C>>,
+  context: CommandContext,
+) {
+  try {
+    const change = decideChange(aggregate, NEW_AGGREGATE, decide, context);
+    return change.newEvents.length > 0 ? change : undefined;
+  } catch (error) {
+    if (error instanceof DomainError) return undefined;
+    throw error;
+  }
+}
+
+/** Decides a command and folds its events. */
+function decideChange<C extends Category, State>(
+  aggregate: Aggregate<C, State>,
+  { state: loadedState, initialState: loadedInitialState, revision, position, isKeyMissing }: LoadedAggregate<State>,
+  decide: Decision<State, EventOf<C>>,
+  context: CommandContext,
+) {
+  let [state, initialState] = [loadedState, loadedInitialState];
+  const events = decide(state) as (EventOf<C> & CatalogEvent)[];
+  if (isKeyMissing) requireKnownPersonalData(events);
+  const newEvents = events.map((event): NewEvent => {
+    const newEvent = toNewEvent(event, context);
+    state = aggregate.evolve(state, { ...event, metadata: newEvent.metadata });
+    initialState ??= state;
+    return { ...newEvent, person: state && aggregate.personOf?.(state) };
+  });
+  return { state, initialState, events, newEvents, revision, position };
+}
+
+/**
+ * Refuses events that could record a neutral value instead of personal data that cannot be decrypted. After the data
+ * keys are restored, such an event would still hide the earlier data. An event without any text is permitted.
+ *
+ * @param events events of a stream with a missing data key
+ * @throws {DataKeyError}
+ */
+function requireKnownPersonalData(events: readonly CatalogEvent[]): void {
+  for (const { type, data } of events) {
+    const values = data as Record<string, unknown>;
+    const fields = findPersonalFields(type)?.fields ?? [];
+    const hasText = fields.some(({ name }) => values[name] !== null);
+    if (hasText && fields.some(({ name, neutralValue }) => values[name] === neutralValue))
+      throw new DataKeyError(
+        `${type} cannot be recorded, because the data key of the earlier personal data is missing; restore the data keys from a backup`,
+      );
+  }
 }
 
 /** Returns the metadata of the events of a command. */

@@ -10,8 +10,7 @@ import type { Readiness } from "../shared/http/health.ts";
 import { parseJsonBody } from "../shared/http/request-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
-import { type ClinicState, requirePartnerAccess } from "../shared/partner-api/access.ts";
-import { type PartnerOperation, partnerOperations } from "../shared/partner-api/operations.ts";
+import { partnerOperations } from "../shared/partner-api/operations.ts";
 import { countRefusals, limitAddress, limitInstallation, limitResets } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
@@ -19,26 +18,27 @@ import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import { WEBHOOK_KEYS_PATH, type WebhookKeySet } from "../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "./handling/aggregate-cache.ts";
+import { authorize } from "./partner-api/authorize.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
-import { createWebhookEndpoint } from "./partner-api/create-webhook-endpoint.ts";
-import { disableWebhookEndpoint } from "./partner-api/disable-webhook-endpoint.ts";
-import { enableWebhookEndpoint } from "./partner-api/enable-webhook-endpoint.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
 import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
-import { createAccessFinder } from "./partner-api/find-access.ts";
-import { replayWebhookDeliveries } from "./partner-api/replay-webhook-deliveries.ts";
-import { replayWebhookDelivery } from "./partner-api/replay-webhook-delivery.ts";
-import { loadClinic } from "./partner-api/request-context.ts";
+import { requireActiveClinic } from "./partner-api/request-context.ts";
 import { resetOwnSandbox } from "./partner-api/reset-own-sandbox.ts";
-import { revokeWebhookEndpoint } from "./partner-api/revoke-webhook-endpoint.ts";
-import { rotateWebhookSecret } from "./partner-api/rotate-webhook-secret.ts";
-import { getServerMetadataPath, publishServerMetadata } from "./partner-api/server-metadata.ts";
-import { testWebhookEndpoint } from "./partner-api/test-webhook-endpoint.ts";
+import { getServerMetadataPath, KEYS_PATH, publishKeys, publishServerMetadata } from "./partner-api/server-metadata.ts";
 import { applyFormStatuses } from "./partner-api/token-errors.ts";
 import { parseTokenBody } from "./partner-api/token-request.ts";
-import { KEYS_PATH, publishKeys, type TokenSigner } from "./partner-api/token-signer.ts";
-import { updateWebhookEndpoint } from "./partner-api/update-webhook-endpoint.ts";
+import type { TokenSigner } from "./partner-api/token-signer.ts";
+import {
+  createWebhookEndpoint,
+  disableWebhookEndpoint,
+  enableWebhookEndpoint,
+  revokeWebhookEndpoint,
+  rotateWebhookSecret,
+  testWebhookEndpoint,
+  updateWebhookEndpoint,
+} from "./partner-api/webhook-endpoints.ts";
+import { replayWebhookDeliveries, replayWebhookDelivery } from "./partner-api/webhook-replays.ts";
 
 export interface CommandAppOptions {
   logger: Logger;
@@ -101,31 +101,19 @@ function createWellKnownRouter({ tokenSigner, tokenIssuer, webhookKeys }: Comman
 
 /** Creates the router for all operations of the partner API. */
 function createWriteRouter(options: CommandAppOptions) {
-  const { log, decide, limiter, brand, tokenSigner, waitForReadModels } = options;
+  const { decide, limiter, brand, tokenSigner, waitForReadModels } = options;
   const verify = cacheVerifiedTokens(createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer));
 
-  /** Authorizes the request; a refusal is based on current data. */
-  const authorize =
-    (operation: PartnerOperation, environment: Environment): Koa.Middleware<ClinicState> =>
-    async (ctx, next) => {
-      await decide((load) => {
-        const findAccess = createAccessFinder(load);
-        return requirePartnerAccess(operation, environment, { verify, findAccess, brand })(ctx, async () => undefined);
-      });
-      await next();
-    };
-
-  /** Returns the middlewares of an operation that needs an access token, in the order in which they run. */
+  /**
+   * Returns the middlewares of an operation that needs an access token, in the order in which they run.
+   *
+   * @param checks checks of this operation, before its handler
+   */
   const defineOperation =
-    (
-      operationId: Exclude<PartnerWriteId, "exchangeToken">,
-      { requiresActiveClinic, checks = [] }: { requiresActiveClinic: boolean; checks?: Koa.Middleware[] },
-      handler: Koa.Middleware,
-    ) =>
+    (operationId: Exclude<PartnerWriteId, "exchangeToken">, checks: Koa.Middleware[], handler: Koa.Middleware) =>
     (environment: Environment): Koa.Middleware[] => [
-      authorize(partnerOperations[operationId], environment),
+      authorize(partnerOperations[operationId], environment, { decide, verify, brand }),
       limitInstallation(limiter),
-      loadClinic(log, decide, requiresActiveClinic),
       exposeLogPosition(brand, waitForReadModels),
       ...checks,
       mapDomainErrors(partnerWrites[operationId].refusals),
@@ -140,59 +128,32 @@ function createWriteRouter(options: CommandAppOptions) {
       parseTokenBody(),
       exchangeToken(options, environment),
     ],
-    createPartnerAppointment: defineOperation(
-      "createPartnerAppointment",
-      { requiresActiveClinic: true, checks: [parseJsonBody()] },
-      createAppointment(options),
-    ),
-    resetSandbox: defineOperation(
-      "resetSandbox",
-      { requiresActiveClinic: false, checks: [limitResets(limiter)] },
-      resetOwnSandbox(options),
-    ),
+    // Creates and changes check the clinic and parse the body as a part of their decision.
+    createPartnerAppointment: defineOperation("createPartnerAppointment", [], createAppointment(options)),
+    updateWebhookEndpoint: defineOperation("updateWebhookEndpoint", [], updateWebhookEndpoint(options)),
+    resetSandbox: defineOperation("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),
     createWebhookEndpoint: defineOperation(
       "createWebhookEndpoint",
-      { requiresActiveClinic: true, checks: [parseJsonBody()] },
+      [requireActiveClinic(decide), parseJsonBody()],
       createWebhookEndpoint(options),
     ),
-    updateWebhookEndpoint: defineOperation(
-      "updateWebhookEndpoint",
-      { requiresActiveClinic: true, checks: [parseJsonBody()] },
-      updateWebhookEndpoint(options),
-    ),
-    disableWebhookEndpoint: defineOperation(
-      "disableWebhookEndpoint",
-      { requiresActiveClinic: false },
-      disableWebhookEndpoint(options),
-    ),
+    disableWebhookEndpoint: defineOperation("disableWebhookEndpoint", [], disableWebhookEndpoint(options)),
     enableWebhookEndpoint: defineOperation(
       "enableWebhookEndpoint",
-      { requiresActiveClinic: true },
+      [requireActiveClinic(decide)],
       enableWebhookEndpoint(options),
     ),
-    revokeWebhookEndpoint: defineOperation(
-      "revokeWebhookEndpoint",
-      { requiresActiveClinic: false },
-      revokeWebhookEndpoint(options),
-    ),
-    rotateWebhookSecret: defineOperation(
-      "rotateWebhookSecret",
-      { requiresActiveClinic: false },
-      rotateWebhookSecret(options),
-    ),
-    testWebhookEndpoint: defineOperation(
-      "testWebhookEndpoint",
-      { requiresActiveClinic: false },
-      testWebhookEndpoint(options),
-    ),
+    revokeWebhookEndpoint: defineOperation("revokeWebhookEndpoint", [], revokeWebhookEndpoint(options)),
+    rotateWebhookSecret: defineOperation("rotateWebhookSecret", [], rotateWebhookSecret(options)),
+    testWebhookEndpoint: defineOperation("testWebhookEndpoint", [], testWebhookEndpoint(options)),
     replayWebhookDelivery: defineOperation(
       "replayWebhookDelivery",
-      { requiresActiveClinic: true },
+      [requireActiveClinic(decide)],
       replayWebhookDelivery(options),
     ),
     replayWebhookDeliveries: defineOperation(
       "replayWebhookDeliveries",
-      { requiresActiveClinic: true, checks: [parseJsonBody()] },
+      [requireActiveClinic(decide), parseJsonBody()],
       replayWebhookDeliveries(options),
     ),
   });

@@ -10,7 +10,7 @@ import {
 import { type EventLog, LogUnavailableError, type RecordedEvent, toLogError } from "../../shared/eventstore/log.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
-import { replayDelivery } from "./webhook-endpoint-operations.ts";
+import { replayDelivery } from "./replay-operations.ts";
 
 /** Progress of a recovery, and its result at the end. */
 export interface RecoveryProgress {

@@ -3,12 +3,8 @@ import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { Decision } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
-import type { WebhookEndpointEvent, WebhookEventType } from "../../shared/domain/events/partner.ts";
-import {
-  createNotReplayableError,
-  decideReplay,
-  deliveryAggregate,
-} from "../../shared/domain/partner/webhook-delivery.ts";
+import type { EncryptedHeader, WebhookEndpointEvent, WebhookEventType } from "../../shared/domain/events/partner.ts";
+import { decideChangeEndpoint, type EndpointChanges } from "../../shared/domain/partner/change-endpoint.ts";
 import {
   decideDisableEndpoint,
   decideEnableEndpoint,
@@ -144,32 +140,55 @@ export async function findEndpoint(log: EventLog, endpointId: string): Promise<E
   return { endpointId, owner: { applicationId, clinicId, environment } };
 }
 
+/** Requested changes of an endpoint and the branches to which it may be limited. The values of headers are plain text. */
+export interface EndpointChangeRequest extends EndpointReference {
+  changes: EndpointChanges;
+  permittedBranchIds: readonly string[];
+}
+
 /**
- * Requests the replay of a failed or skipped delivery of an active endpoint.
+ * Changes settings of an endpoint. The caller must check that the URL is safe and approved.
  *
- * @param input.deliveryId undefined if the request has no valid delivery id
- * @throws {DomainError} `delivery_not_replayable`, for example if another replay was requested concurrently
+ * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_revoked`, `validation_failed`
  */
-export async function replayDelivery(
-  log: EventLog,
-  input: EndpointReference & { deliveryId: string | undefined },
+export async function changeEndpoint(
+  { log, secretBox }: { log: EventLog; secretBox: SecretBox },
+  { changes, permittedBranchIds, ...reference }: EndpointChangeRequest,
   context: CommandContext,
-): Promise<void> {
-  const { endpointId, owner, deliveryId } = input;
+): Promise<CommandResult<Endpoint>> {
+  const { headers } = changes;
+  const encryptedHeaders = headers && (await encryptHeaders({ log, secretBox }, headers, reference));
+  const decide = decideChangeEndpoint({ ...changes, headers: encryptedHeaders }, permittedBranchIds);
+  return handleOwnEndpoint(log, reference, decide, context);
+}
+
+/**
+ * Encrypts the values of headers. A value that the endpoint already has keeps its ciphertext, so that repeating a
+ * request changes nothing. A value that was encrypted with a former key is encrypted again.
+ */
+async function encryptHeaders(
+  { log, secretBox }: { log: EventLog; secretBox: SecretBox },
+  headers: Readonly<Record<string, string | null>>,
+  { endpointId, owner }: EndpointReference,
+): Promise<Record<string, string | null>> {
   const { state } = await loadAggregate(log, endpointAggregate, endpointId);
-  if (requireOwnEndpoint(state, owner).status !== "active" || deliveryId === undefined)
-    throw createNotReplayableError();
-  const ownerContext = toOwnerContext(context, owner);
-  const decide = decideReplay(endpointId);
-  try {
-    await handle(log, deliveryAggregate, deliveryId, decide, ownerContext, { onConflict: "throw" });
-  } catch (error) {
-    throw error instanceof WrongExpectedRevisionError ? createNotReplayableError() : error;
-  }
+  const { headers: storedHeaders } = requireOwnEndpoint(state, owner);
+  const entries = Object.entries(headers).map(async ([name, value]) => {
+    if (value === null) return [name, null];
+    const storedHeader = storedHeaders.find((header) => header.name === name);
+    const isStored = storedHeader && (await hasValue(secretBox, storedHeader, value));
+    return [name, isStored ? storedHeader.encryptedValue : await secretBox.seal(value)];
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+/** Returns true if a stored header has the value, and its value was encrypted with the current key. */
+async function hasValue(secretBox: SecretBox, { encryptedValue }: EncryptedHeader, value: string): Promise<boolean> {
+  return secretBox.isSealedWithCurrentKey(encryptedValue) && (await secretBox.open(encryptedValue)) === value;
 }
 
 /** Changes an endpoint for its owner. An endpoint of another owner is refused with `webhook_endpoint_not_found`. */
-export function handleOwnEndpoint(
+function handleOwnEndpoint(
   log: EventLog,
   { endpointId, owner }: EndpointReference,
   decide: Decision<Endpoint, WebhookEndpointEvent>,
@@ -181,7 +200,7 @@ export function handleOwnEndpoint(
   return handle(log, endpointAggregate, endpointId, decideForOwner, ownerContext, { onConflict });
 }
 
-function toOwnerContext(context: CommandContext, { clinicId, environment }: EndpointOwner): CommandContext {
+export function toOwnerContext(context: CommandContext, { clinicId, environment }: EndpointOwner): CommandContext {
   return { ...context, clinicId, environment };
 }
 

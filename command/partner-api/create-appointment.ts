@@ -5,21 +5,18 @@ import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
-import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import { deriveInstallationId, derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
-import { installationAggregate } from "../../shared/domain/partner/installation.ts";
+import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
-import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import { appointmentRequest } from "../../shared/partner-api/request-bodies.ts";
-import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
+import type { Decide } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";
-import { toErrorDetails } from "./errors.ts";
-import { readIdempotencyKey } from "./idempotency-key.ts";
-import { toCommandContext, type WriteState } from "./request-context.ts";
+import { resolveSandbox } from "../operations/sandbox-operations.ts";
+import { parseIdempotentRequest } from "./errors.ts";
+import { createBodyDecider, type DecisionContext, toCommandContext, type WriteState } from "./request-context.ts";
 
 /** Revision of an appointment's first event, which creates the appointment as requested. */
 const FIRST_REVISION = 0n;
@@ -31,17 +28,14 @@ const APPOINTMENT_DURATION_MINUTES = 30;
  * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same response. The
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
-export function createAppointment(dependencies: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
+export function createAppointment({ log, decide }: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
   const recentRequests: RecentRequests = new LRUCache({ max: MAX_RECENT_REQUESTS });
+  const decideWithBody = createBodyDecider(decide);
   return async (ctx) => {
-    const request = readCreateRequest(ctx);
-    const { branchId } = ctx.state;
-    if (branchId !== null && branchId !== request.branchId) {
-      const details = [{ path: "branchId", message: "must equal the branch header" }];
-      throw new ApiError(422, "validation_failed", { details });
-    }
-    const { initialState, events, statePosition } = await dependencies.decide((load) =>
-      requestIdempotently({ ...dependencies, load, recentRequests }, request, ctx.state),
+    const { initialState, events, statePosition } = await decideWithBody(
+      ctx,
+      () => readCreateRequest(ctx),
+      (request, context) => requestIdempotently({ log, recentRequests, ...context }, request, ctx.state),
     );
     if (!initialState) throw new Error("the appointment has no first event");
     ctx.state.logPosition = statePosition;
@@ -65,35 +59,35 @@ const MAX_RECENT_REQUESTS = 5_000;
  * is repeated from memory, because the first event of an appointment never changes.
  */
 async function requestIdempotently(
-  { log, load, recentRequests }: { log: EventLog; load: LoadAggregate; recentRequests: RecentRequests },
+  dependencies: DecisionContext & { log: EventLog; recentRequests: RecentRequests },
   request: CreateRequest,
   state: WriteState,
 ): Promise<RequestResult> {
-  const { environment, applicationId, clinicId, sandbox, now } = state;
+  const { log, load, recentRequests } = dependencies;
+  const { environment, applicationId, clinicId, now } = state;
   const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
-  const { sandboxGeneration } = state.clinic;
+  const { clinic, sandbox } = await resolveSandbox(log, dependencies.clinic);
+  const { sandboxGeneration } = clinic;
   const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
   const appointmentId = derivePartnerAppointmentId(key);
-  const [loadedClinic, loadedInstallation, loadedAnimal] = await Promise.all([
-    load(clinicAggregate, clinicId),
-    load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
-    sandbox ? { state: findFixtureAnimal(sandbox, animalId) } : load(animalAggregate, animalId),
-  ]);
   // The animals of a sandbox's fixture have no owner in the log.
-  const loadedCustomer =
-    !sandbox && loadedAnimal.state ? await load(customerAggregate, loadedAnimal.state.customerId) : undefined;
+  const animal = sandbox ? findFixtureAnimal(sandbox, animalId) : (await load(animalAggregate, animalId)).state;
+  const customer = !sandbox && animal ? (await load(customerAggregate, animal.customerId)).state : undefined;
   const decide = decideRequest(
     {
-      ...{ appointmentId, clinicId, branchId, animalId, applicationId, requestHash, sandboxGeneration },
-      ...{ scheduledAt, notes, durationMinutes: APPOINTMENT_DURATION_MINUTES, reason: null },
+      appointmentId,
+      clinicId,
+      branchId,
+      animalId,
+      applicationId,
+      requestHash,
+      sandboxGeneration,
+      scheduledAt,
+      notes,
+      durationMinutes: APPOINTMENT_DURATION_MINUTES,
+      reason: null,
     },
-    {
-      clinic: requireExisting(loadedClinic.state, "clinic"),
-      animal: loadedAnimal.state,
-      customer: loadedCustomer?.state,
-      permittedBranchIds: requireExisting(loadedInstallation.state, "installation").branchIds,
-      now,
-    },
+    { clinic, animal, customer, permittedBranchIds: dependencies.installation.branchIds, now },
   );
   const earlierResult = recentRequests.get(appointmentId);
   if (earlierResult?.initialState) {
@@ -113,23 +107,20 @@ async function requestIdempotently(
 }
 
 /** A valid request of a partner for an appointment. */
-export interface CreateRequest extends z.output<typeof appointmentRequest> {
+interface CreateRequest extends z.output<typeof appointmentRequest> {
   idempotencyKey: string;
   /** SHA-256 (hex) of the requested values. Different notations of the same values have the same hash. */
   requestHash: string;
 }
 
-/**
- * Reads the body and the Idempotency-Key header of a request.
- *
- * @throws {ApiError} 422 with all problems of the body and the header
- */
-export function readCreateRequest(ctx: Koa.Context): CreateRequest {
-  const key = readIdempotencyKey(ctx);
-  const body = appointmentRequest.safeParse(ctx.request.body);
-  const details = [...(typeof key === "string" ? [] : [key]), ...(body.success ? [] : toErrorDetails(body.error))];
-  if (typeof key !== "string" || !body.success) throw new ApiError(422, "validation_failed", { details });
-  const { branchId, animalId, scheduledAt, notes } = body.data;
+/** @throws {ApiError} 422 with all problems of the body and the header, or if the body contradicts the branch header */
+function readCreateRequest(ctx: Koa.ParameterizedContext<WriteState>): CreateRequest {
+  const { body, idempotencyKey } = parseIdempotentRequest(ctx, appointmentRequest, 422);
+  const { branchId, animalId, scheduledAt, notes } = body;
+  if (ctx.state.branchId !== null && ctx.state.branchId !== branchId) {
+    const details = [{ path: "branchId", message: "must equal the branch header" }];
+    throw new ApiError(422, "validation_failed", { details });
+  }
   const requestHash = hash("sha256", JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]));
-  return { ...body.data, idempotencyKey: key, requestHash };
+  return { ...body, idempotencyKey, requestHash };
 }

@@ -3,6 +3,8 @@ import type { z } from "zod";
 import { DomainError, type ErrorDetail } from "../../shared/domain/domain-error.ts";
 import { describeIssue } from "../../shared/domain/validation/describe-issue.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
+import { listHeaderValues } from "../../shared/http/request.ts";
+import { idempotencyKey as idempotencyKeySchema } from "../../shared/partner-api/request-bodies.ts";
 
 /**
  * Converts domain errors to HTTP errors. A domain error whose code the operation does not list becomes a 500.
@@ -34,4 +36,25 @@ export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
     return issue.keys.map((key) => ({ path: [...issue.path, key].join("."), message: "is not a known field" }));
   });
   return details.slice(0, MAX_ERROR_DETAILS);
+}
+
+/**
+ * Parses the body and the Idempotency-Key header of a request.
+ *
+ * @throws {ApiError} `validation_failed` with the given status and all problems of the header and the body
+ */
+export function parseIdempotentRequest<Body>(
+  ctx: Koa.ParameterizedContext,
+  schema: z.ZodType<Body>,
+  status: 400 | 422,
+): { body: Body; idempotencyKey: string } {
+  const [headerValue, ...otherValues] = listHeaderValues(ctx.req, "idempotency-key");
+  const key = idempotencyKeySchema.safeParse(headerValue);
+  const body = schema.safeParse(ctx.request.body);
+  const isKeyValid = key.success && otherValues.length === 0;
+  if (isKeyValid && body.success) return { body: body.data, idempotencyKey: key.data };
+  const message = "must be given once, with 8 to 128 printable ASCII characters";
+  const keyDetails = isKeyValid ? [] : [{ path: "header Idempotency-Key", message }];
+  const details = [...keyDetails, ...(body.success ? [] : toErrorDetails(body.error))];
+  throw new ApiError(status, "validation_failed", { details });
 }

@@ -1,48 +1,79 @@
 import type Koa from "koa";
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { uuid } from "../../shared/domain/events/fields.ts";
-import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
-import {
-  type Endpoint,
-  type EndpointOwner,
-  refuseUnknownEndpoint,
-} from "../../shared/domain/partner/webhook-endpoint.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
+import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
+import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
+import { type EndpointOwner, refuseUnknownEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
+import { parseJsonBody } from "../../shared/http/request-body.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
-import type { WebhookEndpointDetail, WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
-import type { Decide } from "../handling/aggregate-cache.ts";
+import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import type { CommandContext } from "../handling/handle.ts";
-import { resolveSandbox } from "../operations/sandbox-operations.ts";
 import type { EndpointReference } from "../operations/webhook-endpoint-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 
-/** State of a write request after its clinic is loaded. */
-export interface WriteState extends ClinicState, LogPositionState {
+/** State of an authorized write request. */
+export interface WriteState extends ClinicState, LogPositionState {}
+
+/**
+ * Requires an active clinic, for operations that add data. Operations that reduce or protect a partner's access, such
+ * as revoking an endpoint, do not require it. Throws {@link ApiError} 403 `clinic_not_operational`.
+ */
+export function requireActiveClinic(decide: Decide): Koa.Middleware<WriteState> {
+  return async (ctx, next) => {
+    await decide((load) => loadActiveClinic(load, ctx.state.clinicId));
+    await next();
+  };
+}
+
+/** @throws {ApiError} 403 `clinic_not_operational` */
+async function loadActiveClinic(load: LoadAggregate, clinicId: string): Promise<Clinic> {
+  const { state } = await load(clinicAggregate, clinicId);
+  if (state?.status !== "active") throw new ApiError(403, "clinic_not_operational");
+  return state;
+}
+
+/** Aggregates of a decision about a partner's request. */
+export interface DecisionContext {
+  load: LoadAggregate;
+  /** The request's clinic, which is active. */
   clinic: Clinic;
-  /** The sandbox that the clinic belongs to; null if the clinic is not a sandbox. */
-  sandbox: Sandbox | null;
+  /** The calling application's installation at the clinic. */
+  installation: Installation;
 }
 
 /**
- * Loads the clinic of the request. Returns 403 `installation_denied` for a clinic of another environment, and 403
- * `clinic_not_operational` if the operation requires an active clinic and the clinic is not active.
- *
- * @param requiresActiveClinic true for operations that add data. Operations that reduce or protect a partner's access,
- *   such as revoking an endpoint, do not require an active clinic
+ * Creates a function that decides about a request with a JSON body. The clinic must be active, as for
+ * {@link requireActiveClinic}. The body is read after this check, and only once, even if the decision is repeated with
+ * current aggregates.
  */
-export function loadClinic(log: EventLog, decide: Decide, requiresActiveClinic: boolean): Koa.Middleware<WriteState> {
-  return async (ctx, next) => {
-    const clinic = await decide(async (load) => {
-      const { state } = await load(clinicAggregate, ctx.state.clinicId);
-      if (state?.environment !== ctx.state.environment) throw new ApiError(403, "installation_denied");
-      if (requiresActiveClinic && state.status !== "active") throw new ApiError(403, "clinic_not_operational");
-      return state;
+export function createBodyDecider(decide: Decide) {
+  const parseBody = parseJsonBody();
+  /**
+   * @param readInput validates the parsed body
+   * @param decideInput decides; see {@link Decide}
+   */
+  return <Input, Result>(
+    ctx: Koa.ParameterizedContext<WriteState>,
+    readInput: () => Input | Promise<Input>,
+    decideInput: (input: Input, context: DecisionContext) => Promise<Result>,
+  ): Promise<Result> => {
+    const { applicationId, clinicId } = ctx.state;
+    const readBody = async () => {
+      await parseBody(ctx as Koa.Context, async () => undefined);
+      return readInput();
+    };
+    let inputPromise: Promise<Input> | undefined;
+    return decide(async (load) => {
+      const [clinic, { state: installation }] = await Promise.all([
+        loadActiveClinic(load, clinicId),
+        load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
+      ]);
+      inputPromise ??= readBody();
+      const input = await inputPromise;
+      return decideInput(input, { load, clinic, installation: requireExisting(installation, "installation") });
     });
-    const clinicAndSandbox = await resolveSandbox(log, clinic);
-    ctx.state.clinic = clinicAndSandbox.clinic;
-    ctx.state.sandbox = clinicAndSandbox.sandbox;
-    await next();
   };
 }
 
@@ -54,7 +85,7 @@ export function toCommandContext(state: ClinicState): CommandContext {
 }
 
 /** Context of a request with the path parameters that the router parsed. */
-export type ContextWithParams<State> = Koa.ParameterizedContext<State> & { params?: Record<string, string> };
+type ContextWithParams<State> = Koa.ParameterizedContext<State> & { params?: Record<string, string> };
 
 /** Returns the id in a path parameter; undefined if the parameter is not a UUID. */
 export function readPathId<State>(ctx: ContextWithParams<State>, name: string): string | undefined {
@@ -74,21 +105,4 @@ export function toEndpointOwner({ applicationId, clinicId, environment }: Clinic
 export function readEndpointReference(ctx: ContextWithParams<ClinicState>): EndpointReference {
   const endpointId = readPathId(ctx, "endpointId") ?? refuseUnknownEndpoint();
   return { endpointId, owner: toEndpointOwner(ctx.state) };
-}
-
-/** Converts an endpoint to its form in the partner API. */
-export function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
-  const { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt } = endpoint;
-  return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };
-}
-
-/** Converts an endpoint to its form with all settings. */
-export function toEndpointDetail(endpoint: Endpoint): WebhookEndpointDetail {
-  const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature } =
-    endpoint;
-  return {
-    ...toEndpointRecord(endpoint),
-    ...{ operationalEvents, branchIds, headerNames: headers.map(({ name }) => name) },
-    ...{ rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature },
-  };
 }

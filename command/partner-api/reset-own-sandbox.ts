@@ -1,17 +1,20 @@
 import type Koa from "koa";
-import type { Branch, Clinic } from "../../shared/domain/clinic/clinic.ts";
+import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { SandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
+import type { Decide } from "../handling/aggregate-cache.ts";
 import { resetSandbox } from "../operations/sandbox-operations.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
 /** POST /sandbox/reset: returns 200 with the application's sandbox after the reset. */
-export function resetOwnSandbox({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+export function resetOwnSandbox({ log, decide }: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
   return async (ctx) => {
+    const { state: clinic } = await decide((load) => load(clinicAggregate, ctx.state.clinicId));
     const sandbox = await resetSandbox(log, ctx.state, toCommandContext(ctx.state));
     ctx.state.logPosition = sandbox.position;
-    ctx.body = { ok: true, sandbox: toSandboxRecord(sandbox, ctx.state.clinic) };
+    ctx.body = { ok: true, sandbox: toSandboxRecord(sandbox, requireExisting(clinic, "clinic")) };
   };
 }
 
@@ -22,10 +25,17 @@ function toSandboxRecord({ clinicId, generation, resetAt, day, facts }: Sandbox,
     const { animalId: id, name, species } = fact.data;
     return [{ id, name, species }];
   });
-  const branches = clinic.branches.map(({ id, name }: Branch) => ({ id, name }));
+  const branches = clinic.branches.map(({ id, name }) => ({ id, name }));
   const appointmentCount = facts.filter(({ type }) => type === "AppointmentRequested").length;
-  const sortedLists = { branches: branches.sort(compareByName), animals: animals.sort(compareByName) };
-  return { clinicId, generation, resetAt, day, ...sortedLists, appointments: appointmentCount };
+  return {
+    clinicId,
+    generation,
+    resetAt,
+    day,
+    branches: branches.sort(compareByName),
+    animals: animals.sort(compareByName),
+    appointments: appointmentCount,
+  };
 }
 
 interface NamedObject {

@@ -1,10 +1,24 @@
+import type { JSONWebKeySet } from "jose";
 import type Koa from "koa";
 import { buildAudience } from "../../shared/auth/access-token.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { scopes } from "../../shared/domain/events/partner.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
-import { KEYS_PATH, PUBLIC_CACHE_CONTROL } from "./token-signer.ts";
+
+/** Path of the public keys. */
+export const KEYS_PATH = "/.well-known/jwks.json";
+
+/** Cache-Control header of public documents about tokens and keys. Clients may cache them for five minutes. */
+const PUBLIC_CACHE_CONTROL = "public, max-age=300";
+
+/** Returns public keys. */
+export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
+  return (ctx) => {
+    ctx.set("Cache-Control", PUBLIC_CACHE_CONTROL);
+    ctx.body = jwks;
+  };
+}
 
 /**
  * Returns the path of an environment's metadata. RFC 8414 inserts the well-known path between the origin and the path

@@ -2,9 +2,14 @@ import type Koa from "koa";
 import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import type { ApiError } from "../../shared/http/api-error.ts";
 import { listHeaderValues } from "../../shared/http/request.ts";
-import { type FormFields, hasFormBody, parseFormBody, parseJsonBody } from "../../shared/http/request-body.ts";
+import {
+  decodeFormText,
+  type FormFields,
+  hasFormBody,
+  parseFormBody,
+  parseJsonBody,
+} from "../../shared/http/request-body.ts";
 import { tokenForm, tokenRequest } from "../../shared/partner-api/request-bodies.ts";
-import { type ClientCredentials, parseBasicCredentials } from "./basic-credentials.ts";
 import { createTokenError } from "./token-errors.ts";
 
 /** A valid token request, before authentication. */
@@ -15,6 +20,12 @@ export interface TokenRequest {
   environment: Environment;
   /** Undefined to request all granted scopes. */
   scope: string | undefined;
+}
+
+/** An application's id and secret, as the caller sent them. */
+interface ClientCredentials {
+  clientId: string;
+  clientSecret: string;
 }
 
 /** Parses the body of a token request: a form as in RFC 6749, or JSON. */
@@ -106,4 +117,27 @@ function toTokenCredentials({ clientId, clientSecret }: ClientCredentials) {
 /** Returns undefined for an empty scope, which counts as omitted (RFC 6749, section 3.2). */
 function toRequestedScope(scope: string | undefined): string | undefined {
   return scope?.trim() ? scope : undefined;
+}
+
+/**
+ * Parses an Authorization header with the scheme Basic (RFC 7617). User name and password are form-encoded, as RFC
+ * 6749, section 2.3.1 requires. Ids and secrets contain no characters that encoding changes, so the credentials of
+ * clients that omit this encoding are the same.
+ *
+ * @returns undefined if the header has another scheme or is malformed
+ */
+function parseBasicCredentials(authHeader: string): ClientCredentials | undefined {
+  const base64 = /^Basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authHeader)?.[1];
+  const [encodedId, ...secretParts] = (base64 && decodeUtf8(Buffer.from(base64, "base64")))?.split(":") ?? [];
+  if (encodedId === undefined || secretParts.length === 0) return undefined;
+  const [clientId, clientSecret] = [decodeFormText(encodedId), decodeFormText(secretParts.join(":"))];
+  return clientId === undefined || clientSecret === undefined ? undefined : { clientId, clientSecret };
+}
+
+function decodeUtf8(bytes: Buffer): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
 }

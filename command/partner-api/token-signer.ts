@@ -1,8 +1,6 @@
 import { CompactSign, type JSONWebKeySet } from "jose";
-import type Koa from "koa";
 import { type AccessToken, buildAudience, TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { importSigningKeys } from "../../shared/auth/signing-keys.ts";
-import type { RequestState } from "../../shared/http/app.ts";
 import type { Config } from "../../shared/runtime/config.ts";
 
 const textEncoder = new TextEncoder();
@@ -33,28 +31,21 @@ export async function createTokenSigner(
     sign({ applicationId, credentialId, environment, scopes }, jti, now) {
       const issuedAtSeconds = Math.floor(now / 1000);
       const claims = {
-        ...{ client_id: applicationId, credential_id: credentialId, environment, scope: scopes.join(" ") },
-        ...{ iss: issuer, aud: buildAudience(issuer, environment), sub: applicationId, jti },
-        ...{ iat: issuedAtSeconds, exp: issuedAtSeconds + TOKEN_LIFETIME_SECONDS },
+        client_id: applicationId,
+        credential_id: credentialId,
+        environment,
+        scope: scopes.join(" "),
+        iss: issuer,
+        aud: buildAudience(issuer, environment),
+        sub: applicationId,
+        jti,
+        iat: issuedAtSeconds,
+        exp: issuedAtSeconds + TOKEN_LIFETIME_SECONDS,
       };
       // `SignJWT` would first clone the claims, which takes longer than serializing them.
       return new CompactSign(textEncoder.encode(JSON.stringify(claims)))
         .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid })
         .sign(key);
     },
-  };
-}
-
-/** Path of the public keys. */
-export const KEYS_PATH = "/.well-known/jwks.json";
-
-/** Cache-Control header of public documents about tokens and keys. Clients may cache them for five minutes. */
-export const PUBLIC_CACHE_CONTROL = "public, max-age=300";
-
-/** Returns public keys. */
-export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
-  return (ctx) => {
-    ctx.set("Cache-Control", PUBLIC_CACHE_CONTROL);
-    ctx.body = jwks;
   };
 }

@@ -64,16 +64,16 @@ function authorize(
   const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
     const findAccess = createAccessFinder(dependencies.readRow, ctx.state.deadline);
-    const checkAccess = requirePartnerAccess(operation, environment, { verify, findAccess, brand });
+    const requireAccess = () => requirePartnerAccess(ctx, operation, environment, { verify, findAccess, brand });
     try {
-      await checkAccess(ctx, async () => undefined);
+      await requireAccess();
     } catch (error) {
       const { applicationId } = ctx.state as Partial<State>;
       const isRefusal = error instanceof ApiError && error.status < 500;
       if (!isRefusal || applicationId === undefined || !(await positionWait.isPositionAhead(ctx))) throw error;
       await countRefusedRequest(dependencies.limiter, ctx);
       await positionWait.wait(ctx, applicationId);
-      await checkAccess(ctx, async () => undefined);
+      await requireAccess();
     }
     await next();
   };

@@ -15,8 +15,8 @@ export interface AccessRecord {
   isCredentialActive: boolean;
   applicationScopes: Scope[];
   /**
-   * Installation at the requested clinic; null if the clinic has not approved the application or has withdrawn the
-   * approval.
+   * Installation at the requested clinic; null if the clinic has not approved the application, has withdrawn the
+   * approval, or belongs to the other environment.
    */
   installation: InstallationRecord | null;
 }
@@ -50,7 +50,7 @@ export interface ClinicState extends PartnerState {
 }
 
 /**
- * Authorizes a partner's request to an operation. The checks run in this order:
+ * Authorizes a partner's request to an operation, and sets the context's state. The checks run in this order:
  *
  * 1. The token is valid, belongs to this environment, and its credential is active (401).
  * 2. Token and application have the operation's scope (403).
@@ -61,28 +61,26 @@ export interface ClinicState extends PartnerState {
  *
  * @param dependencies.brand brand in header names, as in `X-<brand>-Clinic-ID`
  */
-export function requirePartnerAccess(
+export async function requirePartnerAccess(
+  ctx: Koa.ParameterizedContext<ClinicState>,
   operation: PartnerOperation,
   environment: Environment,
   dependencies: { verify: TokenVerifier; findAccess: FindAccess; brand: string },
-): Koa.Middleware<ClinicState> {
-  return async (ctx, next) => {
-    const token = await dependencies.verify(listHeaderValues(ctx.req, "authorization"), environment);
-    const { applicationId, credentialId } = token;
-    ctx.state.applicationId = applicationId;
-    const headerClinicId = operation.requiresClinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
-    const clinicId = operation.requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
-    const accessRecord = await dependencies.findAccess({ applicationId, credentialId, environment, clinicId });
-    if (!accessRecord.isCredentialActive) throw createUnauthorizedError("invalid_token");
-    if (operation.requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
-    requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
-    ctx.state.environment = environment;
-    ctx.state.log.addFields({ applicationId, environment });
-    if (operation.requiresClinic || operation.requiresSandbox) {
-      authorizeClinic(ctx, operation, clinicId, accessRecord.installation, dependencies.brand);
-    }
-    await next();
-  };
+): Promise<void> {
+  const token = await dependencies.verify(listHeaderValues(ctx.req, "authorization"), environment);
+  const { applicationId, credentialId } = token;
+  ctx.state.applicationId = applicationId;
+  const headerClinicId = operation.requiresClinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
+  const clinicId = operation.requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
+  const accessRecord = await dependencies.findAccess({ applicationId, credentialId, environment, clinicId });
+  if (!accessRecord.isCredentialActive) throw createUnauthorizedError("invalid_token");
+  if (operation.requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
+  requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
+  ctx.state.environment = environment;
+  ctx.state.log.addFields({ applicationId, environment });
+  if (operation.requiresClinic || operation.requiresSandbox) {
+    authorizeClinic(ctx, operation, clinicId, accessRecord.installation, dependencies.brand);
+  }
 }
 
 function authorizeClinic(

@@ -1,10 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
-import { changeEndpoint } from "../../../command/operations/change-endpoint.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
-import { disableEndpoint, enableEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
+import {
+  changeEndpoint,
+  disableEndpoint,
+  enableEndpoint,
+} from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";

@@ -1,13 +1,42 @@
 import { hash } from "node:crypto";
 import { deriveWebhookReplayId } from "../../shared/domain/events/ids.ts";
 import { type ReplayableStatus, replayableStatus } from "../../shared/domain/events/partner.ts";
+import {
+  createNotReplayableError,
+  decideReplay,
+  deliveryAggregate,
+} from "../../shared/domain/partner/webhook-delivery.ts";
 import { endpointAggregate, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { decideRequestReplay, type Replay, replayAggregate } from "../../shared/domain/partner/webhook-replay.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
+import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import type { WebhookReplayRequest } from "../../shared/partner-api/request-bodies.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
-import type { EndpointReference } from "./webhook-endpoint-operations.ts";
+import { type EndpointReference, toOwnerContext } from "./webhook-endpoint-operations.ts";
+
+/**
+ * Requests the replay of a failed or skipped delivery of an active endpoint.
+ *
+ * @param input.deliveryId undefined if the request has no valid delivery id
+ * @throws {DomainError} `delivery_not_replayable`, for example if another replay was requested concurrently
+ */
+export async function replayDelivery(
+  log: EventLog,
+  input: EndpointReference & { deliveryId: string | undefined },
+  context: CommandContext,
+): Promise<void> {
+  const { endpointId, owner, deliveryId } = input;
+  const { state } = await loadAggregate(log, endpointAggregate, endpointId);
+  if (requireOwnEndpoint(state, owner).status !== "active" || deliveryId === undefined)
+    throw createNotReplayableError();
+  const ownerContext = toOwnerContext(context, owner);
+  const decide = decideReplay(endpointId);
+  try {
+    await handle(log, deliveryAggregate, deliveryId, decide, ownerContext, { onConflict: "throw" });
+  } catch (error) {
+    throw error instanceof WrongExpectedRevisionError ? createNotReplayableError() : error;
+  }
+}
 
 /** Statuses that a replay since a time selects by default. */
 const DEFAULT_STATUSES: ReplayableStatus[] = ["failed", "skipped"];
@@ -31,7 +60,11 @@ export async function requestReplay(
   const endpoint = requireOwnEndpoint((await loadAggregate(log, endpointAggregate, endpointId)).state, owner);
   const replayId = deriveWebhookReplayId({ ...owner, endpointId, idempotencyKey });
   const request = {
-    ...{ replayId, endpointId, ...owner, since, deliveryIds },
+    ...owner,
+    replayId,
+    endpointId,
+    since,
+    deliveryIds,
     until: until ?? toInstant(context.now),
     statuses: statuses ? [...new Set(statuses)] : defaultStatuses,
     requestHash: hash("sha256", JSON.stringify([since, until ?? null, statuses ?? null, deliveryIds])),

@@ -1,0 +1,59 @@
+import type Koa from "koa";
+import type { TokenVerifier } from "../../shared/auth/access-token.ts";
+import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
+import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
+import { type Application, applicationAggregate } from "../../shared/domain/partner/application.ts";
+import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
+import {
+  type ClinicState,
+  type FindAccess,
+  type InstallationRecord,
+  requirePartnerAccess,
+} from "../../shared/partner-api/access.ts";
+import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
+import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
+
+/** Authorizes a request to an operation; see {@link requirePartnerAccess}. A refusal is based on current data. */
+export function authorize(
+  operation: PartnerOperation,
+  environment: Environment,
+  { decide, verify, brand }: { decide: Decide; verify: TokenVerifier; brand: string },
+): Koa.Middleware<ClinicState> {
+  return async (ctx, next) => {
+    await decide((load) => {
+      const findAccess = createAccessFinder(load);
+      return requirePartnerAccess(ctx, operation, environment, { verify, findAccess, brand });
+    });
+    await next();
+  };
+}
+
+/**
+ * Creates the lookup of a partner's access. The lookup does not depend on read models. The installation is null unless
+ * it is approved and its clinic belongs to the application's environment.
+ */
+function createAccessFinder(load: LoadAggregate): FindAccess {
+  return async ({ applicationId, credentialId, environment, clinicId }) => {
+    const [{ state: application }, installation, clinic] = await Promise.all([
+      load(applicationAggregate, applicationId),
+      clinicId === null ? null : load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
+      clinicId === null ? null : load(clinicAggregate, clinicId),
+    ]);
+    return {
+      isCredentialActive: application?.environment === environment && isActiveCredential(application, credentialId),
+      applicationScopes: application?.scopes ?? [],
+      installation: clinic?.state?.environment === environment ? toInstallationRecord(installation?.state) : null,
+    };
+  };
+}
+
+function isActiveCredential(application: Application, credentialId: string): boolean {
+  return !application.revoked && application.credentials.some(({ id }) => id === credentialId);
+}
+
+function toInstallationRecord(installation: Installation | undefined): InstallationRecord | null {
+  if (installation?.status !== "approved") return null;
+  const { scopes, branchIds, rateLimitPerMinute } = installation;
+  return { scopes, branchIds, rateLimitPerMinute };
+}

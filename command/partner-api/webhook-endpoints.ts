@@ -1,0 +1,172 @@
+import type Koa from "koa";
+import type { z } from "zod";
+import type { SecretBox } from "../../shared/auth/secret-box.ts";
+import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
+import type { Installation } from "../../shared/domain/partner/installation.ts";
+import { type Endpoint, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
+import type { ClinicState } from "../../shared/partner-api/access.ts";
+import { webhookEndpointChanges, webhookEndpointRequest } from "../../shared/partner-api/request-bodies.ts";
+import type { WebhookEndpointDetail, WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
+import type { WebhookKeySet } from "../../shared/webhooks/asymmetric-signature.ts";
+import type { Decide } from "../handling/aggregate-cache.ts";
+import type { Operation } from "../operations/operation.ts";
+import {
+  changeEndpoint,
+  disableOwnEndpoint,
+  type EndpointChangeRequest,
+  type EndpointReference,
+  enableOwnEndpoint,
+  registerEndpoint,
+  revokeEndpoint,
+  rotateSecret,
+  testEndpoint,
+} from "../operations/webhook-endpoint-operations.ts";
+import { checkEndpointUrl } from "./check-endpoint-url.ts";
+import { toErrorDetails } from "./errors.ts";
+import {
+  createBodyDecider,
+  readEndpointReference,
+  toCommandContext,
+  toEndpointOwner,
+  type WriteState,
+} from "./request-context.ts";
+
+interface EndpointDependencies {
+  log: EventLog;
+  decide: Decide;
+  secretBox: SecretBox;
+  /** If true, webhook endpoints may have loopback addresses. */
+  allowsLoopback: boolean;
+  /** Public keys that verify asymmetric webhook signatures. */
+  webhookKeys: WebhookKeySet;
+}
+
+/** POST /webhook-endpoints: returns 201 with the signing secret, which is shown only once. */
+export function createWebhookEndpoint(
+  dependencies: Omit<EndpointDependencies, "decide" | "webhookKeys">,
+): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const { url: urlText, events } = parseEndpointBody(webhookEndpointRequest, ctx.request.body);
+    const url = await checkEndpointUrl(dependencies, urlText, ctx.state);
+    const input = { owner: toEndpointOwner(ctx.state), url, events };
+    const context = toCommandContext(ctx.state);
+    const { endpoint, secret, statePosition } = await registerEndpoint(dependencies, input, context);
+    ctx.state.logPosition = statePosition;
+    ctx.status = 201;
+    ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
+  };
+}
+
+/** PATCH /webhook-endpoints/{endpointId}: returns 200 with all settings, also for a repeated request. */
+export function updateWebhookEndpoint(dependencies: EndpointDependencies): Koa.Middleware<WriteState> {
+  const decideWithBody = createBodyDecider(dependencies.decide);
+  return async (ctx) => {
+    const { state, statePosition } = await decideWithBody(
+      ctx,
+      () => readChangeRequest(dependencies, ctx),
+      (request, { clinic, installation }) => {
+        const input = { ...request, permittedBranchIds: listPermittedBranchIds(clinic, installation) };
+        return changeEndpoint(dependencies, input, toCommandContext(ctx.state));
+      },
+    );
+    ctx.state.logPosition = statePosition;
+    ctx.body = { ok: true, endpoint: toEndpointDetail(requireOwnEndpoint(state, toEndpointOwner(ctx.state))) };
+  };
+}
+
+async function readChangeRequest(
+  dependencies: EndpointDependencies,
+  ctx: Koa.ParameterizedContext<ClinicState>,
+): Promise<Omit<EndpointChangeRequest, "permittedBranchIds">> {
+  const reference = readEndpointReference(ctx);
+  const { url: urlText, ...otherChanges } = parseEndpointBody(webhookEndpointChanges, ctx.request.body);
+  if (otherChanges.asymmetricSignature && dependencies.webhookKeys.keys.length === 0) refuseAsymmetricSignature();
+  const url = urlText === undefined ? undefined : await checkEndpointUrl(dependencies, urlText, ctx.state);
+  return { ...reference, changes: { ...otherChanges, url } };
+}
+
+function refuseAsymmetricSignature(): never {
+  const message = "is not available, because the operator has configured no key";
+  throw new ApiError(400, "validation_failed", { details: [{ path: "asymmetricSignature", message }] });
+}
+
+/** Returns the ids of the clinic's branches that the installation covers. */
+function listPermittedBranchIds(clinic: Clinic, { branchIds }: Installation): string[] {
+  return clinic.branches.map(({ id }) => id).filter((id) => branchIds?.includes(id) !== false);
+}
+
+/** Defines a change of an endpoint that needs no body. The response is 200, also for a repeated request. */
+function defineChange(change: Operation<EndpointReference, Endpoint>, toRecord: (endpoint: Endpoint) => object) {
+  return ({ log }: { log: EventLog }): Koa.Middleware<WriteState> =>
+    async (ctx) => {
+      const reference = readEndpointReference(ctx);
+      const { state, statePosition } = await change(log, reference, toCommandContext(ctx.state));
+      ctx.state.logPosition = statePosition;
+      ctx.body = { ok: true, endpoint: toRecord(requireOwnEndpoint(state, reference.owner)) };
+    };
+}
+
+/** POST /webhook-endpoints/{endpointId}/disable */
+export const disableWebhookEndpoint = defineChange(disableOwnEndpoint, toEndpointDetail);
+
+/** POST /webhook-endpoints/{endpointId}/enable */
+export const enableWebhookEndpoint = defineChange(enableOwnEndpoint, toEndpointDetail);
+
+/** DELETE /webhook-endpoints/{endpointId} */
+export const revokeWebhookEndpoint = defineChange(revokeEndpoint, toEndpointRecord);
+
+/** POST /webhook-endpoints/{endpointId}/rotate-secret: returns 200 with the new secret, which is shown only once. */
+export function rotateWebhookSecret(dependencies: { log: EventLog; secretBox: SecretBox }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const context = toCommandContext(ctx.state);
+    const { endpoint, secret, statePosition } = await rotateSecret(dependencies, readEndpointReference(ctx), context);
+    ctx.state.logPosition = statePosition;
+    ctx.body = { ok: true, endpoint: toEndpointRecord(endpoint), secret };
+  };
+}
+
+/** POST /webhook-endpoints/{endpointId}/test: returns 202. A test event is queued. */
+export function testWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<ClinicState> {
+  return async (ctx) => {
+    const { deliveryId } = await testEndpoint(log, readEndpointReference(ctx), toCommandContext(ctx.state));
+    ctx.status = 202;
+    ctx.body = { ok: true, delivery: { id: deliveryId, status: "pending" } };
+  };
+}
+
+/**
+ * Parses the body of a request that registers or changes an endpoint.
+ *
+ * @throws {ApiError} 400 `invalid_destination` if only the URL is invalid, otherwise 400 `validation_failed`
+ */
+function parseEndpointBody<Body>(schema: z.ZodType<Body>, body: unknown): Body {
+  const parseResult = schema.safeParse(body);
+  if (parseResult.success) return parseResult.data;
+  const details = toErrorDetails(parseResult.error);
+  const code = details.every(({ path }) => path === "url") ? "invalid_destination" : "validation_failed";
+  throw new ApiError(400, code, { details });
+}
+
+/** Converts an endpoint to its form in the partner API. */
+function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
+  const { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt } = endpoint;
+  return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };
+}
+
+/** Converts an endpoint to its form with all settings. */
+function toEndpointDetail(endpoint: Endpoint): WebhookEndpointDetail {
+  const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature } =
+    endpoint;
+  return {
+    ...toEndpointRecord(endpoint),
+    operationalEvents,
+    branchIds,
+    headerNames: headers.map(({ name }) => name),
+    rateLimitPerSecond,
+    ordering,
+    bodyFormat,
+    asymmetricSignature,
+  };
+}

@@ -1,0 +1,52 @@
+import type Koa from "koa";
+import type { Replay } from "../../shared/domain/partner/webhook-replay.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { ClinicState } from "../../shared/partner-api/access.ts";
+import { webhookReplayRequest } from "../../shared/partner-api/request-bodies.ts";
+import type { WebhookReplayRecord } from "../../shared/partner-api/webhook-replay-record.ts";
+import { replayDelivery, requestReplay } from "../operations/replay-operations.ts";
+import { parseIdempotentRequest } from "./errors.ts";
+import { readEndpointReference, readPathId, toCommandContext, type WriteState } from "./request-context.ts";
+
+/** POST …/deliveries/{deliveryId}/replay: returns 202. The replay is queued. */
+export function replayWebhookDelivery({ log }: { log: EventLog }): Koa.Middleware<ClinicState> {
+  return async (ctx) => {
+    const deliveryId = readPathId(ctx, "deliveryId");
+    await replayDelivery(log, { ...readEndpointReference(ctx), deliveryId }, toCommandContext(ctx.state));
+    ctx.status = 202;
+    ctx.body = { ok: true, delivery: { id: deliveryId, status: "pending" } };
+  };
+}
+
+/** POST /webhook-endpoints/{endpointId}/replays: returns 202, also for a repeated request. */
+export function replayWebhookDeliveries({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const reference = readEndpointReference(ctx);
+    const { body: request, idempotencyKey } = parseIdempotentRequest(ctx, webhookReplayRequest, 400);
+    const input = { ...reference, request, idempotencyKey };
+    const { initialState, events, statePosition } = await requestReplay(log, input, toCommandContext(ctx.state));
+    if (!initialState) throw new Error("the replay has no first event");
+    ctx.state.logPosition = statePosition;
+    if (events.length === 0) ctx.set("Idempotent-Replayed", "true");
+    ctx.status = 202;
+    ctx.body = { ok: true, replay: toReplayRecord(initialState) };
+  };
+}
+
+/** Converts a new replay to its form in the partner API. */
+function toReplayRecord(replay: Replay): WebhookReplayRecord {
+  const { id, endpointId, since, until, statuses, deliveryIds, requestedAt } = replay;
+  return {
+    id,
+    endpointId,
+    since,
+    until,
+    statuses,
+    deliveryIds,
+    status: "pending",
+    replayedCount: 0,
+    notReplayedCount: 0,
+    requestedAt,
+    finishedAt: null,
+  };
+}

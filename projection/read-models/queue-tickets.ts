@@ -17,10 +17,7 @@ export const queueTickets = defineReadModel({
     appointment_id: "uuid",
     visit_id: "uuid",
     animal_id: "uuid",
-    /**
-     * Owner of the animal, or customer of the appointment. Null for a ticket without a customer, and for a ticket of a
-     * former release.
-     */
+    /** Owner of the animal, or customer of the appointment. */
     customer_id: "uuid",
     ticket_number: "text",
     queue_date: "date",

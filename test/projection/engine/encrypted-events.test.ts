@@ -113,23 +113,14 @@ describe("the projection of encrypted events", () => {
       await pool.end();
     });
 
-    it("after a key is destroyed, a rebuild contains neutral values", async () => {
+    it("projectors notice at once that another process has destroyed a key, and write neutral values", async () => {
       const [erasedId, otherId] = [await registerCustomer("Ana Kos"), await registerCustomer("Bor Zupan")];
-      await rebuildModels();
-      expect(await world.readName(erasedId)).to.equal("Ana Kos");
-      await world.dataKeys.destroy({ type: "customer", id: erasedId });
-      await rebuildModels();
-      expect([await world.readName(erasedId), await world.readName(otherId)]).to.deep.equal(["(erased)", "Bor Zupan"]);
-    });
-
-    it("projectors notice at once that another process has destroyed a key", async () => {
-      const id = await registerCustomer("Ana Kos");
       const keysOfProjectors = createUncachedDataKeys(world.pool, keyConfig);
       await rebuildModels(keysOfProjectors);
-      expect(await world.readName(id)).to.equal("Ana Kos");
-      await world.dataKeys.destroy({ type: "customer", id });
+      expect(await world.readName(erasedId)).to.equal("Ana Kos");
+      await world.dataKeys.destroy({ type: "customer", id: erasedId });
       await rebuildModels(keysOfProjectors);
-      expect(await world.readName(id)).to.equal("(erased)");
+      expect([await world.readName(erasedId), await world.readName(otherId)]).to.deep.equal(["(erased)", "Bor Zupan"]);
     });
 
     it("text that a process records with a key that was just destroyed is not shown, as after a rebuild", async () => {

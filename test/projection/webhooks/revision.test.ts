@@ -1,12 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { connect, JSONCodec } from "nats";
-import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
-import { type RelayMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
 import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -95,39 +91,5 @@ describe("the appointment's revision in webhooks", () => {
       expect(sentBodies[0]).to.equal(sentBodies[1]);
     }
     expect(readBodies().map(({ data }) => data.appointment.revision)).to.have.members([0, 2, 0, 2]);
-  });
-
-  it("a message from an earlier release, without an appointment revision, is delivered unchanged", async () => {
-    world.start.projectors();
-    world.start.webhooks();
-    const endpoint = await world.registerEndpoint(receiver.url);
-    // The message needs a real event, because the dispatcher waits until the read models have processed the message's
-    // event.
-    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
-    const stream = `appointment-${appointmentId}`;
-    const event = await world.log.readLast(stream);
-    const body = {
-      ...{ id: eventId, type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
-      ...{ environment: "production", clinicId: endpoint.clinicId, branchId: randomUUID() },
-      data: { appointment: { id: appointmentId, status: "requested" } },
-    };
-    const message = {
-      ...{ kind: "event", position: String(event!.position), stream, revision: "0" },
-      ...{ correlationId: randomUUID(), body },
-    };
-    expect(relayMessageSchema.parse(message)).to.deep.include({ body, onlyEndpointId: null });
-    const { subjectPrefix } = deriveStreamNames(world.databaseUrl);
-    const natsConnection = await connect({ servers: world.natsUrl });
-    const messageBytes = JSONCodec().encode(message as RelayMessage);
-    // The webhooks role may not have created the stream yet.
-    await eventually("the stream accepts the message", () =>
-      natsConnection
-        .jetstream()
-        .publish(`${subjectPrefix}.production.appointment.created`, messageBytes)
-        .catch(() => undefined),
-    );
-    await natsConnection.close();
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
-    expect(receiver.requests.map(({ body: text }) => text)).to.deep.equal([JSON.stringify(body)]);
   });
 });

@@ -138,7 +138,7 @@ async function startLog() {
 }
 
 let log = await startLog();
-printRow({ name: "log: start, empty", p50: log.milliseconds });
+printRow({ name: "log: start, empty", p50: log.milliseconds, isDetail: true });
 try {
   await measureAppendRate(log.client, 64);
   for (const appenderCount of [1, 64, 256]) {
@@ -160,7 +160,7 @@ try {
     rate: await measureReadRate(subscription, READ_EVENT_COUNT),
     referenceRate,
   });
-  printRow({ name: "log: readStream, 20 events", rate: await measureStreamReadRate(log.client) });
+  printRow({ name: "log: readStream, 20 events", rate: await measureStreamReadRate(log.client), isDetail: true });
   await fillLog(log.client, START_EVENT_COUNT);
   await log.stop();
   log = await startLog();

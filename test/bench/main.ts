@@ -60,6 +60,6 @@ for (const part of names.length > 0 ? names : allParts) {
     process.exitCode = 1;
     continue;
   }
-  const setup = `${new Date().toISOString().slice(0, 10)}, commit ${commit}, ${machine}.`;
+  const setup = `${new Date().toISOString().slice(0, 10)}, ${commit}, ${machine}.`;
   writeFileSync(DOCUMENT_FILE, replacePart(readFileSync(DOCUMENT_FILE, "utf8"), allParts, { part, setup, rows }));
 }

@@ -103,5 +103,5 @@ function printMemory(name: string, field: "VmRSS" | "VmHWM"): void {
     const [, kilobytes] = new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
     return `${name} ${(Number(kilobytes) / 1_024).toFixed(0)}`;
   });
-  printRow({ name, note: `MiB: ${memoryTexts.join(", ")}` });
+  printRow({ name, note: `MiB: ${memoryTexts.join(", ")}`, isDetail: field === "VmRSS" });
 }

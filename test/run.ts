@@ -8,7 +8,7 @@ import os from "node:os";
 import path from "node:path";
 import { findNatsServer } from "../deploy/local/servers/nats.ts";
 import { linkAssets } from "../deploy/local/setup/build.mjs";
-import { withDeathSignal } from "../deploy/local/setup/death-signal.mjs";
+import { withDeathSignal } from "../deploy/local/setup/processes.mjs";
 import { PROJECT_FOLDER } from "../deploy/local/setup/project.ts";
 import { runEntry } from "../deploy/local/setup/setup-error.ts";
 import { bundlePrograms, bundleTests } from "./support/bundle.ts";

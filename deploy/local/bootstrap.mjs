@@ -6,13 +6,12 @@
 // with its exit code. This file is plain JavaScript without dependencies, because it runs before the packages are
 // installed.
 import { spawn } from "node:child_process";
-import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { ensureBuilt } from "./setup/build.mjs";
-import { withDeathSignal } from "./setup/death-signal.mjs";
 import { ensureInstalled } from "./setup/install.mjs";
+import { withDeathSignal } from "./setup/processes.mjs";
 
 const MIN_NODE_VERSION = [20, 19];
 const PROJECT_FOLDER = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..");
@@ -20,11 +19,8 @@ const PROJECT_FOLDER = path.resolve(path.dirname(fileURLToPath(import.meta.url))
 /** Milliseconds in which a second signal is ignored. After Ctrl-C, both the terminal and npm send a signal. */
 const REPEATED_SIGNAL_WINDOW_MS = 300;
 
-function requireSystem() {
+function requireSupportedSystem() {
   if (process.platform === "win32") exitWithError("This project does not run on Windows. Use Linux in WSL 2.");
-}
-
-function requireNode() {
   const [major, minor] = process.versions.node.split(".").map(Number);
   const [minMajor, minMinor] = MIN_NODE_VERSION;
   if (major > minMajor || (major === minMajor && minor >= minMinor)) return;
@@ -57,44 +53,21 @@ function runProgram(nodeArgs, env) {
   child.on("exit", (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : code));
 }
 
-/**
- * Calls `onDeath` if npm is killed with SIGKILL. npm cannot forward SIGKILL, but this process gets a new parent when
- * npm ends.
- */
+/** Calls `onDeath` if npm, the parent of this process, is killed with SIGKILL. npm cannot forward this signal. */
 function onNpmDeath(onDeath) {
-  const npmPid = findNpmPid();
+  const npmPid = process.ppid;
   const timer = setInterval(() => {
-    if (findNpmPid() === npmPid) return;
+    if (process.ppid === npmPid) return;
     clearInterval(timer);
     onDeath();
   }, 500);
   timer.unref();
 }
 
-/** Returns the pid of npm: the parent, or the grandparent if npm started a shell. */
-function findNpmPid() {
-  const parent = readProcessStatus(process.ppid);
-  return parent && /^(sh|dash|bash)$/.test(parent.name) ? parent.ppid : process.ppid;
-}
-
-/** Returns the name and the parent's pid of a process; undefined on systems without /proc. */
-function readProcessStatus(pid) {
-  try {
-    const status = fs.readFileSync(`/proc/${pid}/status`, "utf8");
-    return {
-      name: /^Name:\t(.*)$/m.exec(status)?.[1] ?? "",
-      ppid: Number(/^PPid:\t(\d+)$/m.exec(status)?.[1]),
-    };
-  } catch {
-    return undefined;
-  }
-}
-
 const isCompiled = process.argv[2] === "--compiled";
 const [entry, ...args] = process.argv.slice(isCompiled ? 3 : 2);
 if (!entry) exitWithError("Usage: node deploy/local/bootstrap.mjs [--compiled] <entry.ts> [arguments]");
-requireSystem();
-requireNode();
+requireSupportedSystem();
 try {
   await ensureInstalled(PROJECT_FOLDER);
   if (isCompiled) {

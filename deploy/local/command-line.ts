@@ -5,17 +5,16 @@
  * programs read their settings only from the environment.
  */
 import { pathToFileURL } from "node:url";
-import { loadSecrets } from "./setup/load-secrets.ts";
+import { loadSecretFiles } from "../../shared/runtime/config.ts";
 import { getLocalPaths, getLocalRoot, resolveEntry } from "./setup/project.ts";
 import { runEntry, SetupError } from "./setup/setup-error.ts";
-import { buildCommandLineEnvironment } from "./stack/command-line-environment.ts";
-import { readStackFile, type StackFile } from "./stack/stack-file.ts";
+import { buildCommandLineEnvironment, readStackFile, type StackFile } from "./stack/stack-file.ts";
 
 await runEntry(async () => {
   const [nodePath = process.execPath, , entryFile, ...args] = process.argv;
   if (entryFile === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
   const stack = readRunningStack(getLocalPaths(getLocalRoot(process.env)).stack);
-  const env = loadSecrets(process.env);
+  const env = loadSecretFiles(process.env);
   if (stack) Object.assign(process.env, buildCommandLineEnvironment(env, stack));
   else if (!env.EVENTSTORE_URL) process.on("exit", explainFailure);
   const file = resolveEntry(entryFile);

@@ -1,29 +1,16 @@
 /** `npm start`: runs the whole stack on this machine until Ctrl-C. */
 import { once } from "node:events";
-import { LogOutput } from "../../shared/runtime/log-output.ts";
+import fs from "node:fs";
+import { loadSecretFiles } from "../../shared/runtime/config.ts";
 import { seedDemoData } from "./demo-data/demo-data.ts";
-import { formatReadyMessage, type ReadyStack, toRelativePath } from "./ready-message.ts";
 import { requireReachable, requireValidUrls } from "./servers/external-servers.ts";
-import { loadSecrets } from "./setup/load-secrets.ts";
 import { createProgress } from "./setup/progress.ts";
-import { getLocalRoot } from "./setup/project.ts";
-import { createSavedFile } from "./setup/saved-file.ts";
+import { getLocalRoot, toRelativePath } from "./setup/project.ts";
 import { runEntry } from "./setup/setup-error.ts";
 import { getPortalIssuer, PORTAL_COOKIE_NAME } from "./stack/environment.ts";
 import { type Stack, startStack } from "./stack/stack.ts";
-import { type DemoAccess, writeStackFile } from "./stack/stack-file.ts";
+import { type DemoAccess, formatReadyMessage, writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
-
-/**
- * Standard output. If it is redirected to a file on a full disk, lines are lost. The number of lost lines is reported
- * later.
- */
-const output = new LogOutput(1, (lostLineCount, lostSince) =>
-  print(
-    `${lostLineCount} lines of output were lost since ${lostSince.toISOString()} because they could not be written.`,
-  ),
-);
-const print = (text: string) => output.write(`${text}\n`);
 
 /**
  * Signals within this many milliseconds of the first signal count as one. Ctrl-C can cause several signals, and so can
@@ -32,12 +19,14 @@ const print = (text: string) => output.write(`${text}\n`);
 const REPEATED_SIGNAL_WINDOW_MS = 500;
 
 await runEntry(async () => {
+  process.stdout.on("error", () => undefined); // the terminal or the pipe was closed
   const root = getLocalRoot(process.env);
   const shutdown = listenForSignals();
-  const progress = createProgress(print, true);
+  const { signal } = shutdown;
+  const progress = createProgress(console.log, true);
   const startedAt = Date.now();
-  print(`Starting Clinic Service. Data and logs: ${toRelativePath(root)}`);
-  const env = loadSecrets(process.env);
+  console.log(`Starting Clinic Service. Data and logs: ${toRelativePath(root)}`);
+  const env = loadSecretFiles(process.env);
   requireValidUrls(env);
   await requireReachable(env);
   const stack = await startStack({
@@ -48,32 +37,27 @@ await runEntry(async () => {
     progress,
     isPostgresEphemeral: false,
     shouldRestart: true,
-    signal: shutdown.signal,
+    signal,
   }).catch((error: unknown) => {
-    if (!shutdown.signal.aborted) throw error;
-    print("Stopped.");
+    if (!signal.aborted) throw error;
+    console.log("Stopped.");
     process.exit();
   });
   shutdown.components = Object.values(stack.components);
-  const stackFile = createSavedFile(stack.servers.root.paths.stack, progress.log);
-  process.on("exit", stackFile.remove);
+  const { stack: stackFile } = stack.servers.root.paths;
   try {
-    const demoAccess = await progress
-      .runStep("demo data", () => addDemoData(stack, progress.log, shutdown.signal))
-      .catch((error: unknown) => {
-        if (!shutdown.signal.aborted) throw error;
-      });
-    if (demoAccess && !shutdown.signal.aborted) {
-      writeStackFile(stack, demoAccess, stackFile);
-      print(formatReadyMessage(describeReadyStack(stack, demoAccess), Date.now() - startedAt));
-      await once(shutdown.signal, "abort");
-    }
-    print("Stopping …");
+    const demoAccess = await progress.runStep("demo data", () => addDemoData(stack, progress.log, signal));
+    const content = writeStackFile(stack, demoAccess);
+    console.log(formatReadyMessage(content, toRelativePath(root), Date.now() - startedAt));
+    if (!signal.aborted) await once(signal, "abort");
+  } catch (error) {
+    if (!signal.aborted) throw error;
   } finally {
-    stackFile.remove();
+    console.log("Stopping …");
+    fs.rmSync(stackFile, { force: true });
     await stack.stop();
   }
-  print("Stopped.");
+  console.log("Stopped.");
   process.exit();
 });
 
@@ -111,18 +95,10 @@ function listenForSignals(): Shutdown {
     controller.abort();
     firstSignalAt ??= Date.now();
     if (Date.now() - firstSignalAt < REPEATED_SIGNAL_WINDOW_MS) return;
-    print("Killing the remaining processes …");
+    console.log("Killing the remaining processes …");
     const embeddedComponents = shutdown.components.filter(({ isExternal }) => !isExternal);
     Promise.allSettled(embeddedComponents.map((component) => component.kill())).then(() => process.exit(130));
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
   return shutdown;
-}
-
-function describeReadyStack({ urls, servers }: Stack, { auditor }: DemoAccess): ReadyStack {
-  const { eventstoreUrl, natsUrl, databaseUrls, root } = servers;
-  return {
-    ...{ gatewayUrl: urls.gateway, eventstoreUrl, natsUrl, databaseUrl: databaseUrls.projection },
-    ...{ logFiles: root.paths.log("*"), stackFile: root.paths.stack, auditorCredential: auditor.credential },
-  };
 }

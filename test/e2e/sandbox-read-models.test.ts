@@ -4,7 +4,7 @@ import { expect } from "chai";
 import type pg from "pg";
 import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
 import { grantMembership } from "../../command/operations/people-operations.ts";
-import { createSessionCookie } from "../../deploy/local/demo-data/session.ts";
+import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
 import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { verify } from "../../projection/engine/verify.ts";

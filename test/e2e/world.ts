@@ -4,7 +4,7 @@ import { issueCredential, registerApplication } from "../../command/operations/a
 import { changeSubscription, openBranch, registerClinic } from "../../command/operations/clinic-operations.ts";
 import { approveInstallation, requestInstallation } from "../../command/operations/installation-operations.ts";
 import { grantMembership, registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
-import { createSessionCookie } from "../../deploy/local/demo-data/session.ts";
+import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";

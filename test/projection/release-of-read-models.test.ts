@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
-import { createSessionCookie } from "../../deploy/local/demo-data/session.ts";
+import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
 import { pruneOtherReadModels } from "../../projection/cli/prune.ts";
 import { showStatus } from "../../projection/cli/status.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";

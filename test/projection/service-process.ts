@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { withDeathSignal } from "../../deploy/local/setup/death-signal.mjs";
+import { withDeathSignal } from "../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 

@@ -70,7 +70,6 @@ export async function bundle(sourceDir: string, entries: readonly string[], outD
   const locate = (file: string) => locateCompiledFile(file, sourceDir, outDir);
   await build({
     ...createBuildOptions(sourceDir, entries, outDir),
-    external: ["classic-level"], // loads a native library from its own folder
     // Node 20 parses a source map when it loads a file, which takes a fifth of a program's start. Names and lines stay
     // readable without it.
     sourcemap: false,

@@ -4,10 +4,9 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { findNatsServer } from "../../deploy/local/servers/nats.ts";
-import { readGreeting } from "../../deploy/local/servers/nats-health.ts";
-import { withDeathSignal } from "../../deploy/local/setup/death-signal.mjs";
+import { findNatsServer, readGreeting } from "../../deploy/local/servers/nats.ts";
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
+import { withDeathSignal } from "../../deploy/local/setup/processes.mjs";
 import { eventually } from "./eventually.ts";
 import { makeTestRoot } from "./stack.ts";
 

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { type DatabaseUrls, withClient } from "../../deploy/local/servers/database-roles.ts";
+import { ensurePostgresUser } from "../../deploy/local/servers/postgres-home.ts";
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findOnPath } from "../../deploy/local/setup/system-package.ts";
-import { ensurePostgresUser } from "../../deploy/local/setup/system-user.ts";
 import { eventually } from "./eventually.ts";
 import { makeTestRoot } from "./stack.ts";
 

@@ -101,7 +101,7 @@ interface PreparedServer {
 /** Prepares a server, but does not start it. If a primary is given, the server is its standby. */
 async function prepareServer(primary?: PreparedServer): Promise<PreparedServer> {
   const log = (line: string) => process.stderr.write(`${line}\n`);
-  const root = await openLocalRoot(makeTestRoot(), log);
+  const root = await openLocalRoot(makeTestRoot());
   const { postgres: port } = await findFreePorts();
   const password = (primary ?? { root }).root.secrets.postgres.superuser;
   if (primary) copyToStandby(primary, root, password);

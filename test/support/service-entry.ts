@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { withDeathSignal } from "../../deploy/local/setup/death-signal.mjs";
+import { withDeathSignal } from "../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 
 /** A line of a service's log. */

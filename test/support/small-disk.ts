@@ -3,7 +3,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import type { Context } from "mocha";
-import { readProcessIdentity } from "../../deploy/local/setup/pid-lock.mjs";
+import { readProcessIdentity } from "../../deploy/local/setup/processes.mjs";
 
 /** A real file system that a test can fill. */
 export interface SmallDisk {

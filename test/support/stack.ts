@@ -19,8 +19,8 @@ import {
 import type { ExternalServers } from "../../deploy/local/servers/external-servers.ts";
 import { type Servers, startServers } from "../../deploy/local/servers/servers.ts";
 import { removeLocalRoot } from "../../deploy/local/setup/local-root.ts";
-import { findLockHolder } from "../../deploy/local/setup/pid-lock.mjs";
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
+import { findLockHolder } from "../../deploy/local/setup/processes.mjs";
 import { createProgress } from "../../deploy/local/setup/progress.ts";
 import { type Stack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
 import { createClient } from "../../shared/postgres/client.ts";

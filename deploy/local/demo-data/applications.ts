@@ -6,12 +6,11 @@ import { deriveSandboxClinicId, deriveSandboxEntityId } from "../../../shared/do
 import { scopes } from "../../../shared/domain/events/partner.ts";
 import { listSandboxBranches } from "../../../shared/domain/partner/sandbox-fixture.ts";
 import { DAY_MS } from "../../../shared/domain/time/local-time.ts";
-import { listAnimals } from "./animals.ts";
 import { type DemoClinic, demoClinics } from "./clinics.ts";
-import { deriveDemoId } from "./random.ts";
-import { createStep, type StepSequence } from "./steps.ts";
+import { listAnimals } from "./people.ts";
+import { createStep, deriveDemoId, type StepSequence } from "./steps.ts";
 
-export interface DemoApplication {
+interface DemoApplication {
   id: string;
   name: string;
   environment: Environment;

@@ -1,5 +1,5 @@
 import type { ClinicStatus } from "../../../shared/domain/clinic/clinic.ts";
-import { deriveDemoId } from "./random.ts";
+import { deriveDemoId } from "./steps.ts";
 
 /** A clinic of the demo data, with lists of first and last names for its people. */
 export interface DemoClinic {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
+import { SignJWT } from "jose";
 import { z } from "zod";
 import { createOperatorContext } from "../../../command/cli/framework/operator.ts";
 import { loadAggregate } from "../../../command/handling/handle.ts";
@@ -12,7 +13,7 @@ import { readCredential, registerAuditor } from "../../../command/operations/aud
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import { applicationAggregate } from "../../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { replaceFile } from "../setup/saved-file.ts";
+import { replaceFile } from "../setup/local-root.ts";
 import { DEMO_OPERATOR } from "./steps.ts";
 
 /** Client secrets by application id, and the auditor's credential under `auditor`. */
@@ -80,4 +81,39 @@ function readCredentials(file: string): Record<string, string> {
 
 function writeCredentials(file: string, credentials: Record<string, string>): void {
   replaceFile(file, `${JSON.stringify(credentials, null, 2)}\n`);
+}
+
+const SESSION_LIFETIME_SECONDS = 7 * 86_400;
+
+/**
+ * Returns the Cookie header of a signed-in portal user. The session is valid for seven days. The package
+ * `@supabase/ssr` defines the format of the cookie: `base64-`, followed by the session's JSON as base64url.
+ *
+ * @param now milliseconds since 1970
+ */
+export async function createSessionCookie(
+  user: { id: string; email: string },
+  portalSettings: { jwtSecret: string; jwtIssuer: string; cookieName: string },
+  now: number,
+): Promise<string> {
+  const issuedAtSeconds = Math.floor(now / 1000);
+  const expiresAtSeconds = issuedAtSeconds + SESSION_LIFETIME_SECONDS;
+  const accessToken = await new SignJWT({ role: "authenticated", email: user.email })
+    .setProtectedHeader({ alg: "HS256", typ: "JWT" })
+    .setIssuer(portalSettings.jwtIssuer)
+    .setAudience("authenticated")
+    .setSubject(user.id)
+    .setIssuedAt(issuedAtSeconds)
+    .setExpirationTime(expiresAtSeconds)
+    .sign(new TextEncoder().encode(portalSettings.jwtSecret));
+  const session = {
+    access_token: accessToken,
+    token_type: "bearer",
+    expires_in: SESSION_LIFETIME_SECONDS,
+    expires_at: expiresAtSeconds,
+    refresh_token: "local-demo-sessions-are-not-refreshed",
+    user: { id: user.id, aud: "authenticated", role: "authenticated", email: user.email },
+  };
+  const cookieValue = Buffer.from(JSON.stringify(session)).toString("base64url");
+  return `${portalSettings.cookieName}=base64-${cookieValue}`;
 }

@@ -10,13 +10,28 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import type { DemoAccess } from "../stack/stack-file.ts";
-import { demoApplications, findExampleAnimalId } from "./applications.ts";
-import { ensureAuditorCredential, ensureClientSecrets } from "./credentials.ts";
-import { buildPhases, listPortalUsers } from "./phases.ts";
-import { createSessionCookie } from "./session.ts";
-import { runSteps } from "./steps.ts";
+import {
+  demoApplications,
+  findExampleAnimalId,
+  installApplication,
+  sandboxClinic,
+  setUpSandbox,
+} from "./applications.ts";
+import { addResources, offerServices, setUpClinic, suspendDemoClinic } from "./clinic-set-up.ts";
+import { type DemoClinic, demoClinics } from "./clinics.ts";
+import { createSessionCookie, ensureAuditorCredential, ensureClientSecrets } from "./credentials.ts";
+import {
+  addOtherStaff,
+  addPortalUser,
+  createDemoUsers,
+  type DemoUser,
+  registerCustomers,
+  selectUserClinic,
+} from "./people.ts";
+import { runSteps, type StepSequence } from "./steps.ts";
+import { addHolds, addTicket, addWalkIns, createAppointment, createWeekAppointments } from "./week.ts";
 
-export interface DemoOptions {
+interface DemoOptions {
   eventstoreUrl: string;
   /** URL of the database with the data keys. */
   databaseUrl: string;
@@ -104,8 +119,58 @@ function describeApplications(secrets: Record<string, string>): DemoAccess["appl
     const { id, name, environment, clinic } = application;
     const branchId = clinic.branches[0]?.id ?? "";
     return {
-      ...{ name, environment, clientId: id, clientSecret: secrets[id] ?? "", clinicId: clinic.id, branchId },
-      ...{ animalId: findExampleAnimalId(application), scopes: [...scopes] },
+      name,
+      environment,
+      clientId: id,
+      clientSecret: secrets[id] ?? "",
+      clinicId: clinic.id,
+      branchId,
+      animalId: findExampleAnimalId(application),
+      scopes: [...scopes],
     };
   });
+}
+
+/**
+ * Returns all portal users of the demo data. The last step of the demo data selects a clinic for the last user in this
+ * list.
+ */
+function listPortalUsers(): DemoUser[] {
+  return [...demoClinics.flatMap(createDemoUsers), ...createDemoUsers(sandboxClinic).slice(0, 1)];
+}
+
+/**
+ * Returns all steps of the demo data. The phases run in order. The sequences within a phase are independent of each other.
+ *
+ * @param now time in the middle of the demo week, in milliseconds since 1970
+ */
+export function buildPhases(now: number): StepSequence[][] {
+  const flatMapClinics = (create: (clinic: DemoClinic) => StepSequence[]) => demoClinics.flatMap(create);
+  return [
+    [...demoClinics.map((clinic) => setUpClinic(clinic, now)), setUpSandbox(now)],
+    [
+      ...listPortalUsers().map((user) => addPortalUser(user, now)),
+      ...flatMapClinics((clinic) => [
+        ...addOtherStaff(clinic, now),
+        ...offerServices(clinic, now),
+        ...addResources(clinic, now),
+        ...registerCustomers(clinic, now),
+      ]),
+    ],
+    [
+      ...flatMapClinics((clinic) =>
+        createWeekAppointments(clinic, now).map((appointment) => [
+          ...createAppointment(appointment, now),
+          ...addTicket(appointment, now),
+        ]),
+      ),
+      ...flatMapClinics((clinic) => [...addWalkIns(clinic, now), ...addHolds(clinic, now)]),
+      ...demoApplications
+        .filter(({ environment }) => environment === "production")
+        .map((application) => installApplication(application, now)),
+    ],
+    demoClinics.map((clinic) => suspendDemoClinic(clinic, now)),
+    // These steps are one sequence, so the last step runs after all others. `isSeeded` depends on this order.
+    [listPortalUsers().flatMap((user) => selectUserClinic(user, now))],
+  ];
 }

@@ -1,9 +1,10 @@
+import { createHash } from "node:crypto";
+import { v5 as uuidv5 } from "uuid";
 import { createOperatorContext } from "../../../command/cli/framework/operator.ts";
 import { AlreadyAppliedError, createRecognizingEventLog } from "../../../command/cli/import/idempotent-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { awaitAll } from "../servers/servers.ts";
-import { deriveDemoId } from "./random.ts";
 
 /** Name of the operator who creates the demo data. */
 export const DEMO_OPERATOR = { type: "operator", id: "demo-data" } as const;
@@ -82,4 +83,40 @@ async function runStep(log: EventLog, { name, timeMs, run }: Step): Promise<void
     if (!(error instanceof AlreadyAppliedError))
       throw new Error(`Demo data step "${name}" failed: ${String(error)}`, { cause: error });
   }
+}
+
+const NAMESPACE = "5c1d0c0e-9d0b-4f0f-8a55-1c7a2d6f4b21";
+
+/** Returns the UUID of a demo object. The UUID depends only on the given names. */
+export function deriveDemoId(...names: (string | number)[]): string {
+  return uuidv5(names.join("\n"), NAMESPACE);
+}
+
+/** Makes pseudo-random choices that depend only on the seed. */
+interface Picker {
+  /** Returns an integer from 0 to `bound` - 1. */
+  pickIntegerBelow(bound: number): number;
+  pick<Item>(items: readonly Item[]): Item;
+  /** Returns true with this probability, from 0 to 1. */
+  pickBoolean(probability: number): boolean;
+}
+
+export function createPicker(...seed: (string | number)[]): Picker {
+  let drawCount = 0;
+  const drawIntegerBelow = (bound: number) => {
+    drawCount += 1;
+    const digest = createHash("sha256")
+      .update([...seed, drawCount].join("\n"))
+      .digest();
+    return digest.readUInt32BE(0) % bound;
+  };
+  return {
+    pickIntegerBelow: drawIntegerBelow,
+    pick(items) {
+      const item = items[drawIntegerBelow(items.length)];
+      if (item === undefined) throw new Error("The list to choose from is empty.");
+      return item;
+    },
+    pickBoolean: (probability) => drawIntegerBelow(1000) < probability * 1000,
+  };
 }

@@ -1,11 +1,38 @@
+import {
+  allocateResource,
+  cancelAppointment,
+  checkInAppointment,
+  completeAppointment,
+  confirmAppointment,
+  markNoShow,
+  putAppointmentInWaiting,
+  requestAppointment,
+  startConsultation,
+} from "../../../command/operations/appointment-operations.ts";
+import {
+  callTicket,
+  completeTicket,
+  issueTicket,
+  placeHold,
+  releaseHold,
+} from "../../../command/operations/front-desk-operations.ts";
 import type { AppointmentStatus } from "../../../shared/domain/appointment/appointment.ts";
-import { addDays, fromLocalTime, getWeekday, toLocalDate } from "../../../shared/domain/time/local-time.ts";
-import { listAnimals } from "./animals.ts";
+import {
+  addDays,
+  DAY_MS,
+  fromLocalTime,
+  getWeekday,
+  MINUTE_MS,
+  toLocalDate,
+} from "../../../shared/domain/time/local-time.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { deriveRoomId } from "./clinic-set-up.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { createPicker, deriveDemoId } from "./random.ts";
+import { listAnimals } from "./people.ts";
+import { createPicker, createStep, deriveDemoId, type Operation, type Step, type StepSequence } from "./steps.ts";
 
 /** An appointment of the demo week, with its status after all steps. */
-export interface DemoAppointment {
+interface DemoAppointment {
   id: string;
   clinic: DemoClinic;
   branchId: string;
@@ -57,7 +84,14 @@ export function createWeekAppointments(clinic: DemoClinic, now: number): DemoApp
         const picker = createPicker(id);
         const { id: animalId, customerId } = picker.pick(animals);
         return {
-          ...{ id, clinic, branchId, animalId, customerId, scheduledAt, date, indexInDay },
+          id,
+          clinic,
+          branchId,
+          animalId,
+          customerId,
+          scheduledAt,
+          date,
+          indexInDay,
           durationMinutes: picker.pick([15, 30, 30, 45]),
           reason: picker.pick(REASONS),
           notes: picker.pickBoolean(0.3) ? "Owner asks for a call beforehand." : null,
@@ -76,4 +110,144 @@ function chooseStatus(dayOffset: number, indexInDay: number, startTimes: number[
   const currentIndex = Math.min(Math.max(startedCount - 1, 0), startTimes.length - 3);
   if (indexInDay < currentIndex) return "completed";
   return (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[indexInDay - currentIndex] ?? "requested";
+}
+
+/** A change of an appointment's status: its time in minutes relative to the scheduled time, and its operation. */
+type StatusChange = [minutes: number, Operation<{ clinicId: string; appointmentId: string }>];
+
+const confirmChange: StatusChange = [-1440, confirmAppointment];
+const checkInChange: StatusChange = [-10, checkInAppointment];
+const waitChange: StatusChange = [-5, putAppointmentInWaiting];
+const startChange: StatusChange = [2, startConsultation];
+const completeChange: StatusChange = [25, completeAppointment];
+const noShowChange: StatusChange = [30, markNoShow];
+const cancelChange: StatusChange = [
+  -120,
+  (log, ids, context) => cancelAppointment(log, { ...ids, reason: "Cancelled by the owner" }, context),
+];
+
+/** Status changes that lead from `requested` to each status. */
+const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
+  requested: [],
+  confirmed: [confirmChange],
+  checked_in: [confirmChange, checkInChange],
+  waiting: [confirmChange, checkInChange, waitChange],
+  in_consultation: [confirmChange, checkInChange, waitChange, startChange],
+  completed: [confirmChange, checkInChange, waitChange, startChange, completeChange],
+  cancelled: [confirmChange, cancelChange],
+  no_show: [confirmChange, noShowChange],
+};
+
+/**
+ * Returns the steps of an appointment: the request, the allocation of a room, and the status changes. An appointment
+ * whose status stays `requested` gets no room.
+ */
+export function createAppointment(appointment: DemoAppointment, now: number): StepSequence {
+  const { id: appointmentId, clinic, scheduledAt, status } = appointment;
+  const ids = { clinicId: clinic.id, appointmentId };
+  const requestedAt = Math.min(scheduledAt, now) - (2 + createPicker(appointmentId).pickIntegerBelow(10)) * DAY_MS;
+  const { branchId, animalId, durationMinutes, reason, notes } = appointment;
+  const details = { branchId, animalId, durationMinutes, reason, notes };
+  const request = { ...ids, ...details, scheduledAt: toInstant(scheduledAt) };
+  const name = `appointment ${appointmentId}`;
+  const changeSteps = STATUS_CHANGES[status].map(([offsetMinutes, operation], index) => {
+    const changedAt = Math.max(requestedAt + MINUTE_MS, Math.min(scheduledAt + offsetMinutes * MINUTE_MS, now));
+    return createStep(`${name} move ${index}`, changedAt, operation, ids);
+  });
+  const allocationSteps = status === "requested" ? [] : [allocateRoom(appointment, requestedAt + MINUTE_MS)];
+  return [createStep(name, requestedAt, requestAppointment, request), ...allocationSteps, ...changeSteps];
+}
+
+function allocateRoom(appointment: DemoAppointment, allocatedAt: number): Step {
+  const { id: appointmentId, clinic, branchId, scheduledAt, durationMinutes, indexInDay } = appointment;
+  const allocation = {
+    appointmentId,
+    clinicId: clinic.id,
+    assignmentId: deriveDemoId(appointmentId, "assignment"),
+    resourceId: deriveRoomId(clinic, branchId, indexInDay % 2 === 0 ? 0 : 1),
+    allocationStart: toInstant(scheduledAt),
+    allocationEnd: toInstant(scheduledAt + durationMinutes * MINUTE_MS),
+  };
+  return createStep(`appointment ${appointmentId} room`, allocatedAt, allocateResource, allocation);
+}
+
+/**
+ * Issues a queue ticket if the appointment is today and has the status `waiting`, `in_consultation` or `completed`. The
+ * ticket's status matches the appointment's status.
+ */
+export function addTicket(appointment: DemoAppointment, now: number): StepSequence {
+  const { id: appointmentId, clinic, branchId, animalId, date, status, indexInDay } = appointment;
+  if (date !== toLocalDate(clinic.timezone, now)) return [];
+  const isCalled = status === "in_consultation" || status === "completed";
+  if (!isCalled && status !== "waiting") return [];
+  const clinicId = clinic.id;
+  const ticketId = deriveDemoId(appointmentId, "ticket");
+  const ticketIds = { ticketId, clinicId };
+  const issueInput = {
+    ...ticketIds,
+    branchId,
+    appointmentId,
+    visitId: null,
+    animalId,
+    queueDate: date,
+    ticketNumber: `A${String(indexInDay + 1).padStart(3, "0")}`,
+    arrivalType: "appointment",
+    priority: "normal",
+    estimatedWaitMinutes: 10,
+    notes: null,
+  };
+  const computeTime = (minutes: number) => Math.min(appointment.scheduledAt + minutes * MINUTE_MS, now);
+  const name = `ticket ${appointmentId}`;
+  const sequence = [createStep(name, computeTime(-8), issueTicket, issueInput)];
+  if (isCalled) sequence.push(createStep(`${name} called`, computeTime(1), callTicket, ticketIds));
+  if (status === "completed") sequence.push(createStep(`${name} done`, computeTime(26), completeTicket, ticketIds));
+  return sequence;
+}
+
+/** Issues a ticket for an urgent walk-in at each branch. */
+export function addWalkIns(clinic: DemoClinic, now: number): StepSequence[] {
+  const queueDate = toLocalDate(clinic.timezone, now);
+  return clinic.branches.map(({ id: branchId }) => {
+    const ticketId = deriveDemoId(branchId, "walk-in", queueDate);
+    const animal = createPicker(ticketId).pick(listAnimals(clinic));
+    const issueInput = {
+      ticketId,
+      clinicId: clinic.id,
+      branchId,
+      appointmentId: null,
+      visitId: null,
+      animalId: animal.id,
+      ticketNumber: "W001",
+      queueDate,
+      arrivalType: "walk_in",
+      priority: "urgent",
+      estimatedWaitMinutes: 5,
+      notes: "Possible poisoning",
+    };
+    return [createStep(`walk-in ${ticketId}`, now - 5 * MINUTE_MS, issueTicket, issueInput)];
+  });
+}
+
+/** Places two holds on a room of each branch for tomorrow, and releases the second hold. Holds expire in a week. */
+export function addHolds(clinic: DemoClinic, now: number): StepSequence[] {
+  const { id: clinicId, timezone } = clinic;
+  const tomorrow = addDays(toLocalDate(timezone, now), 1);
+  return clinic.branches.flatMap(({ id: branchId }) =>
+    ["12:00", "13:00"].map((time, index) => {
+      const startsAt = fromLocalTime(timezone, tomorrow, time);
+      const holdId = deriveDemoId(branchId, "hold", tomorrow, time);
+      const holdInput = {
+        holdId,
+        clinicId,
+        branchId,
+        resourceId: deriveRoomId(clinic, branchId, 0),
+        startsAt: toInstant(startsAt),
+        endsAt: toInstant(startsAt + 30 * MINUTE_MS),
+        expiresAt: toInstant(now + 7 * DAY_MS),
+      };
+      const placeStep = createStep(`hold ${holdId}`, now, placeHold, holdInput);
+      if (index === 0) return [placeStep];
+      return [placeStep, createStep(`hold ${holdId} released`, now, releaseHold, { clinicId, holdId })];
+    }),
+  );
 }

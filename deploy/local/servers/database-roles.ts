@@ -6,7 +6,7 @@ import {
   getDatabaseName,
   parseConnectionString,
 } from "../../../shared/postgres/connection-string.ts";
-import type { LocalSecrets } from "../setup/secrets.ts";
+import type { LocalSecrets } from "../setup/local-root.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
 /**

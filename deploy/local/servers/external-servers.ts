@@ -2,7 +2,7 @@ import { connectNats } from "../../../projection/relay/connect-nats.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { requireEventStore } from "../../../shared/eventstore/reach.ts";
-import { ConfigError, readConfig } from "../../../shared/runtime/config.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
 import { SetupError } from "../setup/setup-error.ts";
 
 const URL_SETTINGS = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
@@ -16,17 +16,13 @@ const CONNECT_TIMEOUT_MS = 15_000;
 /**
  * Checks the syntax of the URLs.
  *
- * @throws {SetupError} one line that names the invalid setting
+ * @throws {ConfigError} one line that names the invalid setting
  */
 export function requireValidUrls(externalUrls: ExternalServers): void {
-  try {
-    readConfig(
-      URL_SETTINGS.filter((name) => externalUrls[name]),
-      { ...externalUrls },
-    );
-  } catch (error) {
-    throw error instanceof ConfigError ? new SetupError(error.message) : error;
-  }
+  readConfig(
+    URL_SETTINGS.filter((name) => externalUrls[name]),
+    { ...externalUrls },
+  );
 }
 
 /**

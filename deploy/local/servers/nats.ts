@@ -1,22 +1,16 @@
+import { once } from "node:events";
 import fs from "node:fs";
+import net from "node:net";
 import { findProgram } from "../setup/system-package.ts";
-import type { Component, ComponentContext } from "../supervisor/component.ts";
-import { createComponent } from "../supervisor/supervised-process.ts";
-import { type HealthTimings, readGreeting, watchJetStream } from "./nats-health.ts";
+import { type Component, type ComponentContext, createComponent } from "../supervisor/component.ts";
 
 const INSTALL_ADVICE =
   "Install it (Debian: sudo apt-get install nats-server; macOS: brew install nats-server), or set NATS_URL to a NATS server with JetStream.";
 
-/**
- * Prepares a nats-server with JetStream on loopback, but does not start it. Installs nats-server if it is missing.
- *
- * @param timings intervals and limits of the health check; tests set shorter intervals
- */
-export async function prepareNats(
-  context: ComponentContext,
-  port: number,
-  timings?: HealthTimings,
-): Promise<Component> {
+const GREETING_TIMEOUT_MS = 10_000;
+
+/** Prepares a nats-server with JetStream on loopback, but does not start it. Installs nats-server if it is missing. */
+export async function prepareNats(context: ComponentContext, port: number): Promise<Component> {
   const folder = context.paths.nats;
   const command = await findNatsServer(context.log);
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -27,11 +21,10 @@ export async function prepareNats(
     args: ["-c", config],
     env: { PATH: process.env.PATH },
     cwd: "/",
-    readinessCheck: async () => /^INFO .*"jetstream":true/.test((await readGreeting(port)) ?? ""),
+    isReady: async () => /^INFO .*"jetstream":true/.test((await readGreeting(port)) ?? ""),
     deathSignal: "SIGTERM" as const,
   });
-  const watch = (signal: AbortSignal) => watchJetStream(port, signal, timings);
-  return createComponent({ name: "nats", prepareProcess, watch }, context);
+  return createComponent("nats", prepareProcess, context);
 }
 
 function formatConfiguration(port: number, folder: string): string {
@@ -53,4 +46,21 @@ max_payload: 1MB
  */
 export function findNatsServer(log: (line: string) => void): Promise<string> {
   return findProgram({ name: "nats-server", installAdvice: INSTALL_ADVICE }, log);
+}
+
+/**
+ * Returns the first line that a NATS server sends, which begins with INFO. Returns undefined if no line arrives in
+ * time.
+ */
+export async function readGreeting(port: number): Promise<string | undefined> {
+  const socket = net.connect({ port, host: "127.0.0.1", timeout: GREETING_TIMEOUT_MS });
+  socket.once("timeout", () => socket.destroy(new Error("no greeting in time")));
+  try {
+    const [chunk] = (await once(socket, "data")) as [Buffer];
+    return chunk.toString("utf8");
+  } catch {
+    return undefined;
+  } finally {
+    socket.destroy();
+  }
 }

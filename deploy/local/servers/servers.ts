@@ -1,12 +1,17 @@
+import { once } from "node:events";
 import fs from "node:fs";
-import { type LocalRoot, openLocalRoot } from "../setup/local-root.ts";
+import net from "node:net";
+import { type LocalRoot, type LocalSecrets, openLocalRoot } from "../setup/local-root.ts";
 import { type ComponentName, type Ports, requireFreePort } from "../setup/ports.ts";
 import type { Progress } from "../setup/progress.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../setup/project.ts";
-import type { LocalSecrets } from "../setup/secrets.ts";
 import { SetupError } from "../setup/setup-error.ts";
-import { type Component, type ComponentContext, createExternalComponent } from "../supervisor/component.ts";
-import { createComponent } from "../supervisor/supervised-process.ts";
+import {
+  type Component,
+  type ComponentContext,
+  createComponent,
+  createExternalComponent,
+} from "../supervisor/component.ts";
 import { type DatabaseUrls, ensureEmbeddedDatabase, ensureExternalDatabase } from "./database-roles.ts";
 import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
@@ -27,7 +32,7 @@ export interface ServerOptions {
   progress: Progress;
   /** If true, a new data folder of Postgres is for tests: nothing is synced to disk, and autovacuum is off. */
   isPostgresEphemeral: boolean;
-  /** If true, a component that dies or hangs is restarted. */
+  /** If true, a component whose process ends by itself is started again. */
   shouldRestart?: boolean;
   /** Aborted to stop the servers, even while they start. */
   signal?: AbortSignal;
@@ -56,9 +61,9 @@ export interface Servers {
 export async function startServers(options: ServerOptions): Promise<Servers> {
   const { progress, externalUrls, ports, shouldRestart, signal } = options;
   requireValidUrls(externalUrls);
-  const root = await openLocalRoot(options.root, progress.log);
-  const { paths, pids, secrets } = root;
-  const context = { paths, pids, log: progress.log, shouldRestart, signal };
+  const root = await openLocalRoot(options.root);
+  const { paths, secrets } = root;
+  const context = { paths, log: progress.log, shouldRestart, signal };
   const startedComponents: Component[] = [];
   const stop = async () => {
     await Promise.all(startedComponents.map((component) => component.stop()));
@@ -115,9 +120,19 @@ function prepareEventstore(context: ComponentContext, port: number): Component {
     ...buildNodeCommand("deploy/local/eventstore/main.ts", args),
     env: { PATH: process.env.PATH },
     cwd: PROJECT_FOLDER, // Node looks for the package tsx in this folder
-    readinessCheck: /^listening \d+$/m,
+    isReady: () => acceptsConnections(port), // the log listens only after it has opened its data
   });
-  return createComponent({ name: "eventstore", prepareProcess }, context);
+  return createComponent("eventstore", prepareProcess, context);
+}
+
+function acceptsConnections(port: number): Promise<boolean> {
+  const socket = net.connect({ port, host: "127.0.0.1" });
+  return once(socket, "connect")
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => socket.destroy());
 }
 
 function listPortsToCheck({ externalUrls, otherComponents = [] }: ServerOptions): ComponentName[] {

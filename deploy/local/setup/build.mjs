@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
-import { waitForLock } from "./pid-lock.mjs";
+import { waitForLock } from "./processes.mjs";
 
 /** Time limit in milliseconds for waiting while another process compiles the project. */
 const BUILD_TIMEOUT_MS = 2 * 60_000;

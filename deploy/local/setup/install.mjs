@@ -3,7 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
-import { waitForLock } from "./pid-lock.mjs";
+import { waitForLock } from "./processes.mjs";
 
 /** Time limit in milliseconds for waiting while another process installs the packages. */
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
@@ -37,20 +37,15 @@ function isInstalled(project) {
   return true;
 }
 
-/** Returns true if the npm record of installed packages contains every package of the lock file in the same version. */
+/** Returns true if npm's record of installed packages contains every required package of the lock file. */
 function hasAllPackages(lockFile, recordFile) {
   const record = readFileOr(recordFile, undefined);
   if (record === undefined) return false;
   const installed = JSON.parse(record).packages;
+  // The lock file also lists optional packages for other platforms, which npm skips.
   return Object.entries(JSON.parse(fs.readFileSync(lockFile, "utf8")).packages)
-    .filter(([name, { link }]) => name !== "" && !link)
-    .every(([name, wanted]) => installed[name]?.version === wanted.version || (!installed[name] && isOptional(wanted)));
-}
-
-/** Returns true if npm may skip the package. The lock file also lists packages for other platforms. */
-function isOptional({ optional, os, cpu, libc }) {
-  const otherMachine = (os && !os.includes(process.platform)) || (cpu && !cpu.includes(process.arch)) || libc;
-  return Boolean(optional && (otherMachine || !os));
+    .filter(([name, { link, optional }]) => name !== "" && !link && !optional)
+    .every(([name, { version }]) => installed[name]?.version === version);
 }
 
 async function install(project) {

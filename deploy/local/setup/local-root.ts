@@ -1,59 +1,69 @@
+import { randomBytes } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
-import { tryLock } from "./pid-lock.mjs";
-import { openPidRegistry, type PidRegistry } from "./pid-registry.ts";
+import { exportJWK, generateKeyPair } from "jose";
+import { z } from "zod";
+import { tryLock } from "./processes.mjs";
 import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts";
-import { type LocalSecrets, loadSecrets } from "./secrets.ts";
 import { SetupError } from "./setup-error.ts";
+
+/**
+ * Version of the data in a stack's folder: event log, database and secrets. Increase it with every change after which
+ * this code cannot read the data of the former commit.
+ */
+const DATA_VERSION = "1";
 
 /** The folder of a stack, locked by this process. */
 export interface LocalRoot {
   paths: LocalPaths;
-  pids: PidRegistry;
   secrets: LocalSecrets;
   /** Releases the lock. */
   release(): void;
 }
 
+/** Database users with a password: the superuser of the embedded server, and a user for each service. */
+const databaseUserSchema = z.enum(["superuser", "projection", "command", "query", "audit"]);
+
+const secretsSchema = z.object({
+  /** Password of each database user. */
+  postgres: z.record(databaseUserSchema, z.string()),
+  portalJwtSecret: z.string(),
+  /** Private JWK Set that signs access tokens, as JSON text. */
+  tokenSigningKeys: z.string(),
+  /** Private JWK Set that signs audit exports, as JSON text. */
+  auditSigningKeys: z.string(),
+  /** Master keys of personal data, as JSON text: `{current, keys}`. */
+  personalDataKeys: z.string(),
+  /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
+  webhookSecretKeys: z.string(),
+  /** Private JWK Set for asymmetric webhook signatures, as JSON text. */
+  webhookSigningKeys: z.string(),
+});
+
+/** Secrets of a local stack. The first start of the stack creates them. */
+export type LocalSecrets = z.infer<typeof secretsSchema>;
+
 /**
- * Opens the folder of a stack: locks it, stops the processes of a killed stack, and reads or creates the secrets.
+ * Opens the folder of a stack: locks it, checks the version of its data, and reads or creates the secrets. Each opening
+ * begins new log files. Those of the former run move to `logs.former`.
  *
- * @throws {SetupError} if a live process holds the lock
+ * @throws {SetupError} if a live process holds the lock, or this code cannot read the folder's data
  */
-export async function openLocalRoot(root: string, log: (line: string) => void): Promise<LocalRoot> {
+export async function openLocalRoot(root: string): Promise<LocalRoot> {
   const paths = getLocalPaths(path.resolve(root));
-  ensureRootFolder(paths.root);
+  createRootFolder(paths);
   const { release, holder } = tryLock(paths.lock);
   if (holder) throw new SetupError(`The stack in ${paths.root} is already running as process ${holder.pid}.`);
   try {
-    const pids = openPidRegistry(paths.pids, log);
-    await pids.stopLeftovers();
     fs.rmSync(paths.stack, { force: true }); // the file describes a stack that was killed
-    return { paths, pids, secrets: await loadSecrets(paths.secrets), release };
+    fs.rmSync(`${paths.logs}.former`, { recursive: true, force: true });
+    if (fs.existsSync(paths.logs)) fs.renameSync(paths.logs, `${paths.logs}.former`);
+    fs.mkdirSync(paths.logs);
+    return { paths, secrets: await loadSecrets(paths.secrets), release };
   } catch (error) {
     release();
     throw error;
   }
-}
-
-/**
- * Files that a stack's folder can contain before its secrets are created. Until then, a folder with any other file is
- * refused.
- */
-const NAMES_BEFORE_SECRETS = ["install.lock", "lock", "logs", "pids.json", "pids.json.new", "secrets.json.new"];
-
-function ensureRootFolder(root: string): void {
-  try {
-    fs.mkdirSync(path.join(root, "logs"), { recursive: true });
-    fs.accessSync(root, fs.constants.W_OK);
-  } catch (error) {
-    throw new SetupError(`Cannot write to ${root}: ${(error as Error).message}`);
-  }
-  const fileNames = fs.readdirSync(root);
-  if (fileNames.includes("secrets.json") || fileNames.every((name) => NAMES_BEFORE_SECRETS.includes(name))) return;
-  throw new SetupError(
-    `${root} contains other files. Choose a folder that only the stack uses, because npm run reset deletes the whole folder.`,
-  );
 }
 
 /** Deletes a stack's folder and its files in /var/lib. The caller must ensure that the stack is not running. */
@@ -61,4 +71,65 @@ export function removeLocalRoot(root: string): void {
   const rootFolder = path.resolve(root);
   fs.rmSync(getRelocatedFolder(rootFolder), { recursive: true, force: true });
   fs.rmSync(rootFolder, { recursive: true, force: true });
+}
+
+/** Replaces a file's content in one step. Only the owner can read the file. */
+export function replaceFile(file: string, content: string): void {
+  fs.writeFileSync(`${file}.new`, content, { mode: 0o600 });
+  fs.renameSync(`${file}.new`, file);
+}
+
+/** Creates a folder that is missing or empty, together with its version. Refuses a folder with any other content. */
+function createRootFolder({ root, version, secrets }: LocalPaths): void {
+  try {
+    fs.mkdirSync(root, { recursive: true });
+    // The locks of the bootstrap can exist before the stack's first start.
+    const isNew = fs.readdirSync(root).every((name) => name.endsWith("lock") || name === "version.new");
+    if (isNew) replaceFile(version, DATA_VERSION);
+  } catch (error) {
+    throw new SetupError(`Cannot write to ${root}: ${(error as Error).message}`);
+  }
+  if (fs.existsSync(version) && fs.readFileSync(version, "utf8") === DATA_VERSION) return;
+  if (fs.existsSync(version) || fs.existsSync(secrets))
+    throw new SetupError(`${root} contains data of another version. Run npm run reset to delete it, then start again.`);
+  throw new SetupError(
+    `${root} contains other files. Choose a folder that only the stack uses, because npm run reset deletes the whole folder.`,
+  );
+}
+
+async function loadSecrets(file: string): Promise<LocalSecrets> {
+  if (!fs.existsSync(file)) replaceFile(file, `${JSON.stringify(await generateSecrets(), null, 2)}\n`);
+  try {
+    return secretsSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
+  } catch {
+    throw new SetupError(
+      `${file} is damaged. The data of the stack cannot be opened without it. Run npm run reset to delete the data and start again.`,
+    );
+  }
+}
+
+async function generateSecrets(): Promise<LocalSecrets> {
+  const passwordEntries = databaseUserSchema.options.map((user) => [user, randomBytes(24).toString("base64url")]);
+  return {
+    postgres: Object.fromEntries(passwordEntries),
+    portalJwtSecret: randomBytes(48).toString("base64url"),
+    tokenSigningKeys: JSON.stringify({ keys: [await generateSigningKey("local")] }),
+    auditSigningKeys: JSON.stringify({ keys: [await generateSigningKey("audit")] }),
+    personalDataKeys: generateEncryptionKeys("personal-data"),
+    webhookSecretKeys: generateEncryptionKeys("webhook"),
+    webhookSigningKeys: JSON.stringify({ keys: [await generateSigningKey("webhook")] }),
+  };
+}
+
+/** Creates a set of encryption keys with one key, as JSON text. */
+function generateEncryptionKeys(name: string): string {
+  const id = `${name}-${randomBytes(4).toString("hex")}`;
+  return JSON.stringify({ current: id, keys: { [id]: randomBytes(32).toString("base64") } });
+}
+
+/** Creates an Ed25519 key as a private JWK. */
+async function generateSigningKey(name: string) {
+  const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
+  const kid = `${name}-${randomBytes(4).toString("hex")}`;
+  return { ...(await exportJWK(privateKey)), kid, alg: "EdDSA", use: "sig" };
 }

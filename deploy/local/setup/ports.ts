@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import net from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { SetupError } from "./setup-error.ts";
 
 /** Components that listen on a port, with the environment variable for the port and the default port. */
@@ -26,6 +27,8 @@ const COMPONENT_NAMES = Object.keys(COMPONENTS) as ComponentName[];
 const MIN_FREE_PORT = 20_000;
 const MAX_FREE_PORT = 29_999;
 const issuedPorts = new Set<number>();
+
+const PORT_TIMEOUT_MS = 2_000;
 
 /**
  * Returns the port of each component: the value of its environment variable, or its default port.
@@ -54,9 +57,18 @@ export async function findFreePorts(): Promise<Ports> {
   return ports as Ports;
 }
 
-/** @throws {SetupError} if the port cannot be used; the message suggests another port */
+/**
+ * Waits a moment for the port, because the processes of a killed stack may still be ending.
+ *
+ * @throws {SetupError} if the port cannot be used; the message suggests another port
+ */
 export async function requireFreePort(name: ComponentName, port: number): Promise<void> {
-  const problem = await findBindError(port);
+  const deadline = Date.now() + PORT_TIMEOUT_MS;
+  let problem = await findBindError(port);
+  while (problem !== undefined && Date.now() < deadline) {
+    await sleep(50);
+    problem = await findBindError(port);
+  }
   if (problem === undefined) return;
   const { variable } = COMPONENTS[name];
   throw new SetupError(

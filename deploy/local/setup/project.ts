@@ -16,6 +16,12 @@ export function getRelocatedFolder(folder: string): string {
   return `/var/lib/clinic-service-${createHash("sha256").update(path.resolve(folder)).digest("hex").slice(0, 12)}`;
 }
 
+/** Returns the path relative to the current folder, unless it is outside. */
+export function toRelativePath(file: string): string {
+  const relativePath = path.relative(process.cwd(), file);
+  return relativePath.startsWith("..") ? file : relativePath;
+}
+
 /** Paths of the files of one local stack. */
 export type LocalPaths = ReturnType<typeof getLocalPaths>;
 
@@ -28,15 +34,16 @@ export function getLocalPaths(root: string) {
   const join = (name: string) => path.join(root, name);
   return {
     root,
+    version: join("version"),
     secrets: join("secrets.json"),
     lock: join("lock"),
-    pids: join("pids.json"),
     stack: join("stack.json"),
     /** Secrets of the demo applications and of the demo auditor. */
     demo: join("demo-credentials.json"),
     postgres: join("postgres"),
     nats: join("nats"),
     eventstore: join("eventstore"),
+    logs: join("logs"),
     log: (name: string) => join(`logs/${name}.log`),
   };
 }

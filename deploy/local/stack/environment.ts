@@ -1,7 +1,7 @@
 import { NATS_SETTING_NAMES } from "../../../projection/relay/nats-settings.ts";
 import type { Servers } from "../servers/servers.ts";
+import type { LocalSecrets } from "../setup/local-root.ts";
 import type { Ports } from "../setup/ports.ts";
-import type { LocalSecrets } from "../setup/secrets.ts";
 
 export const SERVICE_NAMES = ["projection", "command", "queryApi", "audit", "gateway"] as const;
 
@@ -27,7 +27,10 @@ export interface EnvironmentOptions {
  * the services that need them.
  */
 const EXCLUDED_VARIABLES: readonly string[] = [
-  ...["DATABASE_URL", "EVENTSTORE_URL", "NODE_OPTIONS", "NODE_V8_COVERAGE"],
+  "DATABASE_URL",
+  "EVENTSTORE_URL",
+  "NODE_OPTIONS",
+  "NODE_V8_COVERAGE",
   ...NATS_SETTING_NAMES,
 ];
 

@@ -1,10 +1,6 @@
-import { once } from "node:events";
-import http from "node:http";
-import { text } from "node:stream/consumers";
 import { z } from "zod";
 import { buildNodeCommand, PROJECT_FOLDER } from "../setup/project.ts";
-import type { Component, ComponentContext } from "../supervisor/component.ts";
-import { createComponent } from "../supervisor/supervised-process.ts";
+import { type Component, type ComponentContext, createComponent } from "../supervisor/component.ts";
 import type { Environment, ServiceName } from "./environment.ts";
 
 /** Entry and log name of each service. */
@@ -29,10 +25,10 @@ export function createServiceComponent(service: ServiceName, env: Environment, c
     ...buildNodeCommand(entry),
     env,
     cwd: PROJECT_FOLDER,
-    readinessCheck: createReadinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
+    isReady: createReadinessProbe(name, `http://127.0.0.1:${env.PORT}/health/ready`, context.log),
     stopTimeoutMs: 12_000,
   });
-  return createComponent({ name, prepareProcess }, context);
+  return createComponent(name, prepareProcess, context);
 }
 
 /** Returns a function that checks whether a service is ready. If the service is not ready, the function reports why. */
@@ -58,24 +54,15 @@ const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullab
 /** @returns an empty reason if the service is ready or does not respond */
 async function fetchReadiness(url: string): Promise<{ isReady: boolean; reason: string }> {
   try {
-    const { statusCode, body } = await getResponse(url);
-    if (statusCode === 200) return { isReady: true, reason: "" };
-    const { parts } = readinessSchema.parse(JSON.parse(body));
-    const reasons = Object.entries(parts).flatMap(([part, problem]) =>
+    const response = await fetch(url, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
+    const body = await response.json();
+    if (response.ok) return { isReady: true, reason: "" };
+    const reasons = Object.entries(readinessSchema.parse(body).parts).flatMap(([part, problem]) =>
       // The text after the semicolon states the lag. It is omitted, because it changes with each response.
       problem === null ? [] : [`${part}: ${problem.split(";")[0]}`],
     );
     return { isReady: false, reason: reasons.join(", ") };
   } catch {
-    // The service does not listen yet, or is stopping. The caller probes the service again.
-    return { isReady: false, reason: "" };
+    return { isReady: false, reason: "" }; // the service does not listen yet, or is stopping
   }
-}
-
-async function getResponse(url: string): Promise<{ statusCode: number | undefined; body: string }> {
-  const request = http.get(url, { timeout: PROBE_TIMEOUT_MS, agent: false });
-  request.on("timeout", () => request.destroy());
-  request.on("error", () => undefined); // the await below throws the error
-  const [response] = (await once(request, "response")) as [http.IncomingMessage];
-  return { statusCode: response.statusCode, body: await text(response) };
 }

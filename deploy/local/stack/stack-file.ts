@@ -1,6 +1,7 @@
 import fs from "node:fs";
 import { z } from "zod";
-import type { SavedFile } from "../setup/saved-file.ts";
+import { parseConnectionString } from "../../../shared/postgres/connection-string.ts";
+import { replaceFile } from "../setup/local-root.ts";
 import { mapServices, SERVICE_NAMES } from "./environment.ts";
 import type { Stack } from "./stack.ts";
 
@@ -46,9 +47,8 @@ export type StackFile = z.infer<typeof stackFileSchema>;
 /** Credentials for the demo data. */
 export type DemoAccess = StackFile["demo"];
 
-/** Saves the description of the running stack for scripts, the demo and command-line programs. */
-export function writeStackFile(stack: Stack, demoAccess: DemoAccess, file: SavedFile): void {
-  const { servers, urls } = stack;
+/** Saves the description of the running stack for scripts, the demo and command-line programs. Returns its content. */
+export function writeStackFile({ servers, urls }: Stack, demoAccess: DemoAccess): StackFile {
   const { gateway: gatewayUrl } = urls;
   const { auditSigningKeys, personalDataKeys, webhookSecretKeys } = servers.root.secrets;
   const content: StackFile = {
@@ -73,7 +73,8 @@ export function writeStackFile(stack: Stack, demoAccess: DemoAccess, file: Saved
     webhookSecretKeys,
     demo: demoAccess,
   };
-  file.save(`${JSON.stringify(content, null, 2)}\n`);
+  replaceFile(servers.root.paths.stack, `${JSON.stringify(content, null, 2)}\n`);
+  return content;
 }
 
 /**
@@ -91,4 +92,64 @@ export function readStackFile(file: string): StackFile | undefined {
       `${file} is invalid. Another version of this project may have started the stack. Restart it with npm start.`,
     );
   }
+}
+
+/** The part of the stack file that command-line programs use. */
+export type RunningStack = Pick<StackFile, "auditSigningKeys" | "personalDataKeys" | "webhookSecretKeys"> & {
+  urls: Pick<StackFile["urls"], "eventstore" | "nats"> & { postgres: { projection: string } };
+};
+
+/**
+ * Returns the settings of the running stack that a command-line program uses. The environment always takes precedence.
+ *
+ * The log and the database must belong together, because a program may compare the read models with the log. Therefore,
+ * the stack's log and database are used only if the environment names no other log or database. The stack's keys are
+ * used only with the stack's log, and its NATS server only with its database.
+ */
+export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: RunningStack): NodeJS.ProcessEnv {
+  const { eventstore: eventstoreUrl, nats: natsUrl, postgres: postgresUrls } = stack.urls;
+  const usesStackUrl = (name: string, url: string) => !env[name] || env[name] === url;
+  const settings: NodeJS.ProcessEnv = {};
+  const setIfMissing = (name: string, value: string) => {
+    if (!env[name]) settings[name] = value;
+  };
+  if (usesStackUrl("EVENTSTORE_URL", eventstoreUrl) && usesStackUrl("DATABASE_URL", postgresUrls.projection)) {
+    setIfMissing("EVENTSTORE_URL", eventstoreUrl);
+    setIfMissing("DATABASE_URL", postgresUrls.projection);
+  }
+  if ({ ...env, ...settings }.DATABASE_URL === postgresUrls.projection) setIfMissing("NATS_URL", natsUrl);
+  if ({ ...env, ...settings }.EVENTSTORE_URL === eventstoreUrl) {
+    setIfMissing("AUDIT_SIGNING_KEYS", stack.auditSigningKeys);
+    setIfMissing("PERSONAL_DATA_KEYS", stack.personalDataKeys);
+    setIfMissing("WEBHOOK_SECRET_KEYS", stack.webhookSecretKeys);
+  }
+  return settings;
+}
+
+/** Formats the message that `npm start` prints when the stack is ready. Passwords of external servers are omitted. */
+export function formatReadyMessage({ apis, urls, demo }: StackFile, root: string, durationMs: number): string {
+  const { hosts, path: databasePath } = parseConnectionString(urls.postgres.projection);
+  return `
+Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to stop.
+  portal API    ${apis.portal}
+  partner API   ${apis.sandbox}  ${apis.production}
+  API reference ${apis.reference}
+  partner page  ${urls.gateway}/partner
+  audit page    ${urls.gateway}/audit  (credential: ${demo.auditor.credential})
+  event log     ${removeCredentials(urls.eventstore)}
+  Postgres      ${hosts.join(",")}${databasePath}
+  NATS          ${removeCredentials(urls.nats)}
+  logs          ${root}/logs/*.log
+  all details   ${root}/stack.json (URLs, demo users, applications and auditor)
+
+Try in another terminal:
+  npm run demo                    follow an appointment: create, read, webhook, replay
+  npm run projection -- status    progress of the read models
+  npm run clinic -- --help        commands for operators
+README.md has example requests for staff, partners and auditors.
+`;
+}
+
+function removeCredentials(url: string): string {
+  return url.replace(/\/\/.*@/s, "//");
 }

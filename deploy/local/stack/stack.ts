@@ -1,5 +1,13 @@
+import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
+import { computeFingerprint } from "../../../projection/engine/ddl.ts";
+import { prepareDatabase } from "../../../projection/prepare-database.ts";
+import { readModels } from "../../../projection/read-models/all.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
 import { awaitAll, type ServerName, type ServerOptions, type Servers, startServers } from "../servers/servers.ts";
 import { findFreePorts, readPorts } from "../setup/ports.ts";
+import { SetupError } from "../setup/setup-error.ts";
 import type { Component } from "../supervisor/component.ts";
 import {
   buildServiceEnvironments,
@@ -11,8 +19,9 @@ import {
   type ServiceName,
   type ServiceUrls,
 } from "./environment.ts";
-import { prepareReadModels } from "./read-models.ts";
 import { createServiceComponent } from "./services.ts";
+
+const STATEMENT_TIMEOUT_MS = 30_000;
 
 export interface StackOptions extends Omit<ServerOptions, "ports" | "otherComponents"> {
   /** "fixed" uses the default ports and the port variables. "free" uses any free ports. */
@@ -42,22 +51,16 @@ export interface Stack {
  *     2. the gateway and the projection service
  *     3. the command, query API and audit services
  *
- * Before step 2, the migrations are applied. If an earlier release created the read models in the embedded Postgres,
- * they are also rebuilt. If a component fails, all other components are stopped.
+ * Before step 2, the migrations are applied. If a component fails, all other components are stopped.
  *
  * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { progress, signal } = options;
-  const ports = options.portMode === "fixed" ? readPorts(options.env) : await findFreePorts();
+  const { progress, env: inheritedEnv, serviceEnv: overrides } = options;
+  const ports = options.portMode === "fixed" ? readPorts(inheritedEnv) : await findFreePorts();
   const servers = await startServers({ ...options, ports, otherComponents: SERVICE_NAMES });
-  const env = buildServiceEnvironments({
-    ports,
-    secrets: servers.root.secrets,
-    servers,
-    inheritedEnv: options.env,
-    overrides: options.serviceEnv,
-  });
+  const { secrets } = servers.root;
+  const env = buildServiceEnvironments({ ports, secrets, servers, inheritedEnv, overrides });
   const services = mapServices((name) => createServiceComponent(name, env[name], servers.context));
   const start = (name: ServiceName) =>
     progress.runStep(`${services[name].name} 127.0.0.1:${ports[name]}`, () => services[name].start());
@@ -68,14 +71,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await servers.stop();
   };
   try {
-    await prepareReadModels({
-      databaseUrl: servers.databaseUrls.projection,
-      eventstoreUrl: servers.eventstoreUrl,
-      personalDataKeys: servers.root.secrets.personalDataKeys,
-      shouldRebuild: !servers.components.postgres.isExternal,
-      progress,
-      signal,
-    });
+    await prepareStackDatabase(servers.databaseUrls.projection, servers.components.postgres.isExternal);
     await awaitAll([start("gateway"), start("projection")]);
     await awaitAll([start("command"), start("queryApi"), start("audit")]);
   } catch (error) {
@@ -84,4 +80,33 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
   const components = { ...servers.components, ...services };
   return { servers, urls: buildServiceUrls(ports), env, components, stop };
+}
+
+/**
+ * Applies the migrations, and creates the read models if there are none.
+ *
+ * @throws {SetupError} if a migration fails, or the embedded Postgres contains read models of another version
+ */
+export async function prepareStackDatabase(databaseUrl: string, isExternal: boolean): Promise<void> {
+  const logger = createLogger("start", "silent"); // errors are thrown
+  const pool = createPool({
+    url: databaseUrl,
+    applicationName: "start",
+    size: 2,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+    logger,
+  });
+  try {
+    await prepareDatabase(databaseUrl, pool, logger).catch((error) => {
+      throw new SetupError(`The database cannot be migrated: ${error.message || error.code}`);
+    });
+    if (isExternal) return; // the projection service reports read models that it cannot use
+    const { fingerprint } = await readCheckpoint(pool, READ_MODEL_SCHEMA);
+    if (fingerprint !== computeFingerprint(readModels))
+      throw new SetupError(
+        "The database contains read models of another version. Run npm run reset to delete all local data, then start again.",
+      );
+  } finally {
+    await pool.end();
+  }
 }

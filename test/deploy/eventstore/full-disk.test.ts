@@ -1,7 +1,6 @@
 /**
  * If the disk is full, appends fail but can be retried, and reads work. When the disk has space again, appends succeed.
  */
-import fs from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
@@ -146,39 +145,6 @@ describe("the embedded log on a full disk", function () {
     const reopenedStore = await openStore(dir);
     expect(await readContent(reopenedStore)).to.deep.equal(content);
     await reopenedStore.close();
-  });
-
-  it("if a full disk prevents an append from being acknowledged, the append is undone and can be retried", async () => {
-    const lines: string[] = [];
-    const store = await openStore(dir, { printLine: (line) => lines.push(line) });
-    await appendEvents(store, 30);
-    const contentBefore = await readContent(store);
-    const [refusedWrite, lateWrite] = [createAppendRequest("late", ["one"]), createAppendRequest("late", ["two"])];
-    const writeSync = fs.writeSync;
-    // Simulates a copy-on-write file system, which needs space even to overwrite a file.
-    const failWrite = () => {
-      throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
-    };
-    try {
-      fs.writeSync = failWrite as typeof fs.writeSync;
-      expect((await submit(store, refusedWrite)).outcome).to.equal("disk-full");
-      expect(await readContent(store)).to.deep.equal(contentBefore);
-    } finally {
-      fs.writeSync = writeSync;
-    }
-    expect((await submit(store, lateWrite)).outcome).to.equal("written");
-    const content = await readContent(store);
-    expect(content.forwardEvents).to.have.length(31);
-    await store.close();
-    try {
-      fs.writeSync = failWrite as typeof fs.writeSync;
-      const reopenedStore = await openStore(dir);
-      expect(await readContent(reopenedStore)).to.deep.equal(content);
-      await reopenedStore.close();
-    } finally {
-      fs.writeSync = writeSync;
-    }
-    expect(lines).to.have.length(2);
   });
 
   it("if a full disk prevents the creation of a log, the log can be created when the disk has space", async () => {

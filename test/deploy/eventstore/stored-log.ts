@@ -118,7 +118,7 @@ async function readAll(store: Store, isBackwards: boolean): Promise<ReadEvent[]>
 
 /** Reads the files of a closed log. Returns the content of each file by path. */
 export async function readFiles(dir: string): Promise<Map<string, Buffer>> {
-  const files = new Map<string, Buffer>([[join(dir, "CURRENT"), await readFile(join(dir, "CURRENT"))]]);
+  const files = new Map<string, Buffer>();
   for (const name of (await readdir(join(dir, "events"))).sort()) {
     const path = join(dir, "events", name);
     files.set(path, await readFile(path));

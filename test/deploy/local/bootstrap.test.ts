@@ -25,7 +25,7 @@ function makeClone(entryScript: string) {
     fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
     fs.writeFileSync(path.join(folder, name), text);
   };
-  const moduleNames = ["build.mjs", "death-signal.mjs", "install.mjs", "pid-lock.mjs"].map((name) => `setup/${name}`);
+  const moduleNames = ["build.mjs", "install.mjs", "processes.mjs"].map((name) => `setup/${name}`);
   for (const name of ["bootstrap.mjs", ...moduleNames])
     write(`deploy/local/${name}`, fs.readFileSync(path.join(PROJECT_FOLDER, "deploy/local", name), "utf8"));
   const writeLockFile = (version: string) =>
@@ -42,6 +42,7 @@ function makeClone(entryScript: string) {
     fs.existsSync(`${folder}/npm-calls`) ? fs.readFileSync(`${folder}/npm-calls`, "utf8") : "";
   return {
     write,
+    folder,
     writeLockFile,
     run: (env: NodeJS.ProcessEnv = {}) =>
       spawnSync(process.execPath, args, { ...options, env: { ...options.env, ...env }, encoding: "utf8" }),
@@ -91,7 +92,8 @@ describe("bootstrap", () => {
 
   it("bootstrap takes over the lock of an install process that was killed", () => {
     const clone = makeClone("");
-    clone.write(".local/install.lock", "999999 long-ago:1\n");
+    fs.mkdirSync(path.join(clone.folder, ".local"));
+    fs.symlinkSync("999999 long-ago:1", path.join(clone.folder, ".local/install.lock"));
     expect(clone.run().status).to.equal(0);
   });
 

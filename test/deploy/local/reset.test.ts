@@ -4,7 +4,9 @@ import path from "node:path";
 import { expect } from "chai";
 import { openLocalRoot } from "../../../deploy/local/setup/local-root.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
-import { mountSmallDisk } from "../../support/small-disk.ts";
+import { prepareStackDatabase } from "../../../deploy/local/stack/stack.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { createReadModelDatabase } from "../../support/read-models.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 
 function runReset(root: string) {
@@ -13,10 +15,16 @@ function runReset(root: string) {
   return spawnSync(command, args, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
 }
 
+const getError = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.fail("should fail"),
+    (error: Error) => error.message,
+  );
+
 describe("reset", () => {
   it("`npm run reset` fails with a one-line error while the stack is running, and deletes the folder of a stopped stack", async () => {
     const root = makeTestRoot();
-    const localRoot = await openLocalRoot(root, () => undefined);
+    const localRoot = await openLocalRoot(root);
     const resetResult = runReset(root);
     expect(resetResult.status).to.equal(1);
     expect(resetResult.stderr).to.equal(`The stack in ${root} is running as process ${process.pid}. Stop it first.\n`);
@@ -24,20 +32,6 @@ describe("reset", () => {
     localRoot.release();
     expect(runReset(root).status).to.equal(0);
     expect(fs.existsSync(root)).to.equal(false);
-  });
-
-  it("`npm run reset` deletes the folder even if the disk is too full to create the lock", async function () {
-    const disk = mountSmallDisk(this, 1);
-    try {
-      const root = path.join(disk.folder, "root");
-      (await openLocalRoot(root, () => undefined)).release();
-      disk.fill();
-      const { status, stdout, stderr } = runReset(root);
-      expect([status, stdout, stderr]).to.eql([0, `Deleted ${root}.\n`, ""]);
-      expect(fs.existsSync(root)).to.equal(false);
-    } finally {
-      disk.remove();
-    }
   });
 
   it("`npm run reset` refuses a folder that does not belong to a stack", () => {
@@ -51,36 +45,46 @@ describe("reset", () => {
 describe("openLocalRoot", () => {
   it("openLocalRoot creates the secrets once, in a file that only the file's owner can read", async () => {
     const root = makeTestRoot();
-    const firstRoot = await openLocalRoot(root, () => undefined);
+    const firstRoot = await openLocalRoot(root);
     firstRoot.release();
-    const secondRoot = await openLocalRoot(root, () => undefined);
+    const secondRoot = await openLocalRoot(root);
     secondRoot.release();
     expect(secondRoot.secrets).to.eql(firstRoot.secrets);
     expect(fs.statSync(firstRoot.paths.secrets).mode & 0o777).to.equal(0o600);
     expect(new Set(Object.values(firstRoot.secrets.postgres)).size).to.equal(5);
   });
 
-  it("openLocalRoot adds missing secrets to the file of an earlier version, and refuses a damaged file", async () => {
+  it("openLocalRoot names `npm run reset` if the secrets are damaged, or another version wrote the data", async () => {
     const root = makeTestRoot();
-    const firstRoot = await openLocalRoot(root, () => undefined);
-    firstRoot.release();
-    const { auditSigningKeys: _, ...formerSecrets } = firstRoot.secrets;
-    const { audit: __, ...postgres } = formerSecrets.postgres;
-    fs.writeFileSync(firstRoot.paths.secrets, JSON.stringify({ ...formerSecrets, postgres }));
-    const secondRoot = await openLocalRoot(root, () => undefined);
-    secondRoot.release();
-    expect(secondRoot.secrets).to.include({ tokenSigningKeys: formerSecrets.tokenSigningKeys });
-    expect(secondRoot.secrets.postgres).to.include(postgres);
-    expect(JSON.parse(secondRoot.secrets.auditSigningKeys).keys).to.have.length(1);
-    fs.writeFileSync(firstRoot.paths.secrets, "{");
-    const message = await openLocalRoot(root, () => undefined).catch((error: Error) => error.message);
-    expect(message).to.include("is damaged");
+    const { paths, release } = await openLocalRoot(root);
+    release();
+    fs.writeFileSync(paths.secrets, "{");
+    expect(await getError(openLocalRoot(root))).to.match(/secrets\.json is damaged.*npm run reset/);
+    for (const writeOtherVersion of [() => fs.writeFileSync(paths.version, "0"), () => fs.rmSync(paths.version)]) {
+      writeOtherVersion();
+      expect(await getError(openLocalRoot(root))).to.equal(
+        `${root} contains data of another version. Run npm run reset to delete it, then start again.`,
+      );
+      expect(fs.existsSync(paths.lock)).to.equal(false);
+    }
+    expect(runReset(root).status).to.equal(0);
   });
 
   it("openLocalRoot refuses a folder that contains other files", async () => {
     const root = makeTestRoot();
     fs.writeFileSync(path.join(root, "letter.txt"), "dear");
-    const message = await openLocalRoot(root, () => undefined).catch((error: Error) => error.message);
-    expect(message).to.include("contains other files");
+    expect(await getError(openLocalRoot(root))).to.include("contains other files");
+  });
+});
+
+describe("prepareStackDatabase", () => {
+  it("prepareStackDatabase names `npm run reset` if the embedded Postgres has read models of another version", async () => {
+    const database = await createReadModelDatabase();
+    const url = database.urls.projection;
+    await prepareStackDatabase(url, false);
+    await database.admin.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET fingerprint = 'of another version'`);
+    expect(await getError(prepareStackDatabase(url, false))).to.match(/read models of another version.*npm run reset/);
+    await prepareStackDatabase(url, true);
+    await database.close();
   });
 });

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect } from "chai";
-import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
+import { withDeathSignal } from "../../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";

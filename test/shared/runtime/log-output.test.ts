@@ -3,7 +3,7 @@ import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { withDeathSignal } from "../../../deploy/local/setup/death-signal.mjs";
+import { withDeathSignal } from "../../../deploy/local/setup/processes.mjs";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { eventually } from "../../support/eventually.ts";
 import { mountSmallDisk } from "../../support/small-disk.ts";

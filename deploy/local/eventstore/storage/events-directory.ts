@@ -4,14 +4,7 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import type { LogOptions } from "../model/log-options.ts";
-import {
-  ACKNOWLEDGED_FILE,
-  AcknowledgedEndFile,
-  encodeEndFile,
-  isSameLogEnd,
-  type LogEnd,
-} from "./acknowledged-end.ts";
-import { isNoSpaceError } from "./disk-full.ts";
+import { ACKNOWLEDGED_FILE, AcknowledgedEndFile, encodeEnd, isSameLogEnd } from "./acknowledged-end.ts";
 import type { CommittedLog } from "./log-reader.ts";
 import { LogScan } from "./log-scan.ts";
 import { LogWriter } from "./log-writer.ts";
@@ -31,7 +24,7 @@ export async function createEventsDirectory(dir: string): Promise<void> {
   await mkdir(dir, { mode: 0o700 });
   await createFile(dir, formatSegmentName(1), encodeSegmentHeader(logId, 1, EMPTY_CHAIN));
   const end = { ...EMPTY_CHAIN, logId, segment: 1, offset: SEGMENT_HEADER_BYTES };
-  await createFile(dir, ACKNOWLEDGED_FILE, encodeEndFile(end));
+  await createFile(dir, ACKNOWLEDGED_FILE, encodeEnd(end));
 }
 
 /**
@@ -47,13 +40,14 @@ export async function openEventsDirectory(dir: string, options: LogOptions): Pro
       `The log in ${dir} has ${segmentCount} segments. The limit is ${options.limits.maxSegments}.`,
     );
   }
-  const { file: endFile, end: acknowledgedEnd, isIntact, isCurrent } = await AcknowledgedEndFile.open(dir);
+  const endFile = new AcknowledgedEndFile(dir);
   const segments = new Segments(dir);
   const close = async () => {
     await segments.close();
-    await endFile.close();
+    endFile.close();
   };
   try {
+    const acknowledgedEnd = endFile.read();
     const { index, end, incompleteBytes } = await new LogScan(segments, segmentCount, acknowledgedEnd, options).run();
     if (incompleteBytes > 0) {
       options.printLine(
@@ -62,9 +56,7 @@ export async function openEventsDirectory(dir: string, options: LogOptions): Pro
       await segments.truncate(end.offset);
     }
     await segments.flush();
-    const isRecorded = (isCurrent && isSameLogEnd(end, acknowledgedEnd)) || (await recordEnd(endFile, end));
-    if (!isIntact && isRecorded)
-      options.printLine(`${endFile.path}: replaced a damaged copy of the acknowledged end with the intact copy.`);
+    if (!isSameLogEnd(end, acknowledgedEnd)) endFile.write(end);
     return {
       log: { index, segments, checksumSeed: computeChecksumSeed(end.logId) },
       writer: new LogWriter(segments, endFile, end, options),
@@ -73,19 +65,6 @@ export async function openEventsDirectory(dir: string, options: LogOptions): Pro
   } catch (error) {
     await close();
     throw error;
-  }
-}
-
-/** Records the end of the log, whose segments must already be flushed. Returns false if the disk is full. */
-async function recordEnd(endFile: AcknowledgedEndFile, end: LogEnd): Promise<boolean> {
-  try {
-    endFile.write(end);
-    await endFile.flush();
-    return true;
-  } catch (error) {
-    // The log must be able to start on a full disk. The next append either records the end or fails.
-    if (!isNoSpaceError(error)) throw error;
-    return false;
   }
 }
 

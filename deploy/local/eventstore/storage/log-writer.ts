@@ -56,14 +56,15 @@ export class LogWriter {
     const frame = encodeFrame(encodedRecords, this.#end);
     await this.#writeFrame(frame.bytes, offset);
     if (this.#options.shouldSync) await this.#segments.flush();
-    await this.#recordEnd({
+    this.#end = {
       logId,
       segment,
       offset: offset + frame.bytes.length,
       eventCount: eventCount + records.length,
       position: records.at(-1)?.position ?? position,
       checksum: frame.checksum,
-    });
+    };
+    this.#acknowledgedEndFile.write(this.#end);
     let nextOffset = offset + FRAME_HEADER_BYTES;
     return encodedRecords.map((record) => {
       nextOffset += record.length;
@@ -90,20 +91,5 @@ export class LogWriter {
       await this.#segments.truncate(offset);
       throw new DiskFullError(String(error), { cause: error });
     }
-  }
-
-  /** Records the new end of the log. On a copy-on-write file system, even overwriting needs free space. */
-  async #recordEnd(end: LogEnd): Promise<void> {
-    try {
-      this.#acknowledgedEndFile.write(end);
-    } catch (error) {
-      if (!isNoSpaceError(error)) throw error;
-      // Removes the new frame, which no reader has seen yet. The flush prevents the frame from reappearing after a
-      // power loss.
-      await this.#segments.truncate(this.#end.offset);
-      await this.#segments.flush();
-      throw new DiskFullError(String(error), { cause: error });
-    }
-    this.#end = end;
   }
 }

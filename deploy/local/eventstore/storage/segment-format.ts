@@ -21,8 +21,8 @@
 import { crc32 } from "node:zlib";
 import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
 
-/** Version of the storage format. Format 1 was a LevelDB database. */
-export const FORMAT_VERSION = 2;
+/** Version of the storage format. */
+export const FORMAT_VERSION = 1;
 
 export const BLOCK_BYTES = 64;
 export const SEGMENT_HEADER_BYTES = BLOCK_BYTES;

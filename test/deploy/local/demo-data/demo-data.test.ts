@@ -50,8 +50,12 @@ describe("demo data", function () {
   const seed = (log = (line: string) => void lines.push(line), seedTime = now): Promise<DemoAccess> =>
     seedDemoData({
       ...portalOptions,
-      ...{ databaseUrl: database.urls.command, personalDataKeys: PERSONAL_DATA_KEYS },
-      ...{ eventstoreUrl: source.url, credentialsFile: getCredentialsPath(), log, now: seedTime },
+      databaseUrl: database.urls.command,
+      personalDataKeys: PERSONAL_DATA_KEYS,
+      eventstoreUrl: source.url,
+      credentialsFile: getCredentialsPath(),
+      log,
+      now: seedTime,
     });
 
   /** Returns all events of the log, parsed by the event catalog. */

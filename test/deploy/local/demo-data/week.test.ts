@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { createCachingEventLog } from "../../../../command/cli/import/caching-log.ts";
 import { demoClinics } from "../../../../deploy/local/demo-data/clinics.ts";
-import { buildPhases } from "../../../../deploy/local/demo-data/phases.ts";
+import { buildPhases } from "../../../../deploy/local/demo-data/demo-data.ts";
 import { runSteps } from "../../../../deploy/local/demo-data/steps.ts";
 import { createWeekAppointments } from "../../../../deploy/local/demo-data/week.ts";
 import { appointmentStatuses } from "../../../../shared/domain/appointment/appointment.ts";

@@ -6,8 +6,8 @@ import { expect } from "chai";
 import pg from "pg";
 import { type ExternalServers, requireReachable } from "../../../../deploy/local/servers/external-servers.ts";
 import { type Servers, startServers } from "../../../../deploy/local/servers/servers.ts";
-import { readProcessIdentity } from "../../../../deploy/local/setup/pid-lock.mjs";
 import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
+import { readProcessIdentity } from "../../../../deploy/local/setup/processes.mjs";
 import { createProgress } from "../../../../deploy/local/setup/progress.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
 import { eventually } from "../../../support/eventually.ts";
@@ -165,7 +165,6 @@ describe("startServers", () => {
     );
     expect(message).to.match(new RegExp(`^nats: port ${ports.nats} .*NATS_PORT=\\d+$`));
     expect(fs.existsSync(`${root}/lock`)).to.equal(false);
-    expect(fs.existsSync(`${root}/pids.json`)).to.equal(false);
     portHolder.close();
   });
 

@@ -9,7 +9,7 @@ import { makeTestRoot } from "../../../support/stack.ts";
 
 const COPIED_FILES = [
   ...["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json", "tsconfig.local.json"],
-  ...["bootstrap.mjs", "setup/build.mjs", "setup/death-signal.mjs", "setup/install.mjs", "setup/pid-lock.mjs"].map(
+  ...["bootstrap.mjs", "setup/build.mjs", "setup/install.mjs", "setup/processes.mjs"].map(
     (name) => `deploy/local/${name}`,
   ),
   "deploy/local/setup/project.ts",

@@ -1,4 +1,4 @@
-import { offerService, withdrawService } from "../../../command/operations/catalog-operations.ts";
+import { addResource, offerService, setRule, withdrawService } from "../../../command/operations/catalog-operations.ts";
 import {
   changeSubscription,
   openBranch,
@@ -9,8 +9,7 @@ import {
 import { DAY_MS } from "../../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { DemoClinic } from "./clinics.ts";
-import { deriveDemoId } from "./random.ts";
-import { createStep, type StepSequence } from "./steps.ts";
+import { createStep, deriveDemoId, type StepSequence } from "./steps.ts";
 
 /** Registers a demo clinic with its branches, subscription and entitlements. The events are 400 days old. */
 export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
@@ -22,8 +21,16 @@ export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
   };
   const demoExpiresAt = demoDays === null ? null : toInstant(now + demoDays * DAY_MS);
   const registration = {
-    ...{ clinicId, environment: "production" as const, slug, name, timezone, currency, locale, city },
-    ...{ isDemo: demoDays !== null, demoExpiresAt },
+    clinicId,
+    environment: "production" as const,
+    slug,
+    name,
+    timezone,
+    currency,
+    locale,
+    city,
+    isDemo: demoDays !== null,
+    demoExpiresAt,
   };
   const subscription = {
     clinicId,
@@ -83,4 +90,49 @@ export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now
     const serviceIds = { clinicId, serviceId };
     return [offerStep, createStep(`${stepName} withdrawn`, now - 30 * DAY_MS, withdrawService, serviceIds)];
   });
+}
+
+/** Type, name and capacity of each resource. The first two resources are rooms, which appointments use. */
+const RESOURCES = [
+  ["room", "Room 1", 1],
+  ["room", "Room 2", 1],
+  ["practitioner", "Veterinarian on duty", 1],
+  ["equipment", "X-ray", 1],
+  ["ward", "Boarding ward", 8],
+] as const;
+
+/** Opening and closing times of a resource on each weekday. Weekday 0 is Sunday. */
+const OPENING_HOURS = [
+  ...[1, 2, 3, 4, 5].flatMap((weekday) => [
+    { weekday, startsAt: "08:00:00", endsAt: "12:30:00" },
+    { weekday, startsAt: "13:30:00", endsAt: "18:00:00" },
+  ]),
+  { weekday: 6, startsAt: "09:00:00", endsAt: "14:00:00" },
+  { weekday: 0, startsAt: "09:00:00", endsAt: "14:00:00" },
+];
+
+/** Returns the id of one of the two rooms of a branch. */
+export function deriveRoomId(clinic: DemoClinic, branchId: string, roomIndex: 0 | 1): string {
+  return deriveDemoId(clinic.slug, "resource", branchId, RESOURCES[roomIndex][1]);
+}
+
+/** Adds the resources and their opening hours to every branch. */
+export function addResources(clinic: DemoClinic, now: number): StepSequence[] {
+  return clinic.branches.flatMap(({ id: branchId }) =>
+    RESOURCES.map(([resourceType, name, capacity]) => {
+      const { id: clinicId, slug } = clinic;
+      const resourceId = deriveDemoId(slug, "resource", branchId, name);
+      const ids = { resourceId, clinicId, branchId };
+      const resourceInput = { ...ids, resourceType, name, capacity, timezone: null, metadata: {} };
+      const prefix = `${slug} ${branchId} ${name}`;
+      const addedAt = now - 370 * DAY_MS;
+      const ruleSteps = OPENING_HOURS.map((hours, index) => {
+        const ruleId = deriveDemoId(resourceId, "rule", index);
+        const validity = { validFrom: null, validUntil: null, ruleType: "opening_hours", recurrence: null };
+        const rule = { ruleId, ...hours, ...validity };
+        return createStep(`${prefix} rule ${index}`, addedAt, setRule, { clinicId, resourceId, rule });
+      });
+      return [createStep(prefix, addedAt, addResource, resourceInput), ...ruleSteps];
+    }),
+  );
 }

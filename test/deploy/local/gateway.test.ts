@@ -1,10 +1,50 @@
+import { once } from "node:events";
 import http from "node:http";
-import net from "node:net";
+import net, { type AddressInfo } from "node:net";
 import { expect } from "chai";
 import fc from "fast-check";
-import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts";
-import type { HttpServer } from "../../../../shared/http/listen.ts";
-import { closeAll, getOrigin, getPort, listen } from "../gateway-world.ts";
+import { type GatewayOptions, startGateway } from "../../../deploy/local/gateway/gateway-server.ts";
+import type { HttpServer } from "../../../shared/http/listen.ts";
+import { expectRefusal, type RawResponse, sendOneRequest } from "../../support/raw-http.ts";
+
+/** Functions that close the open servers. After each test, closeAll() calls them even if the test failed. */
+const closeFunctions: (() => unknown)[] = [];
+
+/** Listens on a loopback port. Port 0 selects a free port. */
+async function listen<Server extends net.Server>(server: Server, port = 0): Promise<Server> {
+  const sockets = new Set<net.Socket>();
+  server.on("connection", (socket) => sockets.add(socket));
+  closeFunctions.push(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  return server;
+}
+
+const getPort = (server: net.Server) => (server.address() as AddressInfo).port;
+const getOrigin = (server: net.Server) => `http://127.0.0.1:${getPort(server)}`;
+
+/**
+ * Starts a gateway that forwards all requests to one service. When the gateway closes, it aborts open requests
+ * immediately.
+ */
+async function startGatewayTo(service: net.Server, options: Partial<GatewayOptions> = {}): Promise<HttpServer> {
+  const upstreamUrls = { command: getOrigin(service), queryApi: getOrigin(service), audit: getOrigin(service) };
+  const log = () => undefined;
+  const defaults = { host: "127.0.0.1", port: 0, upstreamUrls, log, drainTimeoutMs: 0 };
+  const gateway = await startGateway({ ...defaults, ...options });
+  let closePromise: Promise<void> | undefined;
+  const close = () => (closePromise ??= gateway.close());
+  closeFunctions.push(close);
+  return { ...gateway, close };
+}
+
+/** Closes all open servers in reverse order, so that the gateway is closed before its service. */
+async function closeAll(): Promise<void> {
+  for (const close of closeFunctions.splice(0).reverse()) await close();
+}
 
 /** A request that the service received. */
 interface ReceivedRequest {
@@ -200,5 +240,116 @@ describe("gateway", () => {
     expect((await fetch(`${gateway.url}/a`)).status, "the other service").to.equal(200);
     commandServer = await startService("command", commandPort);
     expect((await fetch(`${gateway.url}/a`, { method: "POST" })).status).to.equal(200);
+  });
+});
+
+/** Starts a service that reads the whole body and returns its length. */
+function startCountingService(onRequest: () => void = () => undefined): Promise<http.Server> {
+  const server = http.createServer((request, response) => {
+    onRequest();
+    let length = 0;
+    request.on("data", (chunk: Buffer) => {
+      length += chunk.length;
+    });
+    request.on("end", () => response.end(String(length)));
+  });
+  return listen(server);
+}
+
+function expectGatewayError(response: RawResponse, status: number, error: string): void {
+  expectRefusal(response, status, error);
+  expect(response.headers["x-content-type-options"]).to.equal("nosniff");
+}
+
+describe("the gateway and misbehaving services", () => {
+  afterEach(closeAll);
+
+  it("if a service disconnects, the gateway returns 502, or aborts the response if the response has already started", async () => {
+    const disconnectingServer = await listen(
+      net.createServer((socket) => {
+        socket.once("data", (data) => {
+          if (data.toString().startsWith("PUT")) socket.destroy();
+          else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+        });
+      }),
+    );
+    const gateway = await startGatewayTo(disconnectingServer);
+    expect((await fetch(`${gateway.url}/a`, { method: "PUT" })).status).to.equal(502);
+    const halfResponse = await fetch(`${gateway.url}/a`);
+    expect(await halfResponse.text().catch(() => "aborted")).to.equal("aborted");
+  });
+
+  it("the gateway streams responses: the client receives the first part before the service writes the last part", async () => {
+    let finish = () => undefined as unknown;
+    const slowServer = await listen(
+      http.createServer((_, response) => {
+        response.write("first");
+        finish = () => response.end("last");
+      }),
+    );
+    const gateway = await startGatewayTo(slowServer);
+    const reader = (await fetch(`${gateway.url}/a`)).body!.getReader();
+    expect(Buffer.from((await reader.read()).value!).toString()).to.equal("first");
+    finish();
+    expect(Buffer.from((await reader.read()).value!).toString()).to.equal("last");
+  });
+
+  it("the gateway forwards the response of a service that disconnects without reading the body", async () => {
+    const responseBody = '{"ok":false,"error":"missing_token"}';
+    const hastyServer = await listen(
+      net.createServer((socket) => {
+        socket.once("data", () => {
+          socket.pause();
+          socket.write(
+            `HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: ${responseBody.length}\r\n\r\n${responseBody}`,
+          );
+          // The socket still has unread data, so the operating system resets the connection.
+          socket.destroySoon();
+        });
+        socket.on("error", () => undefined);
+      }),
+    );
+    const gateway = await startGatewayTo(hastyServer);
+    const body = Buffer.alloc(65_536, "x");
+    for (let count = 0; count < 20; count += 1) {
+      const response = await fetch(`${gateway.url}/a`, { method: "POST", body });
+      expect([response.status, await response.text()]).to.eql([401, responseBody]);
+    }
+  });
+
+  it("the gateway stops within the time limit even if a service never responds", async () => {
+    const silentServer = await listen(net.createServer((socket) => void socket.on("error", () => undefined)));
+    const gateway = await startGatewayTo(silentServer, { drainTimeoutMs: 50 });
+    const connectionPromise = once(silentServer, "connection");
+    const outcomePromise = fetch(`${gateway.url}/a`).then(
+      () => "responded",
+      () => "aborted",
+    );
+    await connectionPromise;
+    await gateway.close();
+    expect(await outcomePromise).to.equal("aborted");
+  });
+
+  it("the gateway forwards a body that arrives byte by byte, and keeps the header Content-Length", async () => {
+    const gateway = await startGatewayTo(await startCountingService());
+    const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const response = await sendOneRequest(gateway.url, `${head}${"1\r\nx\r\n".repeat(65_536)}0\r\n\r\n`);
+    expect([response.status, response.text]).to.eql([200, "65536"]);
+  });
+
+  it("the gateway refuses a body above the limit with 413, even without Content-Length, and the client can read the response", async () => {
+    let requestCount = 0;
+    const gateway = await startGatewayTo(await startCountingService(() => requestCount++));
+    const largestResponse = await fetch(`${gateway.url}/a`, { method: "POST", body: "x".repeat(65_536) });
+    expect([largestResponse.status, await largestResponse.text()]).to.eql([200, "65536"]);
+    for (const body of [Buffer.alloc(65_537, "x"), Buffer.alloc(2_000_000, "x")]) {
+      const head = "POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+      const declaredRequest = Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\n\r\n`), body]);
+      expectGatewayError(await sendOneRequest(gateway.url, declaredRequest), 413, "body_too_large");
+      const chunk = Buffer.from(`${head}Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n`);
+      const chunkedRequest = Buffer.concat([chunk, body, Buffer.from("\r\n0\r\n\r\n")]);
+      expectGatewayError(await sendOneRequest(gateway.url, chunkedRequest), 413, "body_too_large");
+    }
+    expect(requestCount).to.equal(1);
   });
 });

@@ -3,6 +3,20 @@ import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 
+const SETPRIV =
+  process.platform === "linux" ? ["/usr/bin/setpriv", "/bin/setpriv"].find((file) => fs.existsSync(file)) : undefined;
+
+/**
+ * Wraps a command line so that its process receives a signal when this process ends, even if this process is killed.
+ *
+ * This works only on Linux, with setpriv from util-linux. setpriv registers the signal and then replaces itself with
+ * the command, so the pid stays the same. On other systems, the command line is returned unchanged.
+ */
+export function withDeathSignal(signal, command, args) {
+  if (!SETPRIV) return [command, [...args]];
+  return [SETPRIV, ["--pdeathsig", signal.slice("SIG".length), "--", command, ...args]];
+}
+
 /**
  * Returns the boot id of the system and the start time of a process. Together, they distinguish the process from
  * earlier and later processes with the same pid. Returns undefined if the process does not exist or is a zombie.
@@ -12,13 +26,9 @@ export function readProcessIdentity(pid) {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");
     const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     if (state === "Z" || state === "X") return undefined;
-    const boot = fs.readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-    return `${boot}:${fields[18]}`;
-  } catch (error) {
-    if (fs.existsSync("/proc/self/stat")) {
-      if (error.code === "ENOENT" || error.code === "ESRCH") return undefined;
-      throw error;
-    }
+    return `${fs.readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()}:${fields[18]}`;
+  } catch {
+    if (fs.existsSync("/proc/self/stat")) return undefined;
   }
   try {
     return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).trim() || undefined;
@@ -27,7 +37,6 @@ export function readProcessIdentity(pid) {
   }
 }
 
-/** Returns the live process that holds the lock; undefined if the lock is free. */
 export function findLockHolder(file) {
   // The identity can contain spaces: without /proc, it is a start time that ps prints.
   const [, digits, identity] = /^(\d+) (.+)$/.exec(readOwner(file) ?? "") ?? [];
@@ -36,8 +45,8 @@ export function findLockHolder(file) {
 }
 
 /**
- * Acquires a lock, which becomes free when this process ends. The lock is a symbolic link whose target names the owner.
- * A link is created together with its target in one step, even on a full disk. A lock whose owner is dead is replaced.
+ * Acquires a lock, which becomes free when this process ends. The lock is a symbolic link whose target names the owner,
+ * because a link is created together with its target in one step. A lock whose owner is dead is replaced.
  *
  * Returns `{release}` if the lock was acquired, or `{holder}` if another live process holds it.
  */
@@ -47,7 +56,7 @@ export function tryLock(file) {
   for (let attempt = 0; attempt < 5; attempt++) {
     try {
       fs.symlinkSync(owner, file);
-      return { release: () => removeIfOwnedBy(file, owner) };
+      return { release: () => readOwner(file) === owner && fs.rmSync(file, { force: true }) };
     } catch (error) {
       if (error.code !== "EEXIST") throw error;
     }
@@ -58,7 +67,6 @@ export function tryLock(file) {
   return { holder: { pid: 0 } };
 }
 
-/** Acquires the lock. If the lock is not free, calls `onWait` once and waits at most `waitMs` milliseconds. */
 export async function waitForLock(file, waitMs, onWait) {
   const deadline = Date.now() + waitMs;
   for (let isRetry = false; ; isRetry = true) {
@@ -85,20 +93,6 @@ function removeStaleLock(file) {
   }
 }
 
-function removeIfOwnedBy(file, owner) {
-  if (readOwner(file) === owner) fs.rmSync(file, { force: true });
-}
-
-/**
- * Returns the owner's pid and identity; undefined if the lock is free. In earlier releases, the lock was a regular
- * file.
- */
 function readOwner(file) {
-  try {
-    return fs.readlinkSync(file);
-  } catch (error) {
-    if (error.code === "EINVAL") return fs.readFileSync(file, "utf8").trim();
-    if (error.code === "ENOENT") return undefined;
-    throw error;
-  }
+  return fs.lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() ? fs.readlinkSync(file) : undefined;
 }

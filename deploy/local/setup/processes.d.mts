@@ -1,3 +1,10 @@
+/** Wraps a command line so that its process receives the signal when this process ends. */
+export function withDeathSignal(
+  signal: NodeJS.Signals,
+  command: string,
+  args: readonly string[],
+): [command: string, args: string[]];
+
 /** Returns the boot and the start time of a live process; undefined if the process does not exist. */
 export function readProcessIdentity(pid: number): string | undefined;
 

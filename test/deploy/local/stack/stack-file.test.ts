@@ -3,7 +3,11 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
-import { buildCommandLineEnvironment } from "../../../../deploy/local/stack/command-line-environment.ts";
+import {
+  buildCommandLineEnvironment,
+  formatReadyMessage,
+  type StackFile,
+} from "../../../../deploy/local/stack/stack-file.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 
 const urls = {
@@ -56,17 +60,43 @@ describe("settings that command-line programs take from the running stack", () =
   });
 });
 
+const services = { projection: "p", command: "c", queryApi: "q", audit: "a", gateway: "g" };
+const stackFile: StackFile = {
+  ...stack,
+  startedAt: "",
+  pid: 1,
+  urls: {
+    ...services,
+    ...stack.urls,
+    postgres: { projection: urls.DATABASE_URL, command: "c", query: "q", audit: "a" },
+  },
+  apis: { portal: "p", sandbox: "s", production: "p", audit: "a", reference: "r" },
+  health: services,
+  demo: { portalUsers: [], applications: [], auditor: { credential: "c" } },
+};
+
+describe("the message of a ready stack", () => {
+  it("the message names external servers without their user and password", () => {
+    const externalUrls = {
+      ...stackFile.urls,
+      eventstore: "esdb://clinic:se@cret@a:2113,b:2113?tls=true",
+      nats: "nats://clinic:secret@nats.example:4222",
+      postgres: { ...stackFile.urls.postgres, projection: "postgres://clinic:secret@db.example:5432/clinic" },
+    };
+    const message = formatReadyMessage({ ...stackFile, urls: externalUrls }, "/data", 1_250);
+    expect(message).to.contain("\n  event log     esdb://a:2113,b:2113?tls=true\n");
+    expect(message).to.contain("\n  Postgres      db.example:5432/clinic\n");
+    expect(message).to.contain("\n  NATS          nats://nats.example:4222\n");
+    expect(message).to.contain("\n  logs          /data/logs/*.log\n");
+    expect(message).not.to.match(/secret|cret@|clinic:/);
+  });
+});
+
 describe("command-line.ts", () => {
   const folder = makeTestRoot();
   const entryFile = path.join(folder, "entry.mjs");
 
   before(() => {
-    const services = { projection: "p", command: "c", queryApi: "q", audit: "a", gateway: "g" };
-    const postgres = { projection: urls.DATABASE_URL, command: "c", query: "q", audit: "a" };
-    const apis = { portal: "p", sandbox: "s", production: "p", audit: "a", reference: "r" };
-    const demo = { portalUsers: [], applications: [], auditor: { credential: "c" } };
-    const stackFields = { startedAt: "", pid: 1, apis, health: services, demo };
-    const stackFile = { ...stackFields, ...stack, urls: { ...services, ...stack.urls, postgres } };
     fs.writeFileSync(path.join(folder, "stack.json"), JSON.stringify(stackFile));
     fs.writeFileSync(
       entryFile,

@@ -18,11 +18,9 @@ export async function withMaintenanceLock<Result>(
   const connection = await connectWithoutTimeouts(pool);
   try {
     await requireOwnSession(connection, () => connectWithoutTimeouts(pool));
-    const { rows } = await connection.query<{ held: boolean }>(
-      "SELECT pg_try_advisory_lock(hashtextextended('rebuild', 0)) AS held",
-    );
-    if (!rows[0]?.held)
+    if (!(await tryLock(connection, "rebuild"))) {
       throw new StartError("Another rebuild or verify is running. Wait for it to end, then try again.");
+    }
     try {
       return await run(connection);
     } finally {
@@ -32,6 +30,15 @@ export async function withMaintenanceLock<Result>(
   } finally {
     await closeConnection(connection);
   }
+}
+
+/** Takes an advisory lock of the session. @returns false if another session holds the lock */
+export async function tryLock(connection: pg.ClientBase, name: string): Promise<boolean> {
+  const { rows } = await connection.query<{ held: boolean }>(
+    "SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held",
+    [name],
+  );
+  return rows[0]?.held === true;
 }
 
 /**

@@ -4,7 +4,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { isFilled } from "../checkpoints/checkpoint.ts";
-import { dropSchema, withMaintenanceLock } from "./maintenance.ts";
+import { dropSchema, tryLock, withMaintenanceLock } from "./maintenance.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "./swap.ts";
 import { SCRATCH_SCHEMA } from "./verify.ts";
 
@@ -89,12 +89,4 @@ async function requireNoUsers(connection: pg.ClientBase, schemas: readonly strin
   throw new StartError(
     `Processes of other releases still use their read models: ${users.join(", ")}. Stop these processes first.`,
   );
-}
-
-async function tryLock(connection: pg.ClientBase, name: string): Promise<boolean> {
-  const { rows } = await connection.query<{ held: boolean }>(
-    "SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS held",
-    [name],
-  );
-  return rows[0]?.held === true;
 }

@@ -1,8 +1,6 @@
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { StartError } from "../../shared/runtime/run-service.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
@@ -33,7 +31,7 @@ type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
  * changed, the next run instead starts from the beginning.
  *
  * @returns log position that the new tables reflected when they came into use; undefined if the signal aborted first
- * @throws {StartError} if another rebuild or verify is running, or there are no read models yet
+ * @throws {StartError} if another rebuild or verify is running
  * @throws {DifferentLogError} if the current read models were built from another log, and `adopt` is not set
  * @throws {ProjectionError} for an event that cannot be processed
  */
@@ -47,9 +45,6 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
   const adoptsLog = options.adopt !== undefined;
   const rebuildRun: RebuildRun = { ...options, loadParkedStreams, fillsUnusedTables: true, adoptsLog };
   return withMaintenanceLock(options.pool, async (connection) => {
-    if (!(await hasReadModels(connection, READ_MODEL_SCHEMA))) {
-      throw new StartError("There are no read models yet. Start the projection service, which creates them.");
-    }
     if (!adoptsLog) await requireSameLog(options);
     await prepareNextSchema(connection, rebuildRun, signal);
     await runUntilCaughtUp(rebuildRun, signal);
@@ -60,25 +55,20 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
   });
 }
 
-async function hasReadModels(connection: pg.ClientBase, schema: string): Promise<boolean> {
-  const { rows } = await connection.query<{ found: boolean }>("SELECT to_regclass($1) IS NOT NULL AS found", [
-    `${schema}.checkpoint`,
-  ]);
-  return rows[0]?.found === true;
-}
-
 /** Creates the new tables, or keeps the tables of an interrupted run. */
 async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun, signal: AbortSignal): Promise<void> {
   // If an earlier run was killed right after its swap, the former tables still exist.
   await dropSchema(connection, FORMER_SCHEMA, signal);
-  if ((await hasReadModels(connection, NEXT_SCHEMA)) && (await canContinue(connection, options))) return;
-  await connection.query("BEGIN");
-  await connection.query(`DROP SCHEMA IF EXISTS ${NEXT_SCHEMA} CASCADE`);
-  await connection.query(buildTablesDdl(options.models, NEXT_SCHEMA));
-  await connection.query("COMMIT");
+  if (await canContinue(connection, options)) return;
+  // Several statements in one query are one transaction.
+  await connection.query(
+    `DROP SCHEMA IF EXISTS ${NEXT_SCHEMA} CASCADE; ${buildTablesDdl(options.models, NEXT_SCHEMA)}`,
+  );
 }
 
 async function canContinue(connection: pg.ClientBase, options: RebuildRun): Promise<boolean> {
+  const { rowCount } = await connection.query("SELECT FROM pg_namespace WHERE nspname = $1", [NEXT_SCHEMA]);
+  if (rowCount === 0) return false;
   const checkpoint = await readCheckpoint(connection, NEXT_SCHEMA);
   if (checkpoint.fingerprint !== computeFingerprint(options.models)) return false;
   if (await findLogDifference(requireCheckpointInLog(options.client, `schema ${NEXT_SCHEMA}`, checkpoint)))

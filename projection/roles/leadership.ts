@@ -21,7 +21,7 @@ export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logge
 }
 
 /** Detail in the status of a standby process that is ready to take over. */
-export const ANOTHER_PROCESS_LEADS = "another process leads" satisfies Detail;
+export const STANDBY_DETAIL = "another process leads" satisfies Detail;
 
 /** Interval at which a standby process tries to take the lock, and a leader checks its connection. */
 const CHECK_INTERVAL_MS = 1_000;
@@ -102,7 +102,7 @@ async function acquireLock(connection: pg.Client, options: LeadershipOptions, te
     const obstacle = await queryOrEndTerm(term, () => options.findObstacle?.(connection));
     if (term.signal.aborted) return false;
     if (!obstacle && (await queryOrEndTerm(term, () => tryLock(connection, options.name)))) return true;
-    options.onStandby(obstacle ?? ANOTHER_PROCESS_LEADS);
+    options.onStandby(obstacle ?? STANDBY_DETAIL);
     await notifier.sleep(standbyIntervalMs, term.signal);
   }
   return false;

@@ -10,7 +10,7 @@ import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";
 import { readSkippedEvents } from "../parking/skipped-events.ts";
-import { ANOTHER_PROCESS_LEADS } from "../roles/leadership.ts";
+import { STANDBY_DETAIL } from "../roles/leadership.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
 import { isLogRole, type Lag, measureLag } from "./lag.ts";
@@ -170,7 +170,7 @@ export function createReadinessCheck(roles: readonly Role[], reporter: Reporter)
 /** @returns null if the role is ready */
 function describeProblem(role: Role, reporter: Reporter): string | null {
   const { state, detail, failedAt } = role.getStatus();
-  if (detail === ANOTHER_PROCESS_LEADS || (state === "running" && detail === null)) return null;
+  if (detail === STANDBY_DETAIL || (state === "running" && detail === null)) return null;
   const reason = state === "failed" ? describeStop(failedAt, detail) : (detail ?? state);
   return `${reason}${describeLag(role.name, reporter)}`;
 }

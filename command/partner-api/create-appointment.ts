@@ -10,7 +10,7 @@ import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { toPartnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { toPartnerAppointment } from "../../shared/partner-api/records.ts";
 import { appointmentRequest } from "../../shared/partner-api/request-bodies.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
 import { type CommandResult, handle } from "../handling/handle.ts";

@@ -1,5 +1,5 @@
 import type Koa from "koa";
-import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
+import { getPositionHeader } from "../../shared/partner-api/operations.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 import { Circuit } from "../../shared/runtime/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";

@@ -3,7 +3,7 @@ import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import type { SandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
+import type { SandboxRecord } from "../../shared/partner-api/records.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
 import { resetSandbox } from "../operations/sandbox-operations.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";

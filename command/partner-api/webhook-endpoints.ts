@@ -7,8 +7,8 @@ import { type Endpoint, requireOwnEndpoint } from "../../shared/domain/partner/w
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
+import type { WebhookEndpointDetail, WebhookEndpointRecord } from "../../shared/partner-api/records.ts";
 import { webhookEndpointChanges, webhookEndpointRequest } from "../../shared/partner-api/request-bodies.ts";
-import type { WebhookEndpointDetail, WebhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
 import type { WebhookKeySet } from "../../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
 import type { Operation } from "../operations/operation.ts";

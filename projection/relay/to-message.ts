@@ -11,8 +11,7 @@ import {
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
 import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
-import { isOperational, toOperationalEvent } from "../../shared/partner-api/operational-body.ts";
-import { toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
+import { isOperational, toOperationalEvent, toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { createEventMessage, type OutgoingMessage } from "./message.ts";
 
 /** Stream categories that the relay reads. Parking events tell the relay which streams to skip. */

@@ -1,10 +1,9 @@
-import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
 import {
   type PartnerOperation,
   type PartnerOperationId,
   partnerOperations,
 } from "../../shared/partner-api/operations.ts";
-import { webhookEndpointDetail, webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
+import { partnerAppointment, webhookEndpointDetail, webhookEndpointRecord } from "../../shared/partner-api/records.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import { timeWindow } from "../http/fields.ts";
 import { partnerPage } from "../partner/cursor.ts";

@@ -1,11 +1,11 @@
 import { environment as environments } from "../../shared/domain/events/fields.ts";
 import { type PartnerErrorCode, type PartnerRefusals, partnerErrors } from "../../shared/partner-api/error-codes.ts";
 import {
+  getPositionHeader,
   type PartnerOperation,
   type PartnerOperationId,
   partnerOperations,
 } from "../../shared/partner-api/operations.ts";
-import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import { readExamples, replaceBrand } from "./examples.ts";

@@ -1,10 +1,11 @@
 import { defineCloudEvent, formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
 import {
+  appointmentBody,
   endpointDisabledBody,
   endpointFailingBody,
+  endpointTestBody,
   secretExpiringBody,
-} from "../../shared/partner-api/operational-body.ts";
-import { appointmentBody, endpointTestBody } from "../../shared/partner-api/webhook-body.ts";
+} from "../../shared/partner-api/webhook-body.ts";
 import { readExamples } from "./examples.ts";
 import {
   type Content,

@@ -1,6 +1,6 @@
 import type Koa from "koa";
 import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
-import { getPositionHeader } from "../../shared/partner-api/position-header.ts";
+import { getPositionHeader } from "../../shared/partner-api/operations.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 
 /** Maximum time that a read waits for the read models to reach the log position in the request. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { sandboxRecord } from "../../shared/partner-api/sandbox-record.ts";
+import { sandboxRecord } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { definePartnerRead } from "./read.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { webhookEndpointDetail } from "../../shared/partner-api/webhook-endpoint-record.ts";
+import { webhookEndpointDetail } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import {
   ENDPOINT_FIELDS_SQL,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { webhookReplayRecord } from "../../shared/partner-api/webhook-replay-record.ts";
+import { webhookReplayRecord } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { definePartnerRead, parsePathId } from "./read.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { partnerAppointment } from "../../shared/partner-api/appointment-record.ts";
+import { partnerAppointment } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { timeWindow } from "../http/fields.ts";
 import { createLimitParameter, MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { webhookEndpointRecord } from "../../shared/partner-api/webhook-endpoint-record.ts";
+import { webhookEndpointRecord } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant } from "../http/fields.ts";
 import { definePartnerRead } from "./read.ts";

@@ -1,13 +1,132 @@
 import { z } from "zod";
 import { foldAppointment } from "../domain/appointment/appointment.ts";
-import type { AppointmentEvent } from "../domain/events/appointment.ts";
+import { type AppointmentEvent, appointmentCategory } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
+import { environment } from "../domain/events/fields.ts";
 import type { EventMetadata } from "../domain/events/metadata.ts";
-import { webhookEventType } from "../domain/events/partner.ts";
+import {
+  type OperationalEventType,
+  type WebhookEndpointEvent,
+  webhookEndpointCategory,
+  webhookEventType,
+} from "../domain/events/partner.ts";
+import { type Endpoint, endpointAggregate } from "../domain/partner/webhook-endpoint.ts";
 import type { RecordedEvent } from "../eventstore/log.ts";
-import { partnerAppointment, toPartnerAppointment } from "./appointment-record.ts";
-import type { OperationalBody } from "./operational-body.ts";
-import { webhookEnvelope } from "./webhook-envelope.ts";
+import { readStreamIfPresent, type StreamReader } from "../eventstore/read-stream.ts";
+import { partnerAppointment, toPartnerAppointment } from "./records.ts";
+
+const instant = z.iso.datetime({ precision: 3 });
+
+/** Fields of every webhook body. */
+const webhookEnvelope = {
+  id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
+  apiVersion: z.literal("v1"),
+  createdAt: instant,
+  environment,
+  clinicId: z.guid(),
+};
+
+const endpointReference = z.strictObject({ id: z.guid(), url: z.url() });
+
+/** Declares the body of an operational event, which belongs to no branch. */
+const defineOperationalBody = <Type extends OperationalEventType, Data extends z.ZodRawShape>(type: Type, data: Data) =>
+  z.strictObject({
+    ...webhookEnvelope,
+    type: z.literal(type),
+    branchId: z.null(),
+    data: z.strictObject({ endpoint: endpointReference, ...data }),
+  });
+
+export const endpointFailingBody = defineOperationalBody("endpoint.failing", {
+  failingSince: instant.describe("Time of the first failed attempt since the last success."),
+  failedAttempts: z.int().min(1).describe("Number of failed attempts since then."),
+});
+export const endpointDisabledBody = defineOperationalBody("endpoint.disabled", {
+  reason: z
+    .string()
+    .describe("Reason as in `disabledReason` of the endpoint: `partner`, `operator`, `gone` or `no_success`."),
+});
+export const secretExpiringBody = defineOperationalBody("secret.expiring", {
+  expiresAt: instant.describe("Time from which deliveries are no longer signed with the former secret."),
+});
+
+/** Body of an event about an application's own endpoint. */
+type OperationalBody =
+  | z.infer<typeof endpointFailingBody>
+  | z.infer<typeof endpointDisabledBody>
+  | z.infer<typeof secretExpiringBody>;
+
+/** An operational event and its recipients. */
+interface OperationalEvent {
+  body: OperationalBody;
+  /** Only endpoints of this application receive the event. */
+  onlyApplicationId: string;
+  /** Endpoint that does not receive the event, because the event is about a failure of this endpoint. */
+  exceptEndpointId: string | null;
+}
+
+/**
+ * Maximum number of an endpoint's events that are read to create the body of an operational event. Only an endpoint that
+ * was changed very often has more. Reading them would delay the webhooks and requests of other partners.
+ */
+const MAX_ENDPOINT_EVENTS = 1_000;
+
+/** Returns true if an event may cause an operational event. */
+export function isOperational({ type, revision }: { type: string; revision: bigint }): boolean {
+  return OPERATIONAL_EVENT_TYPES.has(type) && revision < MAX_ENDPOINT_EVENTS;
+}
+
+const OPERATIONAL_EVENT_TYPES: ReadonlySet<string> = new Set<WebhookEndpointEvent["type"]>([
+  "WebhookEndpointFailureReported",
+  "WebhookEndpointDisabled",
+  "WebhookSecretExpiryReported",
+]);
+
+/**
+ * Creates the operational event for the last event of an endpoint.
+ *
+ * @param history the endpoint's events up to the event to publish
+ * @returns undefined if partners get no operational event for the last event
+ */
+export function toOperationalEvent(
+  history: readonly RecordedEvent<WebhookEndpointEvent>[],
+): OperationalEvent | undefined {
+  const lastEvent = history.at(-1);
+  const endpoint = history.reduce<Endpoint | undefined>(endpointAggregate.evolve, undefined);
+  if (!lastEvent || !endpoint) return undefined;
+  const { id, url, clinicId, environment, applicationId } = endpoint;
+  const commonFields = {
+    id: lastEvent.id,
+    apiVersion: "v1",
+    createdAt: lastEvent.metadata.occurredAt,
+    environment,
+    clinicId,
+    branchId: null,
+  } as const;
+  const reference = { id, url };
+  switch (lastEvent.type) {
+    case "WebhookEndpointFailureReported": {
+      const { since: failingSince, failedAttempts } = lastEvent.data;
+      const data = { endpoint: reference, failingSince, failedAttempts };
+      const body: OperationalBody = { ...commonFields, type: "endpoint.failing", data };
+      return { body, onlyApplicationId: applicationId, exceptEndpointId: id };
+    }
+    case "WebhookEndpointDisabled": {
+      // The event may come just after a revocation, and then changes nothing.
+      if (endpoint.status !== "disabled") return undefined;
+      const data = { endpoint: reference, reason: lastEvent.data.reason };
+      const body: OperationalBody = { ...commonFields, type: "endpoint.disabled", data };
+      return { body, onlyApplicationId: applicationId, exceptEndpointId: id };
+    }
+    case "WebhookSecretExpiryReported": {
+      const data = { endpoint: reference, expiresAt: lastEvent.data.expiresAt };
+      const body: OperationalBody = { ...commonFields, type: "secret.expiring", data };
+      return { body, onlyApplicationId: applicationId, exceptEndpointId: null };
+    }
+    default:
+      return undefined;
+  }
+}
 
 /** Schema of the body of an appointment event, without notes and customer. */
 export const appointmentBody = z.strictObject({
@@ -16,7 +135,7 @@ export const appointmentBody = z.strictObject({
   branchId: z.guid(),
   data: z.strictObject({ appointment: partnerAppointment.omit({ notes: true }) }),
 });
-export type AppointmentBody = z.infer<typeof appointmentBody>;
+type AppointmentBody = z.infer<typeof appointmentBody>;
 
 /** Schema of the body of a test event, which describes no change at the clinic. */
 export const endpointTestBody = z.strictObject({
@@ -25,7 +144,7 @@ export const endpointTestBody = z.strictObject({
   branchId: z.null(),
   data: z.strictObject({ test: z.literal(true) }),
 });
-export type EndpointTestBody = z.infer<typeof endpointTestBody>;
+type EndpointTestBody = z.infer<typeof endpointTestBody>;
 
 /** Body of a webhook delivery. */
 export type WebhookBody = AppointmentBody | EndpointTestBody | OperationalBody;
@@ -65,4 +184,31 @@ export function toTestBody({ data: { testId }, metadata }: EndpointTestedEvent):
   if (!environment || !clinicId) return undefined;
   const commonFields = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
   return { ...commonFields, type: "endpoint.test", branchId: null, data: { test: true } };
+}
+
+/**
+ * Creates the webhook body of a stored event.
+ *
+ * @returns undefined if the event does not exist or is not public
+ * @throws {LogUnavailableError}
+ * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
+ */
+export async function createWebhookBody(
+  log: StreamReader,
+  { stream, revision }: { stream: string; revision: bigint },
+): Promise<WebhookBody | undefined> {
+  const history = await readStreamIfPresent(log, stream, revision);
+  const lastEvent = history.at(-1);
+  if (lastEvent?.revision !== revision) return undefined;
+  if (lastEvent.type === "WebhookEndpointTested") return toTestBody(lastEvent);
+  if (isAppointmentHistory(history)) return toWebhookBody(history);
+  return isEndpointHistory(history) ? toOperationalEvent(history)?.body : undefined;
+}
+
+function isAppointmentHistory(history: RecordedEvent[]): history is RecordedEvent<AppointmentEvent>[] {
+  return history.every(({ type }) => type in appointmentCategory.events);
+}
+
+function isEndpointHistory(history: RecordedEvent[]): history is RecordedEvent<WebhookEndpointEvent>[] {
+  return history.every(({ type }) => type in webhookEndpointCategory.events);
 }

@@ -1,9 +1,15 @@
 import { z } from "zod";
 import { TOKEN_LIFETIME_SECONDS } from "../auth/access-token.ts";
-import { partnerAppointment } from "./appointment-record.ts";
 import type { PartnerRefusals } from "./error-codes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
 import { MAX_RESETS_PER_HOUR } from "./rate-limits.ts";
+import {
+  partnerAppointment,
+  sandboxRecord,
+  webhookEndpointDetail,
+  webhookEndpointRecord,
+  webhookReplayRecord,
+} from "./records.ts";
 import {
   appointmentRequest,
   idempotencyKey,
@@ -13,9 +19,6 @@ import {
   webhookEndpointRequest,
   webhookReplayRequest,
 } from "./request-bodies.ts";
-import { sandboxRecord } from "./sandbox-record.ts";
-import { webhookEndpointDetail, webhookEndpointRecord } from "./webhook-endpoint-record.ts";
-import { webhookReplayRecord } from "./webhook-replay-record.ts";
 
 /** Declaration of a request or response header. */
 export interface PartnerHeader {

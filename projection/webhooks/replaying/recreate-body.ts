@@ -1,5 +1,5 @@
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { createWebhookBody } from "../../../shared/partner-api/create-webhook-body.ts";
+import { createWebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import type { DeliveryRound } from "../outbox/facts.ts";
 
 /** A delivery whose body is created again. */

@@ -4,8 +4,7 @@ import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readStreamIfPresent } from "../../../shared/eventstore/read-stream.ts";
-import { createWebhookBody } from "../../../shared/partner-api/create-webhook-body.ts";
-import type { WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
+import { createWebhookBody, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";

@@ -5,7 +5,7 @@ import { confirmAppointment } from "../../../command/operations/appointment-oper
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
 import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts";
-import { partnerAppointment } from "../../../shared/partner-api/appointment-record.ts";
+import { partnerAppointment } from "../../../shared/partner-api/records.ts";
 import {
   createClinic,
   createPartnerWorld,

@@ -9,7 +9,7 @@ import {
   endpointDisabledBody,
   endpointFailingBody,
   secretExpiringBody,
-} from "../../../shared/partner-api/operational-body.ts";
+} from "../../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";

@@ -1,7 +1,10 @@
 import { expect } from "chai";
+import { readExamples } from "../../../query-api/docs/examples.ts";
+import { cloudEvents } from "../../../query-api/docs/webhooks.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
-import { toOperationalEvent } from "../../../shared/partner-api/operational-body.ts";
+import { formatWebhookBody } from "../../../shared/partner-api/cloud-event.ts";
+import { toOperationalEvent } from "../../../shared/partner-api/webhook-body.ts";
 
 const endpointId = "e0000000-0000-4000-8000-000000000001";
 const registered: WebhookEndpointEvent = {
@@ -57,4 +60,24 @@ describe("the operational event of an endpoint's event", () => {
       expect(toEvent(...history)).to.equal(undefined);
     }
   });
+});
+
+const { events } = readExamples("partner");
+
+describe("the formats of webhook bodies", () => {
+  it("the standard format keeps the bytes of the body", () => {
+    const body = '{"id": 1.0}';
+    expect(formatWebhookBody(body, "standard")).to.deep.equal({ body, contentType: "application/json" });
+  });
+
+  for (const [type, event] of Object.entries(events)) {
+    it(`a CloudEvent of the type ${type} has the same data and matches its documented schema`, () => {
+      const { body } = formatWebhookBody(JSON.stringify(event), "cloudevents");
+      const cloudEvent = JSON.parse(body);
+      const matchingSchemas = Object.values(cloudEvents).filter((schema) => schema.safeParse(cloudEvent).success);
+      expect(matchingSchemas).to.have.length(1);
+      expect(cloudEvent.data).to.deep.equal((event as { data: unknown }).data);
+      expect(Object.values(cloudEvent)).to.not.include(null);
+    });
+  }
 });

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { customHeaderName, customHeaderValue } from "../../../shared/partner-api/custom-headers.ts";
+import { customHeaderName, customHeaderValue } from "../../../shared/partner-api/request-bodies.ts";
 
 describe("custom headers", () => {
   for (const name of ["Authorization", "X-Api-Key", "Cookie", "x-tenant_1", "Contents"]) {

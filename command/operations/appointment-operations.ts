@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Aggregate, Decision } from "../../shared/domain/aggregate.ts";
+import type { Decision } from "../../shared/domain/aggregate.ts";
 import {
   type Appointment,
   appointmentAggregate,
@@ -16,17 +16,17 @@ import {
 } from "../../shared/domain/appointment/appointment.ts";
 import { type AppointmentImport, decideImport, deriveOccurredAt } from "../../shared/domain/appointment/import.ts";
 import { type AppointmentRequest, decideRequest } from "../../shared/domain/appointment/request.ts";
-import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { type Clinic, refuseSandbox, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
-import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
+import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
+import { type Resource, resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
-import type { Category, DataOf } from "../../shared/domain/events/category.ts";
+import type { DataOf } from "../../shared/domain/events/category.ts";
 import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
-import { defineClinicOperation, loadClinicObject, loadCommandClinic, type Operation } from "./operation.ts";
+import { type CommandContext, type CommandResult, handle } from "../handling/handle.ts";
+import { defineClinicOperation, loadClinicObject, loadCommandClinic, loadState, type Operation } from "./operation.ts";
 
 /**
  * Identifies an appointment of a clinic. An appointment of another clinic is refused with `appointment_not_found`.
@@ -37,34 +37,40 @@ export interface AppointmentReference {
 }
 
 /** Requests an appointment at the clinic's front desk. A repeated request with the same id changes nothing. */
-export async function requestAppointment(
-  log: EventLog,
-  input: Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">,
-  context: CommandContext,
-): Promise<CommandResult<Appointment>> {
-  const { clinic, clinicContext } = await loadCommandClinic(log, input.clinicId, context);
-  refuseSandbox(clinic);
-  const animal = await loadState(log, animalAggregate, input.animalId);
-  const customer = await loadState(log, customerAggregate, animal?.customerId ?? null);
-  const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
-  // Do not reorder the members: the hash depends on their order.
-  const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
-  const requestHash = hash("sha256", JSON.stringify(hashedFields));
-  const request = { ...hashedFields, applicationId: null, requestHash, sandboxGeneration: 0 };
-  const requestContext = { clinic, animal, customer, permittedBranchIds: null, now: context.now };
-  const decide = restrictToOpenClinic(clinic, decideRequest(request, requestContext));
-  return handle(log, appointmentAggregate, appointmentId, decide, clinicContext);
-}
+export const requestAppointment = defineClinicOperation(
+  appointmentAggregate,
+  "appointmentId",
+  (
+    input: Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">,
+    clinic,
+    now,
+    { animal, customer }: { animal: Animal | undefined; customer: Customer | undefined },
+  ) => {
+    refuseSandbox(clinic);
+    const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
+    // Do not reorder the members: the hash depends on their order.
+    const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
+    const requestHash = hash("sha256", JSON.stringify(hashedFields));
+    const request = { ...hashedFields, applicationId: null, requestHash, sandboxGeneration: 0 };
+    return decideRequest(request, { clinic, animal, customer, permittedBranchIds: null, now });
+  },
+  async (log, { animalId }) => {
+    const animal = await loadState(log, animalAggregate, animalId);
+    return { animal, customer: await loadState(log, customerAggregate, animal?.customerId ?? null) };
+  },
+);
 
 /** Defines an operation that changes an appointment of the clinic. */
-function defineOperation<Command extends AppointmentReference>(
-  decide: (command: Command, now: number) => Decision<Appointment, AppointmentEvent>,
+function defineOperation<Command extends AppointmentReference, References = undefined>(
+  decide: (command: Command, now: number, references: References) => Decision<Appointment, AppointmentEvent>,
+  loadReferences?: (log: EventLog, command: Command) => Promise<References>,
 ): Operation<Command, Appointment> {
   return defineClinicOperation(
     appointmentAggregate,
     "appointmentId",
-    (command: Command, clinic, now) => (state) =>
-      decide(command, now)(requireOwnedBy(clinic.id, hideBeforeReset(state, clinic), "appointment")),
+    (command: Command, clinic, now, references: References) => (state) =>
+      decide(command, now, references)(requireOwnedBy(clinic.id, hideBeforeReset(state, clinic), "appointment")),
+    loadReferences,
   );
 }
 
@@ -88,28 +94,21 @@ export const releaseResource = defineOperation(({ assignmentId }: AppointmentRef
 );
 
 /** Cancels an appointment. If the customer's contact data is erased, a reason is refused, because it is personal data. */
-export const cancelAppointment: Operation<AppointmentReference & { reason: string | null }, Appointment> = async (
-  log,
-  command,
-  context,
-) => {
-  const { appointmentId, reason } = command;
-  const appointment = await loadState(log, appointmentAggregate, reason === null ? null : appointmentId);
-  const customer = await loadState(log, customerAggregate, appointment?.customerId ?? null);
-  return defineOperation(() => decideCancel(reason, customer))(log, command, context);
-};
+export const cancelAppointment = defineOperation(
+  ({ reason }: AppointmentReference & { reason: string | null }, _, customer: Customer | undefined) =>
+    decideCancel(reason, customer),
+  async (log, { appointmentId, reason }) => {
+    const appointment = await loadState(log, appointmentAggregate, reason === null ? null : appointmentId);
+    return loadState(log, customerAggregate, appointment?.customerId ?? null);
+  },
+);
 
 /** Allocates a resource of the branch to an appointment. */
-export async function allocateResource(
-  log: EventLog,
-  input: AppointmentReference & DataOf<AppointmentEvent, "ResourceAllocated">,
-  context: CommandContext,
-): Promise<CommandResult<Appointment>> {
-  const { clinicId, assignmentId, resourceId, allocationStart, allocationEnd } = input;
-  const resource = await loadClinicObject(log, resourceAggregate, resourceId, clinicId, "resource");
-  const allocation = { assignmentId, allocationStart, allocationEnd };
-  return defineOperation(() => decideAllocate(allocation, resource))(log, input, context);
-}
+export const allocateResource = defineOperation(
+  (command: AppointmentReference & DataOf<AppointmentEvent, "ResourceAllocated">, _, resource: Resource) =>
+    decideAllocate(command, resource),
+  (log, { resourceId, clinicId }) => loadClinicObject(log, resourceAggregate, resourceId, clinicId, "resource"),
+);
 
 /**
  * Imports an appointment and its status from another system. The time of the event is the time at which the appointment
@@ -138,15 +137,6 @@ export async function importAppointment(
   const decide = restrictToOpenClinic(clinic, decideImport(request, { clinic, animal, customer, resources, now }));
   const importContext = { ...clinicContext, now: deriveOccurredAt(request, now) };
   return handle(log, appointmentAggregate, appointmentId, decide, importContext);
-}
-
-/** Loads the state of an aggregate that a request may refer to. Returns undefined if the id is null. */
-async function loadState<C extends Category, State>(
-  log: EventLog,
-  aggregate: Aggregate<C, State>,
-  id: string | null,
-): Promise<State | undefined> {
-  return id === null ? undefined : (await loadAggregate(log, aggregate, id)).state;
 }
 
 /** Hashes the imported data. The order of object members does not affect the hash. */

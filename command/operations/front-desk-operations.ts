@@ -8,15 +8,13 @@ import {
   decideCompleteTicket,
   decideIssueTicket,
   decideMarkTicketNoShow,
-  type QueueTicket,
   type QueueTicketIssue,
   queueTicketAggregate,
 } from "../../shared/domain/clinic/queue-ticket.ts";
 import { resourceAggregate } from "../../shared/domain/clinic/resource.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
-import { loadAggregate } from "../handling/handle.ts";
-import { defineClinicOperation, loadClinicObject, type Operation } from "./operation.ts";
+import { defineClinicOperation, loadClinicObject } from "./operation.ts";
 
 /** Places a hold. A resource that the hold names must be active and belong to the branch of the hold. */
 export const placeHold = defineClinicOperation(
@@ -36,29 +34,22 @@ export const releaseHold = defineClinicOperation(holdAggregate, "holdId", decide
  * Issues a ticket. An appointment and an animal that the ticket names must belong to the ticket's clinic. The ticket's
  * customer is the animal's owner, or else the appointment's customer, who must not be erased.
  */
-export const issueTicket: Operation<Omit<QueueTicketIssue, "customerId">, QueueTicket> = async (
-  log,
-  command,
-  context,
-) => {
-  const { animalId, appointmentId } = command;
-  const animal = animalId === null ? undefined : (await loadAggregate(log, animalAggregate, animalId)).state;
-  const appointment =
-    appointmentId === null ? undefined : (await loadAggregate(log, appointmentAggregate, appointmentId)).state;
-  const customerId = animal?.customerId ?? appointment?.customerId ?? null;
-  return issueTicketOfCustomer(log, { ...command, customerId }, context);
-};
-
-const issueTicketOfCustomer = defineClinicOperation(
+export const issueTicket = defineClinicOperation(
   queueTicketAggregate,
   "ticketId",
-  decideIssueTicket,
-  async (log, { appointmentId, animalId, customerId, clinicId }) => {
-    if (animalId !== null) await loadClinicObject(log, animalAggregate, animalId, clinicId, "animal");
-    if (appointmentId !== null)
-      await loadClinicObject(log, appointmentAggregate, appointmentId, clinicId, "appointment");
+  (issue: Omit<QueueTicketIssue, "customerId">, clinic, _, customerId: string | null) =>
+    decideIssueTicket({ ...issue, customerId }, clinic),
+  async (log, { animalId, appointmentId, clinicId }) => {
+    const animal =
+      animalId === null ? null : await loadClinicObject(log, animalAggregate, animalId, clinicId, "animal");
+    const appointment =
+      appointmentId === null
+        ? null
+        : await loadClinicObject(log, appointmentAggregate, appointmentId, clinicId, "appointment");
+    const customerId = animal?.customerId ?? appointment?.customerId ?? null;
     if (customerId !== null)
       requireNotErased(await loadClinicObject(log, customerAggregate, customerId, clinicId, "customer"), "customer");
+    return customerId;
   },
 );
 export const callTicket = defineClinicOperation(queueTicketAggregate, "ticketId", decideCallTicket);

@@ -29,25 +29,27 @@ export type Operation<Command, State> = (
  * command.
  *
  * @param idName name of the command's field with the id of the aggregate to change
- * @param decide pure; receives the current clinic and the time in milliseconds since 1970
- * @param checkReferences refuses references to objects of other clinics
+ * @param decide pure; receives the current clinic, the time in milliseconds since 1970, and the loaded references
+ * @param loadReferences loads the objects that the command refers to, and refuses objects of other clinics
  */
 export function defineClinicOperation<
   C extends (typeof categories)[number],
   State,
   IdName extends string,
   Command extends { clinicId: string } & Record<IdName, string>,
+  References = undefined,
 >(
   aggregate: Aggregate<C, State>,
   idName: IdName,
-  decide: (command: Command, clinic: Clinic, now: number) => Decision<State, EventOf<C>>,
-  checkReferences?: (log: EventLog, command: Command, clinic: Clinic) => Promise<unknown>,
+  decide: (command: Command, clinic: Clinic, now: number, references: References) => Decision<State, EventOf<C>>,
+  loadReferences?: (log: EventLog, command: Command) => Promise<References>,
 ): Operation<Command, State> {
   return async (log, command, context) => {
     const { clinic, clinicContext } = await loadCommandClinic(log, command.clinicId, context);
     if (FIXTURE_CATEGORIES.has(aggregate.category.name)) refuseSandbox(clinic);
-    await checkReferences?.(log, command, clinic);
-    const decideForOpenClinic = restrictToOpenClinic(clinic, decide(command, clinic, context.now));
+    // Without a loader, the type of the references is undefined.
+    const references = (await loadReferences?.(log, command)) as References;
+    const decideForOpenClinic = restrictToOpenClinic(clinic, decide(command, clinic, context.now, references));
     return handle(log, aggregate, command[idName], decideForOpenClinic, clinicContext);
   };
 }
@@ -66,6 +68,15 @@ export async function loadCommandClinic(
   const { state } = await loadAggregate(log, clinicAggregate, clinicId);
   const { clinic } = await resolveSandbox(log, requireExisting(state, "clinic"));
   return { clinic, clinicContext: { ...context, clinicId, environment: clinic.environment } };
+}
+
+/** Loads the state of an aggregate that a command may refer to. Returns undefined if the id is null. */
+export async function loadState<C extends Category, State>(
+  log: EventLog,
+  aggregate: Aggregate<C, State>,
+  id: string | null,
+): Promise<State | undefined> {
+  return id === null ? undefined : (await loadAggregate(log, aggregate, id)).state;
 }
 
 /**

@@ -14,7 +14,6 @@ import {
   decideChangePermissions,
   decideGrantMembership,
   decideRevokeMembership,
-  type Membership,
   membershipAggregate,
 } from "../../shared/domain/clinic/membership.ts";
 import { decideSelectClinic, type PortalUser, portalUserAggregate } from "../../shared/domain/clinic/portal-user.ts";
@@ -25,9 +24,7 @@ import {
   staffAggregate,
 } from "../../shared/domain/clinic/staff.ts";
 import { requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
-import { loadAggregate } from "../handling/handle.ts";
-import { defineClinicOperation, loadClinicObject, type Operation } from "./operation.ts";
+import { defineClinicOperation, loadClinicObject, loadState } from "./operation.ts";
 
 /** Grants a membership. A staff member that the membership names must belong to the membership's clinic. */
 export const grantMembership = defineClinicOperation(
@@ -42,21 +39,16 @@ export const acceptMembership = defineClinicOperation(membershipAggregate, "memb
 export const changePermissions = defineClinicOperation(membershipAggregate, "membershipId", decideChangePermissions);
 
 /** Revokes a membership. If the user's contact data is erased, a reason is refused, because it is personal data. */
-export const revokeMembership: Operation<Parameters<typeof decideRevokeMembership>[0], Membership> = async (
-  log,
-  command,
-  context,
-) => {
-  const user = command.reason === null ? undefined : await loadUserOf(log, command.membershipId);
-  const decide = (revocation: typeof command) => decideRevokeMembership(revocation, user);
-  return defineClinicOperation(membershipAggregate, "membershipId", decide)(log, command, context);
-};
-
-/** Loads the portal user of a membership. Returns undefined if nothing is recorded about the user. */
-async function loadUserOf(log: EventLog, membershipId: string): Promise<PortalUser | undefined> {
-  const { state: membership } = await loadAggregate(log, membershipAggregate, membershipId);
-  return membership && (await loadAggregate(log, portalUserAggregate, membership.userId)).state;
-}
+export const revokeMembership = defineClinicOperation(
+  membershipAggregate,
+  "membershipId",
+  (revocation: Parameters<typeof decideRevokeMembership>[0], _clinic, _now, user: PortalUser | undefined) =>
+    decideRevokeMembership(revocation, user),
+  async (log, { membershipId, reason }) => {
+    const membership = await loadState(log, membershipAggregate, reason === null ? null : membershipId);
+    return loadState(log, portalUserAggregate, membership?.userId ?? null);
+  },
+);
 
 export const hireStaff = defineClinicOperation(staffAggregate, "staffId", decideHireStaff);
 export const deactivateStaff = defineClinicOperation(staffAggregate, "staffId", decideDeactivateStaff);

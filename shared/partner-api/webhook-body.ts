@@ -69,7 +69,7 @@ interface OperationalEvent {
  * Maximum number of an endpoint's events that are read to create the body of an operational event. Only an endpoint that
  * was changed very often has more. Reading them would delay the webhooks and requests of other partners.
  */
-const MAX_ENDPOINT_EVENTS = 1_000;
+export const MAX_ENDPOINT_EVENTS = 1_000;
 
 /** Returns true if an event may cause an operational event. */
 export function isOperational({ type, revision }: { type: string; revision: bigint }): boolean {

@@ -107,7 +107,9 @@ describe("command process", () => {
       `${url}/sandbox/v1/oauth/token`,
       {},
       {
-        ...{ client_id: randomUUID(), client_secret: "cs_wrong_secret", grant_type: "client_credentials" },
+        client_id: randomUUID(),
+        client_secret: "cs_wrong_secret",
+        grant_type: "client_credentials",
         environment: "sandbox",
       },
     );

@@ -21,18 +21,26 @@ const now = Date.parse(DEFAULT_EVENT_TIME);
 const toInstantInMinutes = (minutes: number) => toInstant(now + minutes * 60_000);
 const [clinicId, branchId, appointmentId] = ["clinic", "branch", "appointment"];
 const pastImport: AppointmentImport = {
-  ...{ appointmentId, clinicId, branchId, animalId: "animal", customerId: null, resourceIds: ["room"] },
-  ...{ scheduledAt: toInstantInMinutes(-600), durationMinutes: 30, reason: null, notes: null },
-  ...{
-    status: "completed",
-    requestedAt: toInstantInMinutes(-9_000),
-    statusAt: toInstantInMinutes(-560),
-    requestHash: "hash",
-  },
+  appointmentId,
+  clinicId,
+  branchId,
+  animalId: "animal",
+  customerId: null,
+  resourceIds: ["room"],
+  scheduledAt: toInstantInMinutes(-600),
+  durationMinutes: 30,
+  reason: null,
+  notes: null,
+  status: "completed",
+  requestedAt: toInstantInMinutes(-9_000),
+  statusAt: toInstantInMinutes(-560),
+  requestHash: "hash",
 };
 const futureImport: AppointmentImport = {
   ...pastImport,
-  ...{ scheduledAt: toInstantInMinutes(600), status: "confirmed", statusAt: null },
+  scheduledAt: toInstantInMinutes(600),
+  status: "confirmed",
+  statusAt: null,
 };
 
 const createOwnedStates = (ownerId: string) => ({
@@ -84,7 +92,10 @@ describe("an imported appointment", () => {
     });
     expect(state?.assignments).to.have.length(1);
     expect(state?.assignments[0]).to.deep.include({
-      ...{ resourceId: "room", start: pastImport.scheduledAt, end: toInstantInMinutes(-570), active: true },
+      resourceId: "room",
+      start: pastImport.scheduledAt,
+      end: toInstantInMinutes(-570),
+      active: true,
     });
   });
 

@@ -99,7 +99,9 @@ describe("the recovery of an endpoint's deliveries", () => {
     ];
     const typesBefore = await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes));
     expect(await recoverEndpointDeliveries(ownEndpoint, { isDryRun: true })).to.deep.equal({
-      ...{ found: 3, requested: 0, left: 0 },
+      found: 3,
+      requested: 0,
+      left: 0,
     });
     expect(await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes))).to.deep.equal(
       typesBefore,
@@ -216,8 +218,12 @@ describe("the recovery of an endpoint's deliveries", () => {
       expect(result.errorLines.at(-1)).to.equal("webhooks recover: 4 of 4 deliveries");
       const secondResult = await runClinic([...createArgs(endpoint), "--json"], { env });
       expect(JSON.parse(secondResult.outputLines.join())).to.deep.equal({
-        ...{ command: "webhooks recover", id: endpoint.endpointId, dryRun: false },
-        ...{ found: 0, requested: 0, left: 0 },
+        command: "webhooks recover",
+        id: endpoint.endpointId,
+        dryRun: false,
+        found: 0,
+        requested: 0,
+        left: 0,
       });
     });
 

@@ -46,15 +46,34 @@ describe("references between the aggregates of a clinic", () => {
   }
 
   const createCustomerInput = (clinicId: string) => ({
-    ...{ customerId: randomUUID(), clinicId, fullName: "Ada", phone: null, email: null, city: null },
+    customerId: randomUUID(),
+    clinicId,
+    fullName: "Ada",
+    phone: null,
+    email: null,
+    city: null,
   });
   const createAnimalInput = (clinicId: string, customerId: string) => ({
-    ...{ animalId: randomUUID(), clinicId, customerId, name: "Luna", species: "cat", breed: null },
-    ...{ sex: null, birthDate: null, weightKg: null, microchip: null },
+    animalId: randomUUID(),
+    clinicId,
+    customerId,
+    name: "Luna",
+    species: "cat",
+    breed: null,
+    sex: null,
+    birthDate: null,
+    weightKg: null,
+    microchip: null,
   });
   const createResourceInput = (clinicId: string, branchId: string) => ({
-    ...{ resourceId: randomUUID(), clinicId, branchId, resourceType: "room", name: "Room", capacity: 1 },
-    ...{ timezone: null, metadata: {} },
+    resourceId: randomUUID(),
+    clinicId,
+    branchId,
+    resourceType: "room",
+    name: "Room",
+    capacity: 1,
+    timezone: null,
+    metadata: {},
   });
 
   it("an event's metadata contains the clinic and the environment", async () => {
@@ -88,14 +107,15 @@ describe("references between the aggregates of a clinic", () => {
     const staffId = randomUUID();
     await hireStaff(log, { staffId, clinicId, ...person }, context);
     const grant = {
-      ...{ membershipId: randomUUID(), clinicId: ownClinic.clinicId, userId: randomUUID(), staffId },
-      ...{
-        role: person.role,
-        permissions: [],
-        branchAccess: "all" as const,
-        branchIds: [],
-        acceptedAt: null,
-      },
+      membershipId: randomUUID(),
+      clinicId: ownClinic.clinicId,
+      userId: randomUUID(),
+      staffId,
+      role: person.role,
+      permissions: [],
+      branchAccess: "all" as const,
+      branchIds: [],
+      acceptedAt: null,
     };
     expect(await getRefusal(grantMembership(log, grant, context))).to.equal("staff_member_not_found");
   });
@@ -109,8 +129,11 @@ describe("references between the aggregates of a clinic", () => {
     for (const resource of [foreignRoom, retiredRoom, branchRoom]) await addResource(log, resource, context);
     await retireResource(log, retiredRoom, context);
     const hold = {
-      ...{ holdId: randomUUID(), clinicId: ownClinic.clinicId, branchId: ownClinic.branchId },
-      ...{ startsAt: "2026-05-05T08:00:00.000Z", endsAt: "2026-05-05T09:00:00.000Z" },
+      holdId: randomUUID(),
+      clinicId: ownClinic.clinicId,
+      branchId: ownClinic.branchId,
+      startsAt: "2026-05-05T08:00:00.000Z",
+      endsAt: "2026-05-05T09:00:00.000Z",
       expiresAt: "2026-05-05T07:00:00.000Z",
     };
     const getHoldRefusal = ({ resourceId }: { resourceId: string }) =>
@@ -126,9 +149,18 @@ describe("references between the aggregates of a clinic", () => {
     await registerCustomer(log, customer, context);
     await registerAnimal(log, animal, context);
     const ticket = {
-      ...{ ticketId: randomUUID(), clinicId: ownClinic.clinicId, branchId: ownClinic.branchId, visitId: null },
-      ...{ ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
-      ...{ estimatedWaitMinutes: null, notes: null, appointmentId: null, animalId: null },
+      ticketId: randomUUID(),
+      clinicId: ownClinic.clinicId,
+      branchId: ownClinic.branchId,
+      visitId: null,
+      ticketNumber: "A001",
+      queueDate: "2026-05-04",
+      arrivalType: "walk_in",
+      priority: "normal",
+      estimatedWaitMinutes: null,
+      notes: null,
+      appointmentId: null,
+      animalId: null,
     };
     const foreignTicket = { ...ticket, animalId: animal.animalId };
     expect(await getRefusal(issueTicket(log, foreignTicket, context))).to.equal("animal_not_found");

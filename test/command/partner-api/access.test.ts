@@ -56,9 +56,16 @@ describe("partner access", () => {
     const now = Math.floor(Date.now() / 1000);
     const { applicationId, credentialId } = world;
     return new SignJWT({
-      ...{ client_id: applicationId, credential_id: credentialId, environment: "production" },
-      ...{ scope: "webhooks:write", sub: applicationId, iss: TOKEN_ISSUER, jti: randomUUID() },
-      ...{ aud: `${TOKEN_ISSUER}/production/v1`, iat: now, exp: now + 900 },
+      client_id: applicationId,
+      credential_id: credentialId,
+      environment: "production",
+      scope: "webhooks:write",
+      sub: applicationId,
+      iss: TOKEN_ISSUER,
+      jti: randomUUID(),
+      aud: `${TOKEN_ISSUER}/production/v1`,
+      iat: now,
+      exp: now + 900,
       ...claims,
     })
       .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid: "test", ...header })

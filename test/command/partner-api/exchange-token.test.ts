@@ -185,7 +185,8 @@ describe("exchangeToken", () => {
 
   it("behind a proxy, a client cannot avoid the 429 of exchangeToken with false addresses in X-Forwarded-For", async () => {
     const proxiedCommand = await startTestCommandService({
-      ...{ TRUST_PROXY: "true", DATABASE_URL: database.urls.command },
+      TRUST_PROXY: "true",
+      DATABASE_URL: database.urls.command,
     });
     const { applicationId: client_id, clientSecret: client_secret, environment } = application;
     const body = { client_id, client_secret, environment, grant_type: "client_credentials" };

@@ -52,9 +52,16 @@ describe("forged access tokens", () => {
     ...overrides,
   });
   const createClaims = (overrides: TokenPart = {}): TokenPart => ({
-    ...{ client_id: world.applicationId, credential_id: world.credentialId, environment: "production" },
-    ...{ scope: "webhooks:write", sub: world.applicationId, iss: TOKEN_ISSUER, jti: randomUUID() },
-    ...{ aud: `${TOKEN_ISSUER}/production/v1`, iat: now(), exp: now() + 900 },
+    client_id: world.applicationId,
+    credential_id: world.credentialId,
+    environment: "production",
+    scope: "webhooks:write",
+    sub: world.applicationId,
+    iss: TOKEN_ISSUER,
+    jti: randomUUID(),
+    aud: `${TOKEN_ISSUER}/production/v1`,
+    iat: now(),
+    exp: now() + 900,
     ...overrides,
   });
   const sign = (headerFields: TokenPart = {}, claimFields: TokenPart = {}, key = signingKey) =>

@@ -61,7 +61,8 @@ describe("the token operation with OAuth clients", () => {
   describe("openid-client", () => {
     const discover = (authentication: client.ClientAuth) =>
       client.discovery(issuer, application.applicationId, undefined, authentication, {
-        ...{ algorithm: "oauth2", execute: [client.allowInsecureRequests] },
+        algorithm: "oauth2",
+        execute: [client.allowInsecureRequests],
       });
 
     for (const [method, createAuthentication] of [
@@ -88,7 +89,8 @@ describe("the token operation with OAuth clients", () => {
       const challengeError = await catchError(client.clientCredentialsGrant(basicConfig));
       expect(challengeError).to.be.instanceOf(client.WWWAuthenticateChallengeError);
       expect(challengeError.cause[0]).to.deep.include({
-        ...{ scheme: "basic", parameters: { realm: "token", charset: "UTF-8" } },
+        scheme: "basic",
+        parameters: { realm: "token", charset: "UTF-8" },
       });
       const validConfig = await discover(client.ClientSecretBasic(application.clientSecret));
       const scopeError = await catchError(client.clientCredentialsGrant(validConfig, { scope: "webhooks:read" }));

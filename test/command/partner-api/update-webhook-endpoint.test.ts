@@ -74,17 +74,18 @@ describe("changes of a webhook endpoint by its partner", () => {
     expect(status).to.equal(200);
     const { createdAt, updatedAt, ...endpoint } = body.endpoint;
     expect(endpoint).to.deep.equal({
-      ...{ id, clinicId: world.clinicId, url: `${ORIGIN}/new`, events: ["appointment.updated"] },
-      ...{
-        status: "active",
-        disabledReason: null,
-        operationalEvents: ["secret.expiring"],
-        branchIds: [world.branchId],
-        rateLimitPerSecond: 10,
-        ordering: "appointment",
-        bodyFormat: "cloudevents",
-        asymmetricSignature: true,
-      },
+      id,
+      clinicId: world.clinicId,
+      url: `${ORIGIN}/new`,
+      events: ["appointment.updated"],
+      status: "active",
+      disabledReason: null,
+      operationalEvents: ["secret.expiring"],
+      branchIds: [world.branchId],
+      rateLimitPerSecond: 10,
+      ordering: "appointment",
+      bodyFormat: "cloudevents",
+      asymmetricSignature: true,
       headerNames: ["Authorization", "X-Key"],
     });
     expect(updatedAt > createdAt).to.equal(true);

@@ -10,9 +10,14 @@ const endpointId = "e0000000-0000-4000-8000-000000000001";
 const registered: WebhookEndpointEvent = {
   type: "WebhookEndpointRegistered",
   data: {
-    ...{ endpointId, applicationId: "application", clinicId: "clinic", environment: "sandbox" },
-    ...{ url: "https://hooks.example.com/", events: ["appointment.created"] },
-    ...{ secretId: "one", encryptedSecret: "sealed" },
+    endpointId,
+    applicationId: "application",
+    clinicId: "clinic",
+    environment: "sandbox",
+    url: "https://hooks.example.com/",
+    events: ["appointment.created"],
+    secretId: "one",
+    encryptedSecret: "sealed",
   },
 };
 const changed: WebhookEndpointEvent = {
@@ -44,8 +49,13 @@ describe("the operational event of an endpoint's event", () => {
       onlyApplicationId: "application",
       exceptEndpointId: endpointId,
       body: {
-        ...{ id: "event-2", type: "endpoint.disabled", apiVersion: "v1", createdAt: "2026-05-04T08:00:00.000Z" },
-        ...{ environment: "sandbox", clinicId: "clinic", branchId: null },
+        id: "event-2",
+        type: "endpoint.disabled",
+        apiVersion: "v1",
+        createdAt: "2026-05-04T08:00:00.000Z",
+        environment: "sandbox",
+        clinicId: "clinic",
+        branchId: null,
         data: { endpoint: { id: endpointId, url: "https://hooks.example.com/new" }, reason: "no_success" },
       },
     });

@@ -60,7 +60,9 @@ export async function sendBurst(
   const unavailableCount = outcomes.filter((outcome) => outcome === "rate_limit_unavailable").length;
   if (countedOutcomes.length + unavailableCount !== requestCount) throw new Error(`unforeseen: ${outcomes}`);
   return {
-    ...{ passedCount, unavailableCount, refusedCount: countedOutcomes.length - passedCount },
+    passedCount,
+    unavailableCount,
+    refusedCount: countedOutcomes.length - passedCount,
     windowEnds: new Set(countedOutcomes.map(({ endsAt }) => endsAt)),
   };
 }

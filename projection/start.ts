@@ -4,7 +4,7 @@ import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
-import { measureEventLog } from "../shared/metrics/event-log-metrics.ts";
+import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import { createMissingKeyReporter } from "../shared/metrics/postgres-metrics.ts";
 import { createUncachedDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import type { DataKeys } from "../shared/personal-data/data-keys.ts";
@@ -148,7 +148,7 @@ function startRoles(
         allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
         egressProxyUrl: config.WEBHOOK_EGRESS_PROXY_URL,
         onEgressProxyFailure: () => metrics.egressProxyFailures.inc(),
-        log: measureEventLog(createEventLog(servers.client), metrics.registry),
+        log: createEventLogMeter(metrics.registry)(createEventLog(servers.client)),
         onAttempt(outcome, seconds) {
           metrics.attempts.inc({ outcome });
           metrics.attemptDuration.observe(seconds);

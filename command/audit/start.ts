@@ -5,7 +5,7 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { requireEventStore } from "../../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../../shared/http/health.ts";
 import { serve } from "../../shared/http/listen.ts";
-import { measureEventLog } from "../../shared/metrics/event-log-metrics.ts";
+import { createEventLogMeter } from "../../shared/metrics/event-log-metrics.ts";
 import { createMissingKeyReporter, registerPoolMetrics } from "../../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../../shared/metrics/registry.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
@@ -63,7 +63,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
   try {
     await requireEventStore(client, config.EVENTSTORE_URL);
     const registry = createMetrics(pool);
-    const log = measureEventLog(createEventLog(client), registry);
+    const log = createEventLogMeter(registry)(createEventLog(client));
     const isProxyTrusted = config.TRUST_PROXY;
     const checkReadiness = createEventStoreReadinessCheck(client, logger);
     const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));

@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+import type { ServerResponse } from "node:http";
 import type { ErrorDetail } from "../domain/domain-error.ts";
 
 /** Thrown to send an HTTP error response with a status of 400 or above. The code is stable and in snake_case. */
@@ -33,4 +35,42 @@ export class ApiError extends Error {
  */
 export function createUnavailableError(code: string, cause: unknown, retryAfterSeconds = 2): ApiError {
   return new ApiError(503, code, { headers: { "Retry-After": String(retryAfterSeconds) }, cause });
+}
+
+/**
+ * Creates headers and body of an error response that is sent without Koa.
+ *
+ * @param code stable error code, in snake_case
+ */
+export function createErrorResponse(code: string): {
+  headers: Record<string, string | number>;
+  body: string;
+} {
+  const correlationId = randomUUID();
+  const body = JSON.stringify({ ok: false, error: code, correlationId });
+  const headers = {
+    "Content-Type": "application/json; charset=utf-8",
+    "Content-Length": Buffer.byteLength(body),
+    "Cache-Control": "no-store",
+    "X-Correlation-ID": correlationId,
+    "X-Content-Type-Options": "nosniff",
+  };
+  return { headers, body };
+}
+
+/**
+ * Sends an error response without Koa, with the standard error headers and body.
+ *
+ * @param code stable error code, in snake_case
+ * @param extraHeaders additional headers
+ */
+export function sendError(
+  response: ServerResponse,
+  status: number,
+  code: string,
+  extraHeaders: Record<string, string> = {},
+): void {
+  const { headers, body } = createErrorResponse(code);
+  response.writeHead(status, { ...headers, ...extraHeaders });
+  response.end(body);
 }

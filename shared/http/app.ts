@@ -38,7 +38,8 @@ export interface AppOptions {
 
 /**
  * Creates the Koa application of a service, to which the service adds its routes. The application provides correlation
- * ids, one log line per request, error responses, headers that prevent caching, health checks and metrics. It returns
+ * ids, one log line per request, error responses, headers that prevent caching and content sniffing, health checks and
+ * metrics. It returns
  * 404 for unmatched requests.
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
@@ -59,6 +60,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     // Koa's own method for headers takes several times as long.
     ctx.res.setHeader("X-Correlation-ID", ctx.state.correlationId);
     ctx.res.setHeader("Cache-Control", "no-store");
+    ctx.res.setHeader("X-Content-Type-Options", "nosniff");
     const startedAt = performance.now();
     await renderErrors(ctx, next);
     const durationMs = performance.now() - startedAt;

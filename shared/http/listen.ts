@@ -7,7 +7,7 @@ import { pause } from "../runtime/backoff.ts";
 import type { Config } from "../runtime/config.ts";
 import { type RunningService, StartError } from "../runtime/run-service.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
-import { createErrorResponse, NoSniffingResponse, sendError } from "./node-response.ts";
+import { createErrorResponse, sendError } from "./api-error.ts";
 import { listHeaderValues } from "./request.ts";
 
 export interface HttpServer {
@@ -55,7 +55,6 @@ export async function listen(
       connectionsCheckingInterval: checkIntervalMs,
       maxHeaderSize: 32_768,
       requireHostHeader: false,
-      ServerResponse: NoSniffingResponse,
     },
     requireHost(handle),
   );
@@ -74,7 +73,6 @@ export async function listen(
       startDrain();
       const closePromise = once(server, "close");
       server.close();
-      server.closeIdleConnections();
       const drainTimer = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
       await closePromise;
       clearTimeout(drainTimer);
@@ -147,7 +145,11 @@ function closeAfter(response: ServerResponse): void {
 
 function sendStopping(response: ServerResponse): void {
   response
-    .writeHead(503, { "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store" })
+    .writeHead(503, {
+      "Content-Type": "application/json; charset=utf-8",
+      "Cache-Control": "no-store",
+      "X-Content-Type-Options": "nosniff",
+    })
     .end(STOPPING_BODY);
 }
 

@@ -1,4 +1,5 @@
 import pg from "pg";
+import { settlesWithin, withTimeout } from "../runtime/timeout.ts";
 import type { ServerKind } from "./connection-string.ts";
 
 /** Thrown if a server is not of the kind that `target_session_attrs` requires. */
@@ -48,11 +49,16 @@ export interface FindServerOptions {
   timeoutMs: number;
 }
 
+interface ServerFailure {
+  server: ServerAddress;
+  error: Error;
+}
+
 /** Thrown if no server is suitable. The message contains the reason for each server that was asked. */
 export class NoSuitableServerError extends AggregateError {
   override readonly name = "NoSuitableServerError";
 
-  constructor(failures: readonly { server: ServerAddress; error: Error }[]) {
+  constructor(failures: readonly ServerFailure[]) {
     const reasons = failures.map(({ server, error }) => `${server.host}:${server.port}: ${describeFailure(error)}`);
     super(
       failures.map(({ error }) => error),
@@ -81,45 +87,37 @@ export async function findServer(options: FindServerOptions): Promise<ServerAddr
   }
 }
 
-function findFirstServer(options: FindServerOptions): Promise<ServerAddress> {
-  const { servers, timeoutMs } = options;
-  return new Promise((resolve, reject) => {
-    const failures: { server: ServerAddress; error: Error }[] = [];
-    const waitingServers = [...servers];
-    const askedServers = new Set<ServerAddress>();
-    let nextServerTimer: NodeJS.Timeout | undefined;
-    const stop = () => {
-      waitingServers.length = 0;
-      clearTimeout(nextServerTimer);
-      clearTimeout(timeoutTimer);
-    };
-    const fail = () => {
-      stop();
-      const silentServers = Array.from(askedServers, (server) => ({ server, error: new Error("timeout expired") }));
-      reject(new NoSuitableServerError([...failures, ...silentServers]));
-    };
-    const askNextServer = () => {
-      clearTimeout(nextServerTimer);
-      const server = waitingServers.shift();
-      if (!server) return;
-      nextServerTimer = setTimeout(askNextServer, NEXT_SERVER_DELAY_MS);
-      askedServers.add(server);
-      askServer(server, options).then(
-        () => {
-          stop();
-          resolve(server);
-        },
-        (error: Error) => {
-          askedServers.delete(server);
-          failures.push({ server, error });
-          if (failures.length === servers.length) fail();
-          else askNextServer();
-        },
-      );
-    };
-    const timeoutTimer = setTimeout(fail, timeoutMs);
-    askNextServer();
+interface Search {
+  failures: ServerFailure[];
+  /** Servers that were asked and have not answered. */
+  silentServers: Set<ServerAddress>;
+  isOver: boolean;
+}
+
+async function findFirstServer(options: FindServerOptions): Promise<ServerAddress> {
+  const search: Search = { failures: [], silentServers: new Set(), isOver: false };
+  try {
+    return await withTimeout(options.timeoutMs, askFrom(0, options, search));
+  } catch {
+    const timeouts = Array.from(search.silentServers, (server) => ({ server, error: new Error("timeout expired") }));
+    throw new NoSuitableServerError([...search.failures, ...timeouts]);
+  } finally {
+    search.isOver = true;
+  }
+}
+
+/** Asks the servers from an index on, and returns the first suitable one. */
+async function askFrom(index: number, options: FindServerOptions, search: Search): Promise<ServerAddress> {
+  const server = options.servers[index];
+  if (!server || search.isOver) throw new Error("There is no further server.");
+  search.silentServers.add(server);
+  const answerPromise = askServer(server, options).then(() => server);
+  answerPromise.catch((error: Error) => {
+    search.silentServers.delete(server);
+    search.failures.push({ server, error });
   });
+  const isSuitable = await settlesWithin(answerPromise, NEXT_SERVER_DELAY_MS).catch(() => false);
+  return isSuitable ? server : Promise.any([answerPromise, askFrom(index + 1, options, search)]);
 }
 
 async function askServer(server: ServerAddress, { login, serverKind, timeoutMs }: FindServerOptions): Promise<void> {

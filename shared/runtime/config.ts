@@ -55,7 +55,11 @@ export const settings = {
       "Postgres URL of one standby that query-api reads from, in the form of DATABASE_URL. If not set, it reads from the primary.",
     )
     .meta(SECRET),
-  DATABASE_POOL_SIZE: wholeNumber(1, 100).prefault("6").describe("Maximum number of connections to Postgres."),
+  DATABASE_POOL_SIZE: wholeNumber(1, 100)
+    .prefault("6")
+    .describe(
+      "Maximum number of connections of the pool that serves requests. Each process opens a few more, for example for locks and notifications.",
+    ),
   NATS_URL: z
     .string()
     .refine(

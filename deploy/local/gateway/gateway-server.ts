@@ -1,7 +1,7 @@
 import http from "node:http";
 import { pipeline } from "node:stream";
+import { sendError } from "../../../shared/http/api-error.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
-import { sendError } from "../../../shared/http/node-response.ts";
 
 /**
  * The gateway gives all services one origin, like an ingress in production. It uses node:http directly, because proxy

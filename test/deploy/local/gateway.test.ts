@@ -251,7 +251,7 @@ function startCountingService(onRequest: () => void = () => undefined): Promise<
     request.on("data", (chunk: Buffer) => {
       length += chunk.length;
     });
-    request.on("end", () => response.end(String(length)));
+    request.on("end", () => response.setHeader("X-Content-Type-Options", "nosniff").end(String(length)));
   });
   return listen(server);
 }

@@ -234,37 +234,3 @@ describe("a server that drains", function () {
     expect(performance.now() - startedAt).to.be.below(4_000);
   });
 });
-
-describe("X-Content-Type-Options", () => {
-  let server: HttpServer;
-  let respond: (response: ServerResponse) => void;
-
-  before(async () => {
-    server = await listen((_, response) => respond(response), "127.0.0.1", 0);
-  });
-  after(() => server.close());
-
-  const writers: [string, (response: ServerResponse) => void][] = [
-    ["no headers", (response) => response.end("{}")],
-    ["a reason phrase", (response) => response.writeHead(200, "Fine").end("{}")],
-    ["headers by name", (response) => response.writeHead(200, { "X-Other": "1" }).end("{}")],
-    ["raw headers", (response) => response.writeHead(200, ["X-Other", "1"]).end("{}")],
-    [
-      "raw headers that already contain X-Content-Type-Options",
-      (response) => response.writeHead(200, "OK", ["x-content-type-options", "nosniff"]).end("{}"),
-    ],
-  ];
-  for (const [caseName, write] of writers) {
-    it(`a response written with ${caseName} has the header X-Content-Type-Options once`, async () => {
-      respond = write;
-      expect((await fetch(server.url)).headers.get("x-content-type-options")).to.equal("nosniff");
-    });
-  }
-
-  it("adding X-Content-Type-Options keeps repeated raw headers", async () => {
-    respond = (response) => response.writeHead(200, ["Set-Cookie", "a=1", "Set-Cookie", "b=2"]).end();
-    const { headers } = await fetch(server.url);
-    expect(headers.getSetCookie()).to.deep.equal(["a=1", "b=2"]);
-    expect(headers.get("X-Content-Type-Options")).to.equal("nosniff");
-  });
-});

@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { Registry } from "prom-client";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { measureEventLog } from "../../../shared/metrics/event-log-metrics.ts";
+import { createEventLogMeter } from "../../../shared/metrics/event-log-metrics.ts";
 import { registerPoolMetrics, registerRateLimitMetrics } from "../../../shared/metrics/postgres-metrics.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createRateLimiter } from "../../../shared/rate-limit/limiter.ts";
@@ -40,8 +40,8 @@ describe("metrics of the servers that a service uses", () => {
       connectEventStore(eventstoreUrl, "test"),
       connectEventStore("esdb://127.0.0.1:9?tls=false", "test"),
     ] as const;
-    const log = measureEventLog(createEventLog(clients[0], { encryption: "off" }), registries[0]);
-    const unavailableLog = measureEventLog(createEventLog(clients[1], { encryption: "off" }), registries[1]);
+    const log = createEventLogMeter(registries[0])(createEventLog(clients[0], { encryption: "off" }));
+    const unavailableLog = createEventLogMeter(registries[1])(createEventLog(clients[1], { encryption: "off" }));
     const stream = `auditor-${randomUUID()}`;
     expect(await log.readLast(stream)).to.equal(undefined);
     const error = await unavailableLog.read(stream).catch((thrownError: unknown) => thrownError);

@@ -5,12 +5,11 @@
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { MAX_MESSAGE_BYTES } from "./model/limits.ts";
 import { LogStartError } from "./model/log-errors.ts";
-import { OpenCalls } from "./protocol/calls.ts";
 import { createUnavailableError } from "./protocol/errors.ts";
-import { addServices } from "./protocol/service.ts";
+import { addServices, OpenCalls } from "./protocol/service.ts";
 import { Store, type StoreOptions } from "./store/store.ts";
 
-export interface LogServerOptions extends StoreOptions {
+interface LogServerOptions extends StoreOptions {
   readonly host: string;
   /** Port to listen on. 0 selects a free port. */
   readonly port: number;

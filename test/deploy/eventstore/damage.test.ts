@@ -51,7 +51,7 @@ describe("damaged files of the embedded log", function () {
     expect(await getStartError(dir)).to.include(getSegmentPath(dir, 2));
   });
 
-  it("calls to a running log fail only if a damaged event is needed", async () => {
+  it("reads of a running log fail if they reach a damaged event, and an append whose decision needs the event stops the log", async () => {
     const lines: string[] = [];
     const server = await startLogServer({
       dir,
@@ -80,19 +80,13 @@ describe("damaged files of the embedded log", function () {
         .and.to.match(/position \d+: .+ checksum .+ backup/);
       expect(lines.at(-1)).to.include(getSegmentPath(dir, 1));
     }
-    // These appends could be retries. To recognise a retry, the log must read the ids of the stored events.
-    await getRejection(client.appendToStream("damaged", damagedEvents, { expectedRevision: "no_stream" }));
-    await getRejection(client.appendToStream("damaged", createEvent(1), { expectedRevision: 0n }));
     expect(await collect(client.readStream("before"))).to.have.length(30);
     expect(await collect(client.readStream("after"))).to.have.length(30);
-    // Reading these events also loads the damaged event, which is on the same page.
-    expect(await collect(client.readAll({ maxCount: 30 }))).to.have.length(30);
-    const newestRange = { direction: "backwards", fromPosition: "end", maxCount: 30 } as const;
-    expect(await collect(client.readAll(newestRange))).to.have.length(30);
-    const lastRange = { direction: "backwards", fromRevision: "end", maxCount: 20 } as const;
-    expect(await collect(client.readStream("damaged", lastRange))).to.have.length(20);
     const appendResult = await client.appendToStream("after", createEvent(31));
     expect(appendResult.position!.commit > position!.commit).to.equal(true);
+    // This append could be a retry. To recognise a retry, the log must read the ids of the stored events.
+    await getRejection(client.appendToStream("damaged", damagedEvents, { expectedRevision: "no_stream" }));
+    expect((await server.failurePromise).message).to.include(getSegmentPath(dir, 1));
     await client.dispose();
     await server.stop();
     expect(await getStartError(dir)).to.include(getSegmentPath(dir, 1));

@@ -2,7 +2,6 @@
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import { expect } from "chai";
 import fc from "fast-check";
-import { readSafeInteger, writeSafeInteger } from "../../../deploy/local/eventstore/model/bytes.ts";
 import {
   encodeRecord,
   readCreationTime,
@@ -18,6 +17,8 @@ import {
   encodeSegmentHeader,
   encodeStoredRecord,
   FRAME_HEADER_BYTES,
+  readSafeInteger,
+  writeSafeInteger,
 } from "../../../deploy/local/eventstore/storage/segment-format.ts";
 
 const nameArbitrary = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });

@@ -113,11 +113,7 @@ describe("the embedded log on a full disk", function () {
     const writes = Array.from({ length: 50 }, (_, n) => createAppendRequest(`waiting-${n}`, ["x".repeat(1_000)]));
     const firstResults = await Promise.all(writes.map((write) => submit(store, write)));
     expect(firstResults.map(({ outcome }) => outcome)).to.include("disk-full");
-    const retryResults = await Promise.all(
-      [storedWrite, createAppendRequest("new", ["x".repeat(5_000)])].map((write) => submit(store, write)),
-    );
-    expect(retryResults.map(({ outcome }) => outcome)).to.deep.equal(["written", "disk-full"]);
-    expect(retryResults[0]).to.include({ revision: 0 });
+    expect(await submit(store, storedWrite), "a retry").to.include({ outcome: "written", revision: 0 });
     await disk.free();
     const secondResults = await Promise.all(writes.map((write) => submit(store, write)));
     expect(secondResults.every((result) => result.outcome === "written" && result.revision === 0)).to.equal(true);

@@ -1,6 +1,5 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { ChunkedArray } from "../../../deploy/local/eventstore/storage/chunked-array.ts";
 import { LogIndex } from "../../../deploy/local/eventstore/storage/log-index.ts";
 
 const body = Buffer.alloc(0);
@@ -59,20 +58,5 @@ describe("the index of the embedded log", () => {
       /next event of the stream has the revision 1, expected 0/,
     );
     expect(index.eventCount).to.equal(2);
-  });
-
-  it("a chunked array stores 32-bit integers and safe integers across many chunks", () => {
-    const positions = ChunkedArray.forSafeIntegers();
-    const offsets = ChunkedArray.forUint32();
-    for (let n = 0; n < 200_000; n += 1) {
-      positions.push(Number.MAX_SAFE_INTEGER - n);
-      offsets.push(0xffff_ffff - n);
-    }
-    for (const index of [0, 65_535, 65_536, 199_999]) {
-      expect(positions.at(index)).to.equal(Number.MAX_SAFE_INTEGER - index);
-      expect(offsets.at(index)).to.equal(0xffff_ffff - index);
-    }
-    expect(() => positions.at(200_000)).to.throw(RangeError);
-    expect(() => offsets.set(200_000, 1)).to.throw(RangeError);
   });
 });

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { MAX_RECENT_BYTES, MAX_RECENT_EVENTS } from "../../../deploy/local/eventstore/model/limits.ts";
-import { RecentEvents } from "../../../deploy/local/eventstore/store/recent-events.ts";
+import { RecentEvents } from "../../../deploy/local/eventstore/store/store.ts";
 
 const createEvent = (position: number, size = 10) => ({ position, record: Buffer.alloc(size) });
 const getPositions = (events: ReturnType<RecentEvents["findAfter"]>) => events?.map(({ position }) => position);

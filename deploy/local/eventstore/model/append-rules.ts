@@ -26,7 +26,7 @@ export interface StreamHistory {
   hasMetadata(): boolean;
 }
 
-export type Decision =
+type Decision =
   | { readonly kind: "write" }
   | { readonly kind: "already-written"; readonly revision: number }
   | { readonly kind: "wrong-revision"; readonly currentRevision: number }

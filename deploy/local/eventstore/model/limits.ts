@@ -78,26 +78,33 @@ export const MAX_READ_GAP_BYTES = 64 * 1024;
 /**
  * Size in bytes at which a segment is full and the next segment starts. A segment may exceed this size by one frame.
  */
-export const FULL_SEGMENT_BYTES = 64 * 1024 * 1024;
+const FULL_SEGMENT_BYTES = 64 * 1024 * 1024;
 
-/**
- * Upper bound of a frame's size in bytes. A frame contains at most a full group, one more append, and a copy of the
- * metadata of that append's stream.
- */
-export const MAX_FRAME_BYTES = 64 * 1024 * 1024;
-
-/** Maximum numbers of events, streams and segments in the log. */
+/** Maximum numbers of events and streams in the log. A log that reaches a limit refuses appends and still serves reads. */
 export interface LogLimits {
   readonly maxEvents: number;
   readonly maxStreams: number;
-  readonly maxSegments: number;
 }
 
 /**
- * Limits of the whole log. A log that reaches a limit refuses appends and still serves reads. A log that exceeds a
- * limit does not start.
- *
  * The index is in memory. A million events take 24 MB, and a million streams with names of 48 characters take 100 MB.
- * All segment files stay open. Their total size is at most about 64 GiB.
  */
-export const LOG_LIMITS: LogLimits = { maxEvents: 64_000_000, maxStreams: 8_000_000, maxSegments: 1024 };
+const LOG_LIMITS: LogLimits = { maxEvents: 64_000_000, maxStreams: 8_000_000 };
+
+/** Settings of a log that tests and benchmarks change. */
+export interface LogOptions {
+  readonly limits: LogLimits;
+  /** Size in bytes at which a segment is full and the next segment starts. */
+  readonly segmentBytes: number;
+  /** If true, each append is flushed to disk before it is acknowledged. Only benchmarks disable this. */
+  readonly shouldSync: boolean;
+  /** Prints a line for the operator. A line may contain internal error details that clients do not see. */
+  readonly printLine: (line: string) => void;
+}
+
+export const DEFAULT_LOG_OPTIONS: LogOptions = {
+  limits: LOG_LIMITS,
+  segmentBytes: FULL_SEGMENT_BYTES,
+  shouldSync: true,
+  printLine: () => undefined,
+};

@@ -19,3 +19,8 @@ export function createDamageError(location: string, problem: string): LogDamaged
 export class LogStartError extends Error {
   override readonly name = "LogStartError";
 }
+
+/** The disk is full. The append wrote nothing, and a later append can succeed. */
+export class DiskFullError extends Error {
+  override readonly name = "DiskFullError";
+}

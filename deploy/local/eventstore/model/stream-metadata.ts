@@ -3,6 +3,7 @@
  * cannot parse has no effect.
  */
 import { z } from "zod";
+import type { AppendTarget } from "./append-rules.ts";
 import type { ProposedEvent } from "./record.ts";
 
 /** Value of `$tb` for a soft-deleted stream: the largest 64-bit revision, as in EventStoreDB. */
@@ -16,7 +17,7 @@ const MAX_TIME_SPAN_SECONDS = 922_337_203_685;
 export const METADATA_EVENT_TYPE = "$metadata";
 
 /** Effect of a stream's metadata on reads of the stream. */
-export interface MetadataEffect {
+interface MetadataEffect {
   readonly truncateBefore: number;
   readonly maxCount: number;
   /** Maximum age in seconds of the events that reads return. 0 means that all events are returned. */
@@ -90,4 +91,38 @@ function parseJsonObject(text: string): object | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** State of a stream: its last revision, and the effect of metadata and deletions on reads. */
+export interface StreamState extends AppendTarget {
+  /** First revision that reads return, from `$tb` in the metadata. */
+  readonly truncateBefore: number;
+  /** Maximum number of events that reads return, from `$maxCount` in the metadata. 0 means that all are returned. */
+  readonly maxCount: number;
+  /** Maximum age in seconds of the events that reads return, from `$maxAge` in the metadata. 0 means no maximum. */
+  readonly maxAgeSeconds: number;
+}
+
+/** Returns the name of the metadata stream of a stream. */
+export function getMetadataStream(stream: string): string {
+  return `$$${stream}`;
+}
+
+/** Returns the stream that a metadata stream describes; undefined if the name does not belong to a metadata stream. */
+export function getOriginalStream(stream: string): string | undefined {
+  return stream.startsWith("$$") ? stream.slice(2) : undefined;
+}
+
+/**
+ * Returns the first revision that reads may return. For a metadata stream, this is the revision of the newest event.
+ */
+export function getFirstReadableRevision(stream: string, state: StreamState): number {
+  const maxCount = getOriginalStream(stream) === undefined ? state.maxCount : 1;
+  const firstRetainedRevision = maxCount > 0 ? state.lastRevision - maxCount + 1 : 0;
+  return Math.max(0, state.truncateBefore, firstRetainedRevision);
+}
+
+/** Returns true if the stream has events and is not soft-deleted. Reads do not find any other stream. */
+export function isReadable(state: StreamState): boolean {
+  return state.lastRevision >= 0 && !state.isSoftDeleted;
 }

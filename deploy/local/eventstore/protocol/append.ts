@@ -1,14 +1,30 @@
-/**
- * Streams.Append, which performs one append per call. The client package uses this method for appends with credentials.
- */
-import type { AppendReq, AppendResp } from "@eventstore/db-client/generated/streams_pb.js";
+import type {
+  AppendReq,
+  AppendResp,
+  DeleteReq,
+  DeleteResp,
+  TombstoneReq,
+  TombstoneResp,
+} from "@eventstore/db-client/generated/streams_pb.js";
 import type { Deadline, ServerReadableStream, sendUnaryData } from "@grpc/grpc-js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { shared, streams } from "../model/pb.ts";
+import { getOriginalStream } from "../model/stream-metadata.ts";
+import type { WriteRequest, WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
-import { createInvalidArgumentError, createStreamDeletedError } from "./errors.ts";
+import {
+  createInvalidArgumentError,
+  createLogFullError,
+  createStreamDeletedError,
+  createTimeoutError,
+  createUnavailableError,
+  createWrongVersionError,
+} from "./errors.ts";
 import { AppendEventList, parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
-import { writeOrThrow } from "./write-or-throw.ts";
+
+/**
+ * Streams.Append, which performs one append per call. The client package uses this method for appends with credentials.
+ */
 
 interface AppendRequest {
   readonly expectedRevision: number;
@@ -98,4 +114,70 @@ function encodeWrongVersion(expectedRevision: number, currentRevision: number): 
   if (expectedRevision === NO_STREAM) return message.setExpectedNoStream(new shared.Empty());
   if (expectedRevision === STREAM_EXISTS) return message.setExpectedStreamExists(new shared.Empty());
   return message.setExpectedRevision(String(expectedRevision));
+}
+
+/**
+ * Submits the write and returns its result.
+ * @throws CallError if the log did not process the write, or if the disk failed and the outcome is unknown
+ */
+async function writeOrThrow(
+  store: Store,
+  request: WriteRequest,
+  storedBytes: number,
+  deadline: Deadline,
+): Promise<WriteResult> {
+  const writeOutcome = await store.submit(request, storedBytes, Number(deadline)).catch(() => {
+    throw createUnavailableError("The log cannot write to its disk.");
+  });
+  switch (writeOutcome.outcome) {
+    case "expired":
+      throw createTimeoutError("The deadline passed before the write started. Nothing was written.");
+    case "overloaded":
+      throw createTimeoutError("The log is overloaded. Nothing was written.");
+    case "closing":
+      throw createUnavailableError("The log is shutting down.");
+    case "disk-full":
+      throw createTimeoutError("The disk of the log is full. Nothing was written.");
+    case "log-full":
+      throw createLogFullError();
+    default:
+      return writeOutcome;
+  }
+}
+
+/** Streams.Delete and Streams.Tombstone. A deleted stream accepts later appends; a tombstoned stream does not. */
+
+/** Hides the events of a stream from reads of the stream. The events stay in the log. */
+export async function softDeleteStream(store: Store, request: DeleteReq, deadline: Deadline): Promise<DeleteResp> {
+  const position = await deleteStream(store, "soft-delete", request.getOptions(), deadline);
+  const message = new streams.DeleteResp.Position();
+  return new streams.DeleteResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
+}
+
+/** Deletes a stream permanently. Later reads and appends fail. */
+export async function tombstoneStream(store: Store, request: TombstoneReq, deadline: Deadline): Promise<TombstoneResp> {
+  const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
+  const message = new streams.TombstoneResp.Position();
+  return new streams.TombstoneResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
+}
+
+async function deleteStream(
+  store: Store,
+  kind: "soft-delete" | "tombstone",
+  options: DeleteReq.Options | TombstoneReq.Options | undefined,
+  deadline: Deadline,
+): Promise<string> {
+  if (options === undefined) throw createInvalidArgumentError("A request to delete a stream must contain options.");
+  const stream = parseWritableStreamName(options.getStreamIdentifier());
+  if (getOriginalStream(stream) !== undefined) throw createInvalidArgumentError("A metadata stream cannot be deleted.");
+  const expectedRevision = options.hasRevision() ? parseUint64(options.getRevision()) : parseSpecialRevision(options);
+  const writeResult = await writeOrThrow(store, { kind, stream, expectedRevision, events: [] }, 0, deadline);
+  switch (writeResult.outcome) {
+    case "deleted":
+      throw createStreamDeletedError(stream);
+    case "wrong-revision":
+      throw createWrongVersionError(stream, expectedRevision, writeResult.currentRevision);
+    case "written":
+      return String(writeResult.position);
+  }
 }

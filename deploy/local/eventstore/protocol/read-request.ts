@@ -1,11 +1,11 @@
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { status } from "@grpc/grpc-js";
+import { readEventType, readStreamName } from "../model/record.ts";
 import { CallError, createInvalidArgumentError } from "./errors.ts";
-import { type EventFilter, parseFilter } from "./filter.ts";
 import { parseStreamName, parseUint64 } from "./request-parts.ts";
 
 /** Start of a read: the start or end of the log or stream, a revision of the stream, or a log position. */
-export type ReadStart = number | "start" | "end";
+type ReadStart = number | "start" | "end";
 
 export interface ReadRequest {
   /** Name of the stream; undefined to read all streams. */
@@ -70,4 +70,51 @@ function validateStreamRead(start: ReadRequest["start"], maxCount: number, isBac
   if (start === "end" && !isBackwards) {
     throw createInvalidArgumentError("A forward read of a stream cannot start at the end of the stream.");
   }
+}
+
+/** Filters of requests that read all streams or subscribe to all streams. */
+
+interface EventFilter {
+  matches(record: Buffer): boolean;
+  /** Number of events after which a subscription sends a checkpoint. */
+  readonly checkpointInterval: number;
+}
+
+/** EventStoreDB's default search window, as a number of events. */
+const DEFAULT_SEARCH_WINDOW = 32;
+
+/**
+ * Parses the filter of a request. Returns undefined if the request has no filter.
+ * @throws CallError if the filter is invalid
+ */
+function parseFilter(options: ReadReq.Options): EventFilter | undefined {
+  const filter = options.getFilter();
+  if (filter === undefined) return undefined;
+  const readText = filter.hasEventType() ? readEventType : readStreamName;
+  const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
+  if (expression === undefined)
+    throw createInvalidArgumentError("A filter must have an expression for the event type or the stream name.");
+  const matchesText = parseExpression(expression);
+  return { matches: (record) => matchesText(readText(record)), checkpointInterval: computeCheckpointInterval(filter) };
+}
+
+function parseExpression(expression: ReadReq.Options.FilterOptions.Expression): (text: string) => boolean {
+  const prefixes = expression.getPrefixList();
+  if (prefixes.length > 0) return (text) => prefixes.some((prefix) => text.startsWith(prefix));
+  const source = expression.getRegex();
+  if (source === "") throw createInvalidArgumentError("A filter must have a regular expression or prefixes.");
+  try {
+    const regex = new RegExp(source, "u");
+    return (text) => regex.test(text);
+  } catch {
+    throw createInvalidArgumentError("The filter's regular expression is not valid.");
+  }
+}
+
+function computeCheckpointInterval(filter: ReadReq.Options.FilterOptions): number {
+  const searchWindow = filter.hasMax() ? filter.getMax() : DEFAULT_SEARCH_WINDOW;
+  const multiplier = filter.getCheckpointintervalmultiplier();
+  if (searchWindow < 1) throw createInvalidArgumentError("A filter's search window must be greater than 0.");
+  if (multiplier < 1) throw createInvalidArgumentError("A filter's checkpoint interval must be greater than 0.");
+  return searchWindow * multiplier;
 }

@@ -1,12 +1,14 @@
-/** Streams.Read without a subscription: reads a stream or all streams, forwards or backwards. */
+import type { ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
+import { shared, streams } from "../model/pb.ts";
 import { type LogEvent, readCreationTime, readWireBytes } from "../model/record.ts";
-import { getFirstReadableRevision, isReadable, type StreamState } from "../model/stream-state.ts";
+import { getFirstReadableRevision, isReadable, type StreamState } from "../model/stream-metadata.ts";
 import { readAllEvents, readStreamEvents } from "../storage/log-reader.ts";
 import type { Store } from "../store/store.ts";
 import { createStreamDeletedError } from "./errors.ts";
 import type { FlowControlledWriter } from "./flow-controlled-writer.ts";
-import { encodeStreamNotFound, reencodeWithStructuredId } from "./messages.ts";
 import type { ReadRequest } from "./read-request.ts";
+
+/** Streams.Read without a subscription: reads a stream or all streams, forwards or backwards. */
 
 /** A call of Streams.Read: the log, the client that receives the messages, and the client's request. */
 export interface ReadContext {
@@ -118,4 +120,49 @@ export function resolveStart(requestedStart: ReadRequest["start"], start: number
 export function sendEvent({ writer, request }: ReadContext, event: LogEvent): boolean {
   const wireBytes = readWireBytes(event.record);
   return writer.send(request.requiresStructuredIds ? reencodeWithStructuredId(wireBytes) : wireBytes);
+}
+
+/**
+ * Encodes the messages of Streams.Read. Events with text ids are not encoded here, because they are stored in encoded
+ * form.
+ */
+
+/** Encodes the confirmation at the start of a subscription. */
+export function encodeConfirmation(subscriptionId: string): Uint8Array {
+  const message = new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(subscriptionId);
+  return new streams.ReadResp().setConfirmation(message).serializeBinary();
+}
+
+/** Encodes a checkpoint: the position that a filtered subscription has reached. */
+export function encodeCheckpoint(position: number): Uint8Array {
+  const text = String(position);
+  const message = new streams.ReadResp.Checkpoint().setCommitPosition(text).setPreparePosition(text);
+  return new streams.ReadResp().setCheckpoint(message).serializeBinary();
+}
+
+/** Encodes the signal that a subscription has caught up. All later events are live. */
+export function encodeCaughtUp(): Uint8Array {
+  return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
+}
+
+/** Encodes the response to a read of a stream that does not exist or is soft-deleted. */
+function encodeStreamNotFound(stream: string): Uint8Array {
+  const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
+  const message = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier);
+  return new streams.ReadResp().setStreamNotFound(message).serializeBinary();
+}
+
+/** Re-encodes an event for clients that request structured ids, which are two 64-bit numbers instead of a text. */
+function reencodeWithStructuredId(wireBytes: Uint8Array): Uint8Array {
+  const message = streams.ReadResp.deserializeBinary(wireBytes);
+  const id = message.getEvent()?.getEvent()?.getId();
+  if (id !== undefined) setStructuredId(id);
+  return (message satisfies ReadResp).serializeBinary();
+}
+
+function setStructuredId(id: InstanceType<typeof shared.UUID>): void {
+  const hex = id.getString().replaceAll("-", "");
+  const formatHalf = (start: number) => BigInt.asIntN(64, BigInt(`0x${hex.slice(start, start + 16)}`)).toString();
+  const structuredId = new shared.UUID.Structured();
+  id.setStructured(structuredId.setMostSignificantBits(formatHalf(0)).setLeastSignificantBits(formatHalf(16)));
 }

@@ -1,24 +1,24 @@
-/** The log's gRPC services. Maps each method to the function that handles it. */
 import { randomUUID } from "node:crypto";
 import type { IGossipServer } from "@eventstore/db-client/generated/gossip_grpc_pb.js";
+import type { ClusterInfo } from "@eventstore/db-client/generated/gossip_pb.js";
 import type { IServerFeaturesServer } from "@eventstore/db-client/generated/serverfeatures_grpc_pb.js";
+import type { SupportedMethods } from "@eventstore/db-client/generated/serverfeatures_pb.js";
 import type { IStreamsServer } from "@eventstore/db-client/generated/streams_grpc_pb.js";
 import type { ReadReq } from "@eventstore/db-client/generated/streams_pb.js";
 import type { handleServerStreamingCall, Server, sendUnaryData } from "@grpc/grpc-js";
-import { featuresGrpc, gossipGrpc, streamsGrpc } from "../model/pb.ts";
+import { features, featuresGrpc, gossip, gossipGrpc, shared, streamsGrpc } from "../model/pb.ts";
 import type { Store } from "../store/store.ts";
-import { serveAppend } from "./append.ts";
+import { serveAppend, softDeleteStream, tombstoneStream } from "./append.ts";
 import { BatchAppendSession } from "./batch-append.ts";
-import { endWithError, type OpenCalls } from "./calls.ts";
-import { softDeleteStream, tombstoneStream } from "./delete.ts";
-import { createClusterInfo, listSupportedMethods } from "./discovery.ts";
-import { toCallError } from "./errors.ts";
+import { type CallError, toCallError } from "./errors.ts";
 import { FlowControlledWriter, type ReadCall } from "./flow-controlled-writer.ts";
 import { sendEvents } from "./read.ts";
 import { parseReadRequest } from "./read-request.ts";
 import { subscribe } from "./subscription.ts";
 
-export interface ServiceContext {
+/** The log's gRPC services. Maps each method to the function that handles it. */
+
+interface ServiceContext {
   readonly store: Store;
   readonly calls: OpenCalls;
   /** Returns the port of the server. The port is known only after the server has started to listen. */
@@ -94,4 +94,79 @@ async function serveRead({ store }: ServiceContext, call: ReadCall): Promise<voi
 
 function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** A call of Streams.Read or Streams.BatchAppend. */
+interface OpenCall {
+  readonly cancelled: boolean;
+  readonly writableEnded: boolean;
+  on(event: "close" | "cancelled", listener: () => void): unknown;
+  emit(event: "error", error: Error): boolean;
+}
+
+/** The open calls of Streams.Read and Streams.BatchAppend. A shutdown ends them. */
+export class OpenCalls {
+  readonly #calls = new Set<OpenCall>();
+
+  add(call: OpenCall): void {
+    this.#calls.add(call);
+    for (const event of ["close", "cancelled"] as const) call.on(event, () => this.#calls.delete(call));
+  }
+
+  /** Ends every call with an error. */
+  endAll(error: CallError): void {
+    for (const call of this.#calls) endWithError(call, error);
+  }
+}
+
+/** Ends a call with an error, after gRPC has sent all earlier messages. */
+function endWithError(call: OpenCall, error: CallError): void {
+  // Emits `error` instead of calling destroy(), because destroy() would drop the error's status.
+  if (!call.cancelled && !call.writableEnded) call.emit("error", error);
+}
+
+/** EventStoreDB release whose protocol this log implements. */
+const PROTOCOL_VERSION = "24.6.0";
+
+/** Name of the Streams service in lower case, because the client compares lower-case names. */
+const STREAMS_SERVICE_NAME = "event_store.client.streams.streams";
+
+const SUPPORTED_METHODS: readonly (readonly [method: string, features: readonly string[]])[] = [
+  ["read", ["position", "events"]],
+  ["append", []],
+  ["batchappend", []],
+  ["delete", []],
+  ["tombstone", []],
+];
+
+/** Creates the response of ServerFeatures.GetSupportedMethods. */
+function listSupportedMethods(): SupportedMethods {
+  const methods = SUPPORTED_METHODS.map(([method, featureNames]) =>
+    new features.SupportedMethod()
+      .setServiceName(STREAMS_SERVICE_NAME)
+      .setMethodName(method)
+      .setFeaturesList([...featureNames]),
+  );
+  return new features.SupportedMethods().setEventStoreServerVersion(PROTOCOL_VERSION).setMethodsList(methods);
+}
+
+const TICKS_PER_MS = 10_000n;
+
+/**
+ * Creates the response of Gossip.Read, so that clients can use connection strings with discovery or several hosts. The
+ * cluster has one member. The response contains the host to which the client connected, because the client can reach
+ * that host.
+ *
+ * @param authority host and port to which the client connected
+ * @param port port on which the log listens
+ */
+function createClusterInfo(authority: string, port: number, instanceId: string): ClusterInfo {
+  const host = authority.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
+  const member = new gossip.MemberInfo()
+    .setInstanceId(new shared.UUID().setString(instanceId))
+    .setTimeStamp(String(BigInt(Date.now()) * TICKS_PER_MS))
+    .setState(gossip.MemberInfo.VNodeState.LEADER)
+    .setIsAlive(true)
+    .setHttpEndPoint(new gossip.EndPoint().setAddress(host).setPort(port));
+  return new gossip.ClusterInfo().setMembersList([member]);
 }

@@ -7,11 +7,19 @@
  */
 import { randomUUID } from "node:crypto";
 import { type LogEvent, readEventType, readStreamName, TOMBSTONE_EVENT_TYPE } from "../model/record.ts";
-import { getFirstReadableRevision } from "../model/stream-state.ts";
+import { getFirstReadableRevision } from "../model/stream-metadata.ts";
 import { readAllEvents } from "../storage/log-reader.ts";
 import { createStreamDeletedError } from "./errors.ts";
-import { encodeCaughtUp, encodeCheckpoint, encodeConfirmation } from "./messages.ts";
-import { getMinCreationTime, type ReadContext, resolveStart, sendEvent, sendRevisions } from "./read.ts";
+import {
+  encodeCaughtUp,
+  encodeCheckpoint,
+  encodeConfirmation,
+  getMinCreationTime,
+  type ReadContext,
+  resolveStart,
+  sendEvent,
+  sendRevisions,
+} from "./read.ts";
 
 /**
  * Runs a subscription until the client disconnects.

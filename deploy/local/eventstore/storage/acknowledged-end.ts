@@ -12,7 +12,6 @@
  */
 import fs from "node:fs";
 import { join } from "node:path";
-import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
 import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import {
   BLOCK_BYTES,
@@ -22,8 +21,10 @@ import {
   isSameChainState,
   readBlock,
   readChainState,
+  readSafeInteger,
   sealBlock,
   writeChainState,
+  writeSafeInteger,
 } from "./segment-format.ts";
 
 export const ACKNOWLEDGED_FILE = "acknowledged";

@@ -5,20 +5,20 @@
  * skew-binary jump pointer). So finding a revision takes O(log n) steps and needs no list per stream. Readers compare
  * each record with its index entry.
  */
-import type { StreamState } from "../model/stream-state.ts";
-import { ChunkedArray } from "./chunked-array.ts";
+import { NO_STREAM } from "../model/append-rules.ts";
+import { decodeProposedEvent, readStreamName } from "../model/record.ts";
+import { getOriginalStream, parseMetadata, type StreamState } from "../model/stream-metadata.ts";
 import type { StoredRecord } from "./segment-format.ts";
-import { StreamTable } from "./stream-table.ts";
 
 /** Marks a tombstone in the column of revisions. A tombstone has no revision. */
 const TOMBSTONE_MARK = 0xffff_ffff;
 
 export class LogIndex {
-  readonly #positions = ChunkedArray.forSafeIntegers();
-  readonly #offsets = ChunkedArray.forUint32();
-  readonly #revisions = ChunkedArray.forUint32();
-  readonly #previousOrdinals = ChunkedArray.forUint32();
-  readonly #jumps = ChunkedArray.forUint32();
+  readonly #positions = new NumberColumn(Float64Array);
+  readonly #offsets = new NumberColumn(Uint32Array);
+  readonly #revisions = new NumberColumn(Uint32Array);
+  readonly #previousOrdinals = new NumberColumn(Uint32Array);
+  readonly #jumps = new NumberColumn(Uint32Array);
   readonly #segmentStarts: number[] = [];
   readonly #segmentEnds: number[] = [];
   readonly streams = new StreamTable();
@@ -157,6 +157,130 @@ export class LogIndex {
     const hasSameLength =
       this.#revisions.at(newestOrdinal) - middleRevision === middleRevision - this.#revisions.at(furtherJump);
     return hasSameLength ? furtherJump : newestOrdinal;
+  }
+}
+
+/**
+ * Adds a stored record to the index. A metadata record also changes the state of the stream that it describes.
+ *
+ * @param offset offset of the record in the last segment
+ * @returns undefined on success; otherwise a sentence that states why the record cannot follow the previous record
+ */
+export function indexRecord(index: LogIndex, record: StoredRecord, offset: number): string | undefined {
+  const stream = readStreamName(record.body);
+  const problem = index.add(stream, record, offset);
+  const originalStream = getOriginalStream(stream);
+  if (problem !== undefined || originalStream === undefined) return problem;
+  try {
+    index.streams.applyEffect(originalStream, parseMetadata(decodeProposedEvent(record.body)));
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** Marks a stream that has metadata or a tombstone but no events. */
+const NO_EVENT = 0xffff_ffff;
+
+type StreamEffect = Omit<StreamState, "lastRevision">;
+
+const NO_EFFECT: StreamEffect = {
+  isTombstoned: false,
+  isSoftDeleted: false,
+  truncateBefore: 0,
+  maxCount: 0,
+  maxAgeSeconds: 0,
+};
+
+/**
+ * Table of all streams by name. Contains each stream's newest event, and the effect of metadata and deletions on reads
+ * of the stream.
+ */
+class StreamTable {
+  readonly #streamNumbers = new Map<string, number>();
+  readonly #newestOrdinals = new NumberColumn(Uint32Array);
+  readonly #effects = new Map<number, StreamEffect>();
+
+  get size(): number {
+    return this.#streamNumbers.size;
+  }
+
+  has(stream: string): boolean {
+    return this.#streamNumbers.has(stream);
+  }
+
+  /** Returns the ordinal of the newest event of a stream; undefined if the stream has no events. */
+  findNewestOrdinal(stream: string): number | undefined {
+    const streamNumber = this.#streamNumbers.get(stream);
+    const ordinal = streamNumber === undefined ? NO_EVENT : this.#newestOrdinals.at(streamNumber);
+    return ordinal === NO_EVENT ? undefined : ordinal;
+  }
+
+  setNewestOrdinal(stream: string, ordinal: number): void {
+    this.#newestOrdinals.set(this.#getOrAddNumber(stream), ordinal);
+  }
+
+  /** Sets how metadata or a tombstone affects reads of a stream. */
+  applyEffect(stream: string, effect: Partial<StreamEffect>): void {
+    const streamNumber = this.#getOrAddNumber(stream);
+    this.#effects.set(streamNumber, { ...(this.#effects.get(streamNumber) ?? NO_EFFECT), ...effect });
+  }
+
+  /** Returns the state of a stream, given the revision of its newest event. */
+  getState(stream: string, lastRevision: number = NO_STREAM): StreamState {
+    const streamNumber = this.#streamNumbers.get(stream);
+    const effect = streamNumber === undefined ? undefined : this.#effects.get(streamNumber);
+    return { lastRevision, ...(effect ?? NO_EFFECT) };
+  }
+
+  #getOrAddNumber(stream: string): number {
+    const knownNumber = this.#streamNumbers.get(stream);
+    if (knownNumber !== undefined) return knownNumber;
+    const streamNumber = this.#streamNumbers.size;
+    this.#streamNumbers.set(stream, streamNumber);
+    this.#newestOrdinals.push(NO_EVENT);
+    return streamNumber;
+  }
+}
+
+type NumericArray = Float64Array | Uint32Array;
+
+/** Growing array of numbers. An index that is out of range is a defect, so it throws. */
+class NumberColumn {
+  readonly #ArrayType: new (
+    length: number,
+  ) => NumericArray;
+  #values: NumericArray;
+  #length = 0;
+
+  constructor(ArrayType: new (length: number) => NumericArray) {
+    this.#ArrayType = ArrayType;
+    this.#values = new ArrayType(1024);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(value: number): void {
+    if (this.#length === this.#values.length) {
+      const values = new this.#ArrayType(2 * this.#length);
+      values.set(this.#values);
+      this.#values = values;
+    }
+    this.#values[this.#length] = value;
+    this.#length += 1;
+  }
+
+  at(index: number): number {
+    const value = index < this.#length ? this.#values[index] : undefined;
+    if (value === undefined) throw new RangeError(`The index has ${this.#length} values, but no value ${index}.`);
+    return value;
+  }
+
+  set(index: number, value: number): void {
+    this.at(index);
+    this.#values[index] = value;
   }
 }
 

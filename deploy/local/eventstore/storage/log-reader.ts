@@ -1,6 +1,6 @@
 /** Reads events from the segments in pages of limited size, and verifies each event against the index. */
 import { MAX_PAGE_BYTES, MAX_PAGE_EVENTS, MAX_PAGE_READS, MAX_READ_GAP_BYTES } from "../model/limits.ts";
-import { createDamageError, LogDamagedError } from "../model/log-errors.ts";
+import { createDamageError } from "../model/log-errors.ts";
 import { type LogEvent, readStreamName } from "../model/record.ts";
 import type { LogIndex } from "./log-index.ts";
 import { decodeStoredRecord } from "./segment-format.ts";
@@ -15,7 +15,7 @@ export interface CommittedLog {
 }
 
 /** Start and direction of a read of all streams. */
-export interface PositionRange {
+interface PositionRange {
   readonly fromPosition: number;
   /** If true, the read includes the event at `from`. */
   readonly isInclusive: boolean;
@@ -33,19 +33,11 @@ interface DiskRead {
   end: number;
 }
 
-/** Result of a disk read. */
-interface ReadResult {
-  /** Intact events in read order, up to the first damaged event. */
-  readonly events: LogEvent[];
-  /** Error for the first damaged event; undefined if all events are intact. */
-  readonly damage: LogDamagedError | undefined;
-}
-
 /**
  * Reads the events of all streams in pages, starting at a position. A forward read ends with the event that was the
  * newest when the read started.
  *
- * @throws LogDamagedError at the first damaged event, after the read has returned all events before it
+ * @throws LogDamagedError if an event of the next page is damaged
  */
 export async function* readAllEvents(log: CommittedLog, range: PositionRange): AsyncGenerator<LogEvent[]> {
   const { index } = log;
@@ -55,9 +47,8 @@ export async function* readAllEvents(log: CommittedLog, range: PositionRange): A
   const stopOrdinal = isBackwards ? 0 : index.eventCount;
   while (isBackwards ? nextOrdinal > stopOrdinal : nextOrdinal < stopOrdinal) {
     const diskRead = isBackwards ? planReadBefore(index, nextOrdinal) : planReadFrom(index, nextOrdinal, stopOrdinal);
-    const { events, damage } = await performRead(log, diskRead, isBackwards);
-    if (events.length > 0) yield events;
-    if (damage !== undefined) throw damage;
+    const events = await performRead(log, diskRead);
+    yield isBackwards ? events.reverse() : events;
     nextOrdinal += isBackwards ? -events.length : events.length;
   }
 }
@@ -66,7 +57,7 @@ export async function* readAllEvents(log: CommittedLog, range: PositionRange): A
  * Reads the events of a stream in pages, from revision `from` to revision `to`. Both revisions must exist and are
  * included. If `from` is greater than `to`, the stream is read backwards.
  *
- * @throws LogDamagedError at the first damaged event, after the read has returned all events before it
+ * @throws LogDamagedError if an event of the next page is damaged
  */
 export async function* readStreamEvents(
   log: CommittedLog,
@@ -82,20 +73,10 @@ export async function* readStreamEvents(
     const pages = planPages(log.index, log.index.findOrdinals(stream, firstRevision, firstRevision + pageSize - 1));
     if (isBackwards) pages.reverse();
     for (const diskReads of pages) {
-      if (isBackwards) diskReads.reverse();
-      const readResults = await Promise.all(diskReads.map((read) => performRead(log, read, isBackwards, stream)));
-      const { events, damage } = joinResults(readResults);
-      if (events.length > 0) yield events;
-      if (damage !== undefined) throw damage;
+      const events = (await Promise.all(diskReads.map((read) => performRead(log, read, stream)))).flat();
+      yield isBackwards ? events.reverse() : events;
     }
   }
-}
-
-/** Joins the results of consecutive disk reads, up to the first damaged event. */
-function joinResults(readResults: readonly ReadResult[]): ReadResult {
-  const damagedIndex = readResults.findIndex(({ damage }) => damage !== undefined);
-  const joinedResults = damagedIndex < 0 ? readResults : readResults.slice(0, damagedIndex + 1);
-  return { events: joinedResults.flatMap(({ events }) => events), damage: readResults[damagedIndex]?.damage };
 }
 
 /** Plans a disk read that starts with `firstOrdinal`. The read stays within the segment and the limits of a page. */
@@ -151,35 +132,8 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
   return { ordinals: [ordinal], segment, start: index.getOffset(ordinal), end: index.getEndOffset(ordinal) };
 }
 
-/**
- * Performs a disk read. If an event is damaged, reads the events one by one, so that the result contains all events
- * before the damaged event.
- */
-async function performRead(
-  log: CommittedLog,
-  diskRead: DiskRead,
-  isBackwards: boolean,
-  stream?: string,
-): Promise<ReadResult> {
-  try {
-    const events = await readIntactEvents(log, diskRead, stream);
-    return { events: isBackwards ? events.reverse() : events, damage: undefined };
-  } catch (error) {
-    if (!(error instanceof LogDamagedError)) throw error;
-    if (diskRead.ordinals.length === 1) return { events: [], damage: error };
-  }
-  const ordinals = isBackwards ? [...diskRead.ordinals].reverse() : diskRead.ordinals;
-  const readResults: ReadResult[] = [];
-  for (const ordinal of ordinals) {
-    const readResult = await performRead(log, planRead(log.index, ordinal), isBackwards, stream);
-    readResults.push(readResult);
-    if (readResult.damage !== undefined) break;
-  }
-  return joinResults(readResults);
-}
-
 /** @throws LogDamagedError if any of the events is damaged */
-async function readIntactEvents(log: CommittedLog, diskRead: DiskRead, stream?: string): Promise<LogEvent[]> {
+async function performRead(log: CommittedLog, diskRead: DiskRead, stream?: string): Promise<LogEvent[]> {
   const { index, segments, checksumSeed } = log;
   const [firstOrdinal = 0] = diskRead.ordinals;
   const { segment, start, end } = diskRead;

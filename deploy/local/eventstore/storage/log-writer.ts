@@ -1,7 +1,7 @@
 /** Appends frames to the last segment and records the acknowledged end. */
-import type { LogOptions } from "../model/log-options.ts";
+import type { LogOptions } from "../model/limits.ts";
+import { DiskFullError } from "../model/log-errors.ts";
 import type { AcknowledgedEndFile, LogEnd } from "./acknowledged-end.ts";
-import { DiskFullError, isNoSpaceError } from "./disk-full.ts";
 import {
   computeChecksumSeed,
   encodeFrame,
@@ -33,15 +33,6 @@ export class LogWriter {
     return this.#end;
   }
 
-  /** Number of segments after the next append. */
-  get nextSegmentCount(): number {
-    return this.#end.segment + (this.#isSegmentFull ? 1 : 0);
-  }
-
-  get #isSegmentFull(): boolean {
-    return this.#end.offset >= this.#options.segmentBytes;
-  }
-
   /**
    * Writes records as one frame, flushes the frame and records the new end of the log. Calls must not overlap.
    *
@@ -50,7 +41,7 @@ export class LogWriter {
    * @throws any other disk error; the log must then stop, because only the next start can determine what was written
    */
   async append(records: readonly StoredRecord[]): Promise<number[]> {
-    if (this.#isSegmentFull) await this.#startSegment();
+    if (this.#end.offset >= this.#options.segmentBytes) await this.#startSegment();
     const { offset, segment, logId, eventCount, position } = this.#end;
     const encodedRecords = records.map((record) => encodeStoredRecord(record, this.#seed));
     const frame = encodeFrame(encodedRecords, this.#end);
@@ -92,4 +83,10 @@ export class LogWriter {
       throw new DiskFullError(String(error), { cause: error });
     }
   }
+}
+
+/** Returns true if an operation failed because the disk or the user's quota is full. */
+function isNoSpaceError(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === "ENOSPC" || code === "EDQUOT";
 }

@@ -19,7 +19,6 @@
  * the content of all frames.
  */
 import { crc32 } from "node:zlib";
-import { readSafeInteger, writeSafeInteger } from "../model/bytes.ts";
 
 /** Version of the storage format. */
 export const FORMAT_VERSION = 1;
@@ -66,7 +65,7 @@ interface BlockFields {
   readonly segment: number;
 }
 
-export interface SegmentHeader extends BlockFields {
+interface SegmentHeader extends BlockFields {
   readonly previousState: ChainState;
 }
 
@@ -84,6 +83,19 @@ export interface StoredRecord {
   /** Revision in the stream; undefined for a tombstone. */
   readonly revision: number | undefined;
   readonly body: Buffer;
+}
+
+const TWO_POW_32 = 0x1_0000_0000;
+
+/** Writes a safe integer as eight bytes, with the most significant byte first. */
+export function writeSafeInteger(target: Buffer, value: number, offset: number): void {
+  target.writeUInt32BE(Math.floor(value / TWO_POW_32), offset);
+  target.writeUInt32BE(value % TWO_POW_32, offset + 4);
+}
+
+/** Reads a safe integer from eight bytes. */
+export function readSafeInteger(source: Buffer, offset: number): number {
+  return source.readUInt32BE(offset) * TWO_POW_32 + source.readUInt32BE(offset + 4);
 }
 
 /** Writes a chain state as 20 bytes. */

@@ -13,8 +13,6 @@ const closeFile = promisify(fs.close);
 const openFile = promisify(fs.open);
 
 const SEGMENT_NAME_PATTERN = /^(\d{8})\.segment$/;
-/** Suffix of a new file's name until the content is flushed to disk. */
-const UNFINISHED_SUFFIX = ".new";
 
 /** Returns the file name of a segment. Segment numbers count from 1. */
 export function formatSegmentName(segment: number): string {
@@ -25,11 +23,6 @@ export function formatSegmentName(segment: number): string {
 export function parseSegmentNumber(name: string): number | undefined {
   const digits = SEGMENT_NAME_PATTERN.exec(basename(name))?.[1];
   return digits === undefined ? undefined : Number(digits);
-}
-
-/** Returns true if the name belongs to a file that a crash left unfinished. */
-export function isUnfinishedFile(name: string): boolean {
-  return name.endsWith(UNFINISHED_SUFFIX);
 }
 
 /** Flushes a directory, so that created and renamed files survive a power loss. */
@@ -47,7 +40,7 @@ export async function syncDirectory(dir: string): Promise<void> {
  * flushed, so a failure or a crash never leaves an incomplete file under this name.
  */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
-  const unfinishedFile = join(dir, `${name}${UNFINISHED_SUFFIX}`);
+  const unfinishedFile = join(dir, `${name}.new`);
   try {
     const handle = await open(unfinishedFile, "w", 0o600);
     try {
@@ -119,27 +112,6 @@ export class Segments {
       count += bytesRead;
     }
     return buffer;
-  }
-
-  /**
-   * Fills a buffer with bytes of a segment. Reads fewer bytes if the file ends earlier. Used only at startup.
-   *
-   * @returns the number of bytes read
-   */
-  async readInto(segment: number, target: Buffer, offset: number): Promise<number> {
-    let count = 0;
-    while (count < target.length) {
-      const { bytesRead } = await readAt(
-        this.#getSegment(segment).fd,
-        target,
-        count,
-        target.length - count,
-        offset + count,
-      );
-      if (bytesRead === 0) break;
-      count += bytesRead;
-    }
-    return count;
   }
 
   /** Writes to the last segment without flushing. On error, the caller must truncate the segment or stop the log. */

@@ -3,7 +3,6 @@
  * during the previous fsync.
  */
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
-import type { LogDamagedError } from "../model/log-errors.ts";
 import type { WriteRequest, WriteResult } from "./staged-group.ts";
 
 /** Reason why the log did not process a write. */
@@ -15,9 +14,7 @@ export type WriteRefusal =
   /** The disk is full. A later write can succeed. */
   | { readonly outcome: "disk-full" }
   /** The log has reached one of its limits. */
-  | { readonly outcome: "log-full" }
-  /** A damaged event prevents the log from accepting or refusing the write. */
-  | { readonly outcome: "damaged"; readonly reason: LogDamagedError };
+  | { readonly outcome: "log-full" };
 
 export type WriteOutcome = WriteResult | WriteRefusal;
 
@@ -30,7 +27,7 @@ interface PendingWrite {
 }
 
 /** Commits a group and returns one result per write, in order. Rejects if an error forces the log to stop. */
-export type CommitGroup = (writes: readonly WriteRequest[]) => Promise<readonly WriteOutcome[]>;
+type CommitGroup = (writes: readonly WriteRequest[]) => Promise<readonly WriteOutcome[]>;
 
 export class GroupCommit {
   readonly #commitGroup: CommitGroup;

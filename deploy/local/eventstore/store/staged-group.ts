@@ -1,13 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { decideAppend, NO_STREAM, type StreamHistory } from "../model/append-rules.ts";
 import { computePosition, encodeRecord, type ProposedEvent, TOMBSTONE_EVENT_TYPE } from "../model/record.ts";
-import { encodeRestoration, encodeSoftDeletion, METADATA_EVENT_TYPE, parseMetadata } from "../model/stream-metadata.ts";
 import {
+  encodeRestoration,
+  encodeSoftDeletion,
   getFirstReadableRevision,
   getMetadataStream,
   getOriginalStream,
+  METADATA_EVENT_TYPE,
+  parseMetadata,
   type StreamState,
-} from "../model/stream-state.ts";
+} from "../model/stream-metadata.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
 
 /** A request to append events to a stream or to delete a stream. */
@@ -75,18 +78,12 @@ export class StagedGroup {
   readonly #committedState: CommittedState;
   readonly #createdAt: number;
   #position: number;
-  #bytes = 0;
 
   /** @param createdAt time of all events of the group, in milliseconds since 1970 */
   constructor(committedState: CommittedState, createdAt: number) {
     this.#committedState = committedState;
     this.#createdAt = createdAt;
     this.#position = committedState.lastPosition;
-  }
-
-  /** Total size of the record bodies in bytes. */
-  get bytes(): number {
-    return this.#bytes;
   }
 
   /** Names of all streams whose state the group changes. */
@@ -191,7 +188,6 @@ export class StagedGroup {
     });
     const ordinal = this.#committedState.eventCount + this.records.length;
     this.records.push({ ordinal, position: this.#position, revision, body });
-    this.#bytes += body.length;
   }
 
   #findStoredResult(stream: string, revision: number, state: StreamState): WriteResult {
@@ -238,6 +234,7 @@ function createSystemEvent(type: string, contentType: string, data: Uint8Array):
   return { id: randomUUID(), type, contentType, data, metadata: NO_BYTES };
 }
 
-function formatEventKey(stream: string, revision: number): string {
+/** Returns a key that identifies an event by its stream and revision. */
+export function formatEventKey(stream: string, revision: number): string {
   return `${revision} ${stream}`;
 }

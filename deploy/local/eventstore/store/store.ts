@@ -1,3 +1,27 @@
+import { LRUCache } from "lru-cache";
+import {
+  DEFAULT_LOG_OPTIONS,
+  type LogLimits,
+  type LogOptions,
+  MAX_CACHED_IDS,
+  MAX_RECENT_BYTES,
+  MAX_RECENT_EVENTS,
+} from "../model/limits.ts";
+import { DiskFullError, LogDamagedError } from "../model/log-errors.ts";
+import { decodeProposedEvent, type LogEvent } from "../model/record.ts";
+import { getMetadataStream, getOriginalStream, type StreamState } from "../model/stream-metadata.ts";
+import { type OpenLog, openLogDirectory } from "../storage/log-directory.ts";
+import { findFirstIndex, indexRecord } from "../storage/log-index.ts";
+import { type CommittedLog, readStreamEvents } from "../storage/log-reader.ts";
+import { GroupCommit, type WriteOutcome, type WriteRefusal } from "./group-commit.ts";
+import {
+  type CommittedState,
+  formatEventKey,
+  StagedGroup,
+  type StreamRevision,
+  type WriteRequest,
+} from "./staged-group.ts";
+
 /**
  * The log on disk: ordered writes with group commit, and reads by stream and by position.
  *
@@ -6,24 +30,16 @@
  * could remove.
  */
 
-import { LRUCache } from "lru-cache";
-import { type LogLimits, MAX_CACHED_IDS, MAX_GROUP_BYTES } from "../model/limits.ts";
-import { LogDamagedError } from "../model/log-errors.ts";
-import { DEFAULT_LOG_OPTIONS, type LogOptions } from "../model/log-options.ts";
-import { getOriginalStream, type StreamState } from "../model/stream-state.ts";
-import { DiskFullError } from "../storage/disk-full.ts";
-import type { OpenLog } from "../storage/events-directory.ts";
-import { indexRecord } from "../storage/index-record.ts";
-import type { CommittedLog } from "../storage/log-reader.ts";
-import { DecisionData } from "./decision-data.ts";
-import { GroupCommit, type WriteOutcome, type WriteRefusal } from "./group-commit.ts";
-import { openLogDirectory } from "./log-directory.ts";
-import { RecentEvents } from "./recent-events.ts";
-import { type CommittedState, StagedGroup, type StreamRevision, type WriteRequest } from "./staged-group.ts";
-
 export interface StoreOptions extends Partial<LogOptions> {
   /** Directory of the log. A missing directory is created. */
   readonly dir: string;
+}
+
+/** Stored data that decides whether an append is a retry, and how it restores a soft-deleted stream. */
+interface StoredHistory {
+  readonly eventIds: Map<string, string>;
+  /** Data of the newest metadata event of each soft-deleted stream. */
+  readonly metadata: Map<string, Uint8Array>;
 }
 
 export class Store {
@@ -46,7 +62,7 @@ export class Store {
   }
 
   /**
-   * Opens, migrates or creates the log in a directory, and verifies the whole log.
+   * Opens or creates the log in a directory, and verifies the whole log.
    *
    * @throws LogStartError if the log cannot be opened
    * @throws LogDamagedError if acknowledged data is missing or changed
@@ -100,40 +116,55 @@ export class Store {
     await this.#openLog.close();
   }
 
-  /** Commits a group in one or more frames, depending on its size. */
+  /** Decides the writes of a group, and stores the accepted ones as one frame. */
   async #commitGroup(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
-    const outcomes: WriteOutcome[] = [];
-    while (outcomes.length < writes.length) {
-      outcomes.push(...(await this.#commitFrame(writes.slice(outcomes.length))));
-    }
-    return outcomes;
-  }
-
-  /** Processes the first writes of a group, up to the limit of a frame. Returns their results. */
-  async #commitFrame(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
-    const decisionData = await DecisionData.read(this.log, writes);
-    const group = new StagedGroup(this.#createCommittedState(decisionData), Date.now());
-    const outcomes: WriteOutcome[] = [];
-    for (const write of decisionData.writes) {
-      if (group.bytes >= MAX_GROUP_BYTES) break;
-      outcomes.push(decideWrite(group, write, decisionData));
-    }
+    const history = await this.#readHistory(writes);
+    const group = new StagedGroup(this.#createCommittedState(history), Date.now());
+    const outcomes = writes.map((write) => group.stage(write));
     if (group.records.length === 0) return outcomes;
     const refusal = await this.#writeGroup(group);
-    if (refusal === undefined) return outcomes;
-    return decisionData.writes
-      .slice(0, outcomes.length)
-      .map((write) => this.#decideSingle(write, decisionData, refusal));
+    return refusal === undefined ? outcomes : writes.map(() => refusal);
+  }
+
+  /** Reads the stored data that the decisions about a group need and that is not in the index. */
+  async #readHistory(writes: readonly WriteRequest[]): Promise<StoredHistory> {
+    const history: StoredHistory = { eventIds: new Map(), metadata: new Map() };
+    const appends = writes.filter(({ kind }) => kind === "append");
+    await Promise.all(
+      appends.map(async (append) => {
+        await this.#readIds(append, history.eventIds);
+        await this.#readMetadata(append.stream, history.metadata);
+      }),
+    );
+    return history;
   }
 
   /**
-   * Determines the result of a write whose group could not be stored. A write that stores no records, such as a retry,
-   * still gets its own result.
+   * Reads the ids of the events after the expected revision, which show whether the append is a retry. Stops at the first
+   * id that differs from the append, because the append rules do not need any later ids.
    */
-  #decideSingle(request: WriteRequest, decisionData: DecisionData, refusal: WriteRefusal): WriteOutcome {
-    const group = new StagedGroup(this.#createCommittedState(decisionData), Date.now());
-    const outcome = decideWrite(group, request, decisionData);
-    return group.records.length === 0 ? outcome : refusal;
+  async #readIds({ stream, expectedRevision, events }: WriteRequest, eventIds: Map<string, string>): Promise<void> {
+    const { lastRevision } = this.log.index.getStreamState(stream);
+    if (expectedRevision < -1 || expectedRevision >= lastRevision || events.length === 0) return;
+    let revision = expectedRevision;
+    const endRevision = Math.min(lastRevision, expectedRevision + events.length);
+    for await (const page of readStreamEvents(this.log, stream, expectedRevision + 1, endRevision)) {
+      for (const { record } of page) {
+        revision += 1;
+        const { id } = decodeProposedEvent(record);
+        eventIds.set(formatEventKey(stream, revision), id);
+        if (id !== events[revision - expectedRevision - 1]?.id) return;
+      }
+    }
+  }
+
+  async #readMetadata(stream: string, metadata: Map<string, Uint8Array>): Promise<void> {
+    const metadataStream = getMetadataStream(stream);
+    const { lastRevision } = this.log.index.getStreamState(metadataStream);
+    if (!this.log.index.getStreamState(stream).isSoftDeleted || lastRevision < 0) return;
+    for await (const page of readStreamEvents(this.log, metadataStream, lastRevision, lastRevision)) {
+      for (const { record } of page) metadata.set(stream, decodeProposedEvent(record).data);
+    }
   }
 
   /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns the reason. */
@@ -168,7 +199,7 @@ export class Store {
     for (const listener of this.#listeners) listener();
   }
 
-  #createCommittedState(decisionData: DecisionData): CommittedState {
+  #createCommittedState({ eventIds, metadata }: StoredHistory): CommittedState {
     const { index } = this.log;
     return {
       eventCount: index.eventCount,
@@ -178,25 +209,59 @@ export class Store {
         const ordinal = index.findOrdinal(stream, revision);
         return ordinal === undefined ? undefined : index.getPosition(ordinal);
       },
-      findEventId: (stream, revision) => decisionData.findEventId(stream, revision),
-      findMetadata: (stream) => decisionData.findMetadata(stream),
+      findEventId: (stream, revision) => eventIds.get(formatEventKey(stream, revision)),
+      findMetadata: (stream) => metadata.get(stream),
       findRecentEvent: (id) => this.#recentIds.get(id),
     };
   }
 
   #exceedsLimits(group: StagedGroup): boolean {
     const { index } = this.log;
-    const { maxEvents, maxStreams, maxSegments } = this.#limits;
+    const { maxEvents, maxStreams } = this.#limits;
     const newStreamCount = [...group.streams].filter((stream) => !index.streams.has(stream)).length;
-    return (
-      index.eventCount + group.records.length > maxEvents ||
-      index.streams.size + newStreamCount > maxStreams ||
-      this.#openLog.writer.nextSegmentCount > maxSegments
-    );
+    return index.eventCount + group.records.length > maxEvents || index.streams.size + newStreamCount > maxStreams;
   }
 }
 
-function decideWrite(group: StagedGroup, request: WriteRequest, decisionData: DecisionData): WriteOutcome {
-  const damage = decisionData.damagedWrites.get(request);
-  return damage === undefined ? group.stage(request) : { outcome: "damaged", reason: damage };
+/** Keeps the newest events in memory, so that live subscriptions need no disk reads. */
+export class RecentEvents {
+  #events: LogEvent[] = [];
+  #bytes = 0;
+  #droppedPosition: number;
+
+  /** @param position last committed position; only later events are kept */
+  constructor(position: number) {
+    this.#droppedPosition = position;
+  }
+
+  /** Adds committed events, in order. */
+  push(events: readonly LogEvent[]): void {
+    for (const event of events) {
+      this.#events.push(event);
+      this.#bytes += event.record.length;
+    }
+    // Each trim moves all remaining elements. Trimming to half of the limits makes trims rare.
+    if (this.#events.length > MAX_RECENT_EVENTS || this.#bytes > MAX_RECENT_BYTES) this.#trim();
+  }
+
+  /** Returns all events after a position; undefined if some of these events are no longer in memory. */
+  findAfter(position: number): readonly LogEvent[] | undefined {
+    if (position < this.#droppedPosition) return undefined;
+    const events = this.#events;
+    return events.slice(findFirstIndex(events.length, (index) => (events[index]?.position ?? 0) > position));
+  }
+
+  #trim(): void {
+    let firstKeptIndex = this.#events.length;
+    let keptBytes = 0;
+    while (firstKeptIndex > 0 && this.#events.length - firstKeptIndex < MAX_RECENT_EVENTS / 2) {
+      const recordBytes = this.#events[firstKeptIndex - 1]?.record.length ?? 0;
+      if (keptBytes + recordBytes > MAX_RECENT_BYTES / 2) break;
+      keptBytes += recordBytes;
+      firstKeptIndex -= 1;
+    }
+    this.#droppedPosition = this.#events[firstKeptIndex - 1]?.position ?? this.#droppedPosition;
+    this.#events = this.#events.slice(firstKeptIndex);
+    this.#bytes = keptBytes;
+  }
 }

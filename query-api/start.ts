@@ -3,6 +3,8 @@ import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
 import { serve } from "../shared/http/listen.ts";
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
+import { registerPoolMetrics, registerRateLimitMetrics } from "../shared/metrics/postgres-metrics.ts";
+import { createRegistry } from "../shared/metrics/registry.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
 import { createPositionWatch, listenForPositions, positionStatement } from "../shared/postgres/read-model-position.ts";
@@ -15,7 +17,6 @@ import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tra
 import { createQueryApp } from "./app.ts";
 import { createRowReader, READ_TIMEOUT_MS, requireFilledReadModels } from "./http/read.ts";
 import { limitStandbyLag } from "./http/standby-lag.ts";
-import { createMetrics } from "./metrics.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
 
@@ -82,11 +83,12 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     ...planOptions,
     logger,
   });
-  const { registry, rateLimitEvents } = createMetrics([pool, limiterPool]);
+  const registry = createRegistry();
+  registerPoolMetrics(registry, [pool, limiterPool]);
   // Only reads of single deliveries need the log. They need no personal data, so the log has no data keys.
   const client = connectEventStore(config.EVENTSTORE_URL, "query-api");
   const log = createEventLogMeter(registry)(createEventLog(client));
-  const limiter = createRateLimiter(limiterPool, logger, rateLimitEvents);
+  const limiter = createRateLimiter(limiterPool, logger, registerRateLimitMetrics(registry));
   const standbyReads = config.DATABASE_READ_URL ? limitStandbyLag(createRowReader(pool), limiterPool) : undefined;
   const readRow = requireFilledReadModels(standbyReads?.readRow ?? createRowReader(pool));
   const positionWatch = createPositionWatch(async () => {

@@ -8,7 +8,6 @@ import {
 } from "../../shared/partner-api/operations.ts";
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
-import { readExamples, replaceBrand } from "./examples.ts";
 import {
   type Content,
   describeHeaderParameter,
@@ -17,6 +16,8 @@ import {
   type Operation,
   type Parameter,
   type Response,
+  readExamples,
+  replaceBrand,
   toContent,
   toJsonSchema,
   toSchemaName,

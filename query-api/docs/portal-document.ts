@@ -1,11 +1,11 @@
 import { timeWindow } from "../http/fields.ts";
 import { listRefusalConditions, type PortalOperationId, type Refusal, requirements } from "../portal/authorization.ts";
 import { limitedPage, type PortalOperation } from "../portal/operation.ts";
-import { readExamples } from "./examples.ts";
 import {
   describeQueryParameters,
   type OpenApiDocument,
   type Operation,
+  readExamples,
   toComponents,
   toContent,
   toSchemaName,

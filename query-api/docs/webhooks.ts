@@ -6,7 +6,6 @@ import {
   endpointTestBody,
   secretExpiringBody,
 } from "../../shared/partner-api/webhook-body.ts";
-import { readExamples } from "./examples.ts";
 import {
   type Content,
   capitalize,
@@ -14,6 +13,7 @@ import {
   type Operation,
   type Parameter,
   type PathItem,
+  readExamples,
   toContent,
   toSchemaRef,
 } from "./openapi.ts";

@@ -1,22 +1,30 @@
 import type Router from "@koa/router";
 import type Koa from "koa";
+import { z } from "zod";
 import type { TokenVerifier } from "../../shared/auth/access-token.ts";
-import type { Environment } from "../../shared/domain/events/fields.ts";
+import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
+import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
+import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
 import { LogUnavailableError } from "../../shared/eventstore/log.ts";
 import type { StreamReader } from "../../shared/eventstore/read-stream.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { type ClinicState, requirePartnerAccess } from "../../shared/partner-api/access.ts";
+import {
+  type AccessRecord,
+  type ClinicState,
+  type FindAccess,
+  requirePartnerAccess,
+} from "../../shared/partner-api/access.ts";
 import { type PartnerOperation, partnerOperations } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitApplication, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
 import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
-import { createAccessFinder } from "./find-access.ts";
 import type { PartnerRead } from "./read.ts";
 
 export interface PartnerDependencies {
@@ -131,4 +139,41 @@ function limitLogReads(log: StreamReader, deadline: number): StreamReader {
       }
     },
   };
+}
+
+/**
+ * Looks up the access data. The installation is null unless it is approved and its clinic belongs to the application's
+ * environment.
+ */
+const accessStatement = {
+  name: "partner access",
+  text: `SELECT
+    coalesce(NOT a.revoked AND a.credential_ids ? $2, false) AS "isCredentialActive",
+    coalesce(a.scopes, '[]') AS "applicationScopes",
+    CASE WHEN c.clinic_id IS NOT NULL THEN json_build_object('scopes', i.scopes, 'branchIds', i.branch_ids,
+      'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT_PER_MINUTE})) END AS installation
+  FROM (VALUES (1)) request
+  LEFT JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = $1::uuid AND a.environment = $3
+  LEFT JOIN ${READ_MODEL_SCHEMA}.installation i
+    ON i.application_id = a.application_id AND i.clinic_id = $4::uuid AND i.status = 'approved'
+  LEFT JOIN ${READ_MODEL_SCHEMA}.clinic c ON c.clinic_id = i.clinic_id AND c.environment = a.environment`,
+};
+
+const accessRecordSchema = z.object({
+  isCredentialActive: z.boolean(),
+  applicationScopes: z.array(scope),
+  installation: z
+    .object({
+      scopes: z.array(scope),
+      branchIds: z.array(uuid).nullable(),
+      rateLimitPerMinute: rateLimit,
+    })
+    .nullable(),
+}) satisfies z.ZodType<AccessRecord>;
+
+export function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
+  return async ({ applicationId, credentialId, environment, clinicId }) =>
+    accessRecordSchema.parse(
+      await readRow(accessStatement, [applicationId, credentialId, environment, clinicId], deadline),
+    );
 }

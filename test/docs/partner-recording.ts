@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { handle } from "../../command/handling/handle.ts";
 import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
-import type { Recording } from "../../query-api/docs/examples.ts";
+import type { Recording } from "../../query-api/docs/openapi.ts";
 import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import type { PartnerOperationId } from "../../shared/partner-api/operations.ts";

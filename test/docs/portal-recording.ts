@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { Recording } from "../../query-api/docs/examples.ts";
+import type { Recording } from "../../query-api/docs/openapi.ts";
 import type { PortalOperationId } from "../../query-api/portal/authorization.ts";
 import {
   animalRegistered,

@@ -50,8 +50,6 @@ describe("startQueryApi", () => {
     const expectedResponses: [string, number, string][] = [
       ["/", 404, "not_found"],
       ["/api/v1/nothing", 404, "not_found"],
-      ["/api/v1/clinic/context/", 404, "not_found"],
-      ["/API/v1/clinic/context", 404, "not_found"],
       ["/api/v1/mobile/pets", 410, "operation_retired"],
       ["/api/v1/clinics", 401, "authentication_required"],
       ["/production/v1/clinic/context", 401, "missing_token"],

@@ -5,7 +5,7 @@ import { readCursor } from "../../../query-api/partner/cursor.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { appointmentRequested } from "../../support/clinics.ts";
 import { endpointRegistered } from "../../support/partner-events.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import { createCaller, type PartnerCaller } from "./caller.ts";
 
 const encode = (text: string) => Buffer.from(text).toString("base64url");
@@ -85,12 +85,11 @@ describe("cursors", () => {
   });
 
   describe("in a request", () => {
-    let api: TestQueryApi;
+    const api = setUpQueryApi();
     let caller: PartnerCaller;
     const endpointId = randomUUID();
 
     before(async () => {
-      api = await startTestQueryApi();
       caller = await createCaller(api);
       const { clinicId, branchId } = caller.clinic;
       await api.given(
@@ -98,8 +97,6 @@ describe("cursors", () => {
         appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z"),
       );
     });
-
-    after(() => api.stop());
 
     for (const [operationId, path] of [
       ["listPartnerAppointments", "/appointments?from=2026-03-01T00:00:00Z"],

@@ -15,7 +15,7 @@ import {
   staffMemberHired,
 } from "../../support/clinics.ts";
 import { eventually } from "../../support/eventually.ts";
-import { startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
+import { setUpQueryApi } from "../../support/query-api.ts";
 import type { GivenEvent } from "../../support/read-models.ts";
 import { getTestServers } from "../../support/stack.ts";
 
@@ -24,12 +24,11 @@ const NAMES = ["1st", "ada", "Ada", "Äpfel", "Émile", "Ole", "Øystein", "Özg
 const reverseNames = () => [...NAMES].reverse();
 
 describe("portal responses with any server settings", () => {
-  let api: TestQueryApi;
+  const api = setUpQueryApi();
   let clinic: ClinicIds;
   const originalTimeZone = process.env.TZ;
 
   before(async () => {
-    api = await startTestQueryApi();
     clinic = await openClinic(api.given);
     const { clinicId, branchId, userId } = clinic;
     const ownerId = randomUUID();
@@ -54,10 +53,9 @@ describe("portal responses with any server settings", () => {
     }
   });
 
-  after(async () => {
+  after(() => {
     if (originalTimeZone === undefined) delete process.env.TZ;
     else process.env.TZ = originalTimeZone;
-    await api.stop();
   });
 
   const readBody = async (path: string) => (await api.get(`/api/v1/${path}`, clinic.userId)).body;

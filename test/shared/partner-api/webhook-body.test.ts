@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { readExamples } from "../../../query-api/docs/examples.ts";
+import { readExamples } from "../../../query-api/docs/openapi.ts";
 import { cloudEvents } from "../../../query-api/docs/webhooks.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";

@@ -9,6 +9,13 @@ type Data<Event extends { type: string; data: unknown }, Type extends Event["typ
   { type: Type }
 >["data"];
 
+type EightIds = [string, string, string, string, string, string, string, string];
+
+/** Creates eight ids. A test takes as many as it needs: `const [clinicId, userId] = createIds()`. */
+export function createIds(): EightIds {
+  return Array.from({ length: 8 }, () => randomUUID()) as unknown as EightIds;
+}
+
 /** Returns a function that creates an event of a type. Its parameter needs only the fields without a default. */
 function createEventFactory<Type extends GivenEvent["type"], Defaults extends Partial<Data<GivenEvent, Type>>>(
   type: Type,

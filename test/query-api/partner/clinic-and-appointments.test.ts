@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
-import { appointmentRequested, openClinic, resourceAllocated } from "../../support/clinics.ts";
+import { appointmentRequested, createIds, openClinic, resourceAllocated } from "../../support/clinics.ts";
 import { installationApproved, registerApplication } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 import { type RequestOptions, setUpCaller, withBranchHeader } from "./caller.ts";
@@ -113,7 +113,7 @@ describe("partner listInstallations, getClinicContext and listPartnerAppointment
 
     it("listPartnerAppointments returns only the appointment fields that are meant for partners", async () => {
       const { clinicId, branchId } = caller.clinic;
-      const [appointmentId, animalId] = [randomUUID(), randomUUID()];
+      const [appointmentId, animalId] = createIds();
       const details = { appointmentId, animalId, notes: "n", reason: "not told", customerId: randomUUID() };
       await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", details));
       expect(await listAppointments()).to.deep.equal({
@@ -183,7 +183,7 @@ describe("partner listInstallations, getClinicContext and listPartnerAppointment
 
     it("listPartnerAppointments returns only appointments of branches that the installation and the branch header permit", async () => {
       const { clinicId, branchId, otherBranchId } = caller.clinic;
-      const [ownAppointmentId, otherAppointmentId] = [randomUUID(), randomUUID()];
+      const [ownAppointmentId, otherAppointmentId] = createIds();
       const scheduledAt = "2026-03-10T09:00:00Z";
       await api.given(
         appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId: ownAppointmentId }),

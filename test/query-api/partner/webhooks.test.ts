@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
-import { openClinic } from "../../support/clinics.ts";
+import { createIds, openClinic } from "../../support/clinics.ts";
 import { insertAttempts, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
 import { endpointRegistered, registerApplication } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
@@ -12,7 +12,7 @@ describe("partner webhook reads", () => {
   const caller = setUpCaller(api);
 
   it("listWebhookEndpoints returns the application's endpoints at the clinic, newest first, without secrets", async () => {
-    const [olderEndpointId, newerEndpointId] = [randomUUID(), randomUUID()];
+    const [olderEndpointId, newerEndpointId] = createIds();
     const otherApplication = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
     await api.given(
@@ -156,7 +156,7 @@ describe("partner webhook reads", () => {
 
   it("listWebhookDeliveries returns deliveries of the installation's branches, and test deliveries, which have no branch", async () => {
     const endpointId = randomUUID();
-    const [ownBranchId, otherBranchId] = [randomUUID(), randomUUID()];
+    const [ownBranchId, otherBranchId] = createIds();
     const path = `/webhook-endpoints/${endpointId}/deliveries`;
     const listDeliveryIds = async () =>
       (await caller.readBody("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
@@ -186,7 +186,7 @@ describe("partner webhook reads", () => {
   it("listWebhookDeliveries returns 404 for an endpoint of another application or clinic", async () => {
     const otherApplication = await registerApplication(api.given);
     const otherClinic = await openClinic(api.given);
-    const [otherClinicEndpointId, otherApplicationEndpointId] = [randomUUID(), randomUUID()];
+    const [otherClinicEndpointId, otherApplicationEndpointId] = createIds();
     await api.given(
       endpointRegistered(caller.application, otherClinic.clinicId, otherClinicEndpointId),
       endpointRegistered(otherApplication, caller.clinic.clinicId, otherApplicationEndpointId),

@@ -6,6 +6,7 @@ import type { Permission } from "../../../shared/domain/events/people.ts";
 import {
   branchOpened,
   clinicRegistered,
+  createIds,
   entitlementSet,
   membershipGranted,
   subscriptionChanged,
@@ -140,10 +141,7 @@ describe("authorization and parameters of the portal API", () => {
     role: string,
     { membership, scope = "all", createChangeEvents }: Situation,
   ): Promise<string> {
-    const [clinicId, branchId, otherClinicId, otherClinicBranchId, userId, membershipId] = Array.from(
-      { length: 6 },
-      () => randomUUID(),
-    ) as [string, string, string, string, string, string];
+    const [clinicId, branchId, otherClinicId, otherClinicBranchId, userId, membershipId] = createIds();
     const branchIds = {
       all: [],
       "this branch": [branchId],
@@ -198,7 +196,7 @@ describe("authorization and parameters of the portal API", () => {
   }
 
   it("a permission is required even of an owner", async () => {
-    const [clinicId, userId] = [randomUUID(), randomUUID()];
+    const [clinicId, userId] = createIds();
     await api.given(
       clinicRegistered(clinicId),
       subscriptionChanged(clinicId),

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { listAuthorizedBranches } from "../../../query-api/portal/list-authorized-branches.ts";
 import { listAuthorizedClinics } from "../../../query-api/portal/list-authorized-clinics.ts";
-import { branchOpened, clinicRegistered, membershipGranted, openClinic } from "../../support/clinics.ts";
+import { branchOpened, clinicRegistered, createIds, membershipGranted, openClinic } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 
 describe("listAuthorizedClinics and listAuthorizedBranches", () => {
@@ -26,11 +26,8 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
 
   it("listAuthorizedClinics returns the clinics of active memberships sorted by name, with the user's access", async () => {
     const userId = randomUUID();
-    const [bravoId, alphaId, invitedClinicId, revokedClinicId, scopedBranchId] = Array.from(
-      { length: 5 },
-      () => randomUUID() as string,
-    );
-    const clinicIds = [bravoId, alphaId, invitedClinicId, revokedClinicId] as string[];
+    const [bravoId, alphaId, invitedClinicId, revokedClinicId, scopedBranchId] = createIds();
+    const clinicIds = [bravoId, alphaId, invitedClinicId, revokedClinicId];
     const membershipId = randomUUID();
     await api.given(
       ...clinicIds.map((id, index) =>
@@ -40,19 +37,19 @@ describe("listAuthorizedClinics and listAuthorizedBranches", () => {
           demoExpiresAt: index === 1 ? "2026-01-01T00:00:00Z" : null,
         }),
       ),
-      branchOpened(bravoId as string, randomUUID()),
-      branchOpened(alphaId as string, scopedBranchId as string),
-      branchOpened(alphaId as string, randomUUID()),
-      membershipGranted(bravoId as string, userId, { branchIds: [randomUUID()] }),
-      membershipGranted(alphaId as string, userId, {
+      branchOpened(bravoId, randomUUID()),
+      branchOpened(alphaId, scopedBranchId),
+      branchOpened(alphaId, randomUUID()),
+      membershipGranted(bravoId, userId, { branchIds: [randomUUID()] }),
+      membershipGranted(alphaId, userId, {
         role: "assistant",
         branchAccess: "scoped",
-        branchIds: [scopedBranchId as string, randomUUID()],
+        branchIds: [scopedBranchId, randomUUID()],
       }),
-      membershipGranted(invitedClinicId as string, userId, { acceptedAt: null }),
-      membershipGranted(revokedClinicId as string, userId, { membershipId }),
+      membershipGranted(invitedClinicId, userId, { acceptedAt: null }),
+      membershipGranted(revokedClinicId, userId, { membershipId }),
       { type: "MembershipRevoked", data: { membershipId, reason: null } },
-      { type: "ClinicClosed", data: { clinicId: bravoId as string, reason: "test" } },
+      { type: "ClinicClosed", data: { clinicId: bravoId, reason: "test" } },
     );
     const { clinics: clinicList, currentClinicId } = await listClinics(userId);
     expect(listNames(clinicList)).to.deep.equal(["Alpha", "Bravo"]);

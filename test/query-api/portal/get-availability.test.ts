@@ -4,6 +4,7 @@ import { getAvailability } from "../../../query-api/portal/get-availability.ts";
 import {
   appointmentRequested,
   availabilityRuleSet,
+  createIds,
   holdPlaced,
   openClinic,
   resourceAdded,
@@ -31,13 +32,7 @@ describe("getAvailability", () => {
 
   it("getAvailability returns resources, rules, assignments and holds, but no field `generatedAt`", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [roomId, ruleId, appointmentId, assignmentId, holdId] = Array.from({ length: 5 }, () => randomUUID()) as [
-      string,
-      string,
-      string,
-      string,
-      string,
-    ];
+    const [roomId, ruleId, appointmentId, assignmentId, holdId] = createIds();
     await api.given(
       resourceAdded(clinicId, branchId, roomId, { capacity: 1.5, metadata: { floor: 2 } }),
       ruleSet(roomId, ruleId, "2026-01-01", null),
@@ -101,7 +96,7 @@ describe("getAvailability", () => {
 
   it("getAvailability omits retired resources and resources of other branches, with all rules and assignments", async () => {
     const { clinicId, branchId, otherBranchId, userId } = await openClinic(api.given);
-    const [retiredResourceId, otherBranchResourceId, appointmentId] = [randomUUID(), randomUUID(), randomUUID()];
+    const [retiredResourceId, otherBranchResourceId, appointmentId] = createIds();
     await api.given(
       resourceAdded(clinicId, branchId, retiredResourceId),
       resourceAdded(clinicId, otherBranchId, otherBranchResourceId),
@@ -143,7 +138,7 @@ describe("getAvailability", () => {
   it("getAvailability returns assignments that overlap the window and are not released", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const [roomId, appointmentId, beforeId, overlappingStartId, coveringId, overlappingEndId, afterId, releasedId] =
-      Array.from({ length: 8 }, () => randomUUID()) as [string, string, string, string, string, string, string, string];
+      createIds();
     const createAllocationEvent = (id: string, start: string, end: string) =>
       resourceAllocated({
         appointmentId,
@@ -172,7 +167,7 @@ describe("getAvailability", () => {
 
   it("getAvailability returns holds in the window that are neither released nor expired", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
-    const [releasedHoldId, activeHoldId] = [randomUUID(), randomUUID()];
+    const [releasedHoldId, activeHoldId] = createIds();
     await api.given(
       holdPlaced({ holdId: activeHoldId, clinicId, branchId }),
       holdPlaced({ holdId: randomUUID(), clinicId, branchId, expiresAt: "2026-03-03T09:00:00Z" }),

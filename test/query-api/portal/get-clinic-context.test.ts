@@ -4,6 +4,7 @@ import { getClinicContext } from "../../../query-api/portal/get-clinic-context.t
 import {
   branchOpened,
   clinicRegistered,
+  createIds,
   entitlementSet,
   membershipGranted,
   subscriptionChanged,
@@ -152,9 +153,7 @@ describe("getClinicContext", () => {
   describe("clinic and branch resolution", () => {
     it("the portal selects the clinic of the oldest active membership, and ignores clinic ids in the query", async () => {
       const userId = randomUUID();
-      const [revokedClinicId, invitedClinicId, oldestClinicId, newerClinicId] = [0, 1, 2, 3].map(() =>
-        randomUUID(),
-      ) as [string, string, string, string];
+      const [revokedClinicId, invitedClinicId, oldestClinicId, newerClinicId] = createIds();
       const clinicIds = [revokedClinicId, invitedClinicId, oldestClinicId, newerClinicId];
       await api.given(...clinicIds.flatMap((id) => [clinicRegistered(id), branchOpened(id, randomUUID())]));
       const membershipId = randomUUID();
@@ -172,7 +171,7 @@ describe("getClinicContext", () => {
 
     it("the portal uses the clinic and branch that the user selected, while the membership permits that selection", async () => {
       const { clinicId: firstClinicId, branchId: mainBranchId, userId } = await createClinic();
-      const [secondClinicId, sideBranchId, otherBranchId] = [randomUUID(), randomUUID(), randomUUID()];
+      const [secondClinicId, sideBranchId, otherBranchId] = createIds();
       const membershipId = randomUUID();
       await api.given(
         clinicRegistered(secondClinicId),
@@ -212,12 +211,7 @@ describe("getClinicContext", () => {
     });
 
     it("if the main branch is out of scope, the portal uses the alphabetically first branch in scope", async () => {
-      const [clinicId, userId, secondBranchId, firstBranchId] = [
-        randomUUID(),
-        randomUUID(),
-        randomUUID(),
-        randomUUID(),
-      ];
+      const [clinicId, userId, secondBranchId, firstBranchId] = createIds();
       await api.given(
         clinicRegistered(clinicId),
         branchOpened(clinicId, randomUUID()),

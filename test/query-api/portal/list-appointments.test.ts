@@ -7,6 +7,7 @@ import {
   appointmentRequested,
   branchOpened,
   clinicRegistered,
+  createIds,
   customerRegistered,
   membershipGranted,
   resourceAdded,
@@ -48,14 +49,8 @@ describe("listAppointments", () => {
 
   it("listAppointments returns all fields of an appointment, with animal, customer and resources", async () => {
     const { clinicId, branchId, userId } = await createClinic();
-    const [appointmentId, animalId, customerId, roomId, tableId] = Array.from({ length: 5 }, () => randomUUID()) as [
-      string,
-      string,
-      string,
-      string,
-      string,
-    ];
-    const [firstAssignmentId, secondAssignmentId, thirdAssignmentId] = [randomUUID(), randomUUID(), randomUUID()];
+    const [appointmentId, animalId, customerId, roomId, tableId] = createIds();
+    const [firstAssignmentId, secondAssignmentId, thirdAssignmentId] = createIds();
     await api.given(
       customerRegistered(clinicId, customerId),
       animalRegistered(clinicId, customerId, animalId, { breed: "Van" }),
@@ -134,7 +129,7 @@ describe("listAppointments", () => {
     const [lowerId, higherId] = [randomUUID(), randomUUID()].sort() as [string, string];
     const createRequestEvent = (scheduledAt: string, appointmentId: string = randomUUID()) =>
       appointmentRequested(clinicId, branchId, scheduledAt, { appointmentId });
-    const [firstId, lastId] = [randomUUID(), randomUUID()];
+    const [firstId, lastId] = createIds();
     await api.given(
       createRequestEvent("2026-02-28T23:59:59.999Z"),
       createRequestEvent("2026-03-31T23:59:59.999Z", lastId),
@@ -202,7 +197,7 @@ describe("listAppointments", () => {
   it("listAppointments returns null for an animal, customer or resource of another clinic", async () => {
     const { clinicId, branchId, userId } = await createClinic();
     const otherClinic = await createClinic();
-    const [animalId, customerId, resourceId] = [randomUUID(), randomUUID(), randomUUID()];
+    const [animalId, customerId, resourceId] = createIds();
     const appointmentId = randomUUID();
     await api.given(
       resourceAdded(otherClinic.clinicId, otherClinic.branchId, resourceId),

@@ -10,6 +10,7 @@ import {
   allPermissions,
   animalRegistered,
   appointmentRequested,
+  createIds,
   customerRegistered,
   membershipGranted,
   openClinic,
@@ -102,7 +103,7 @@ describe("portal reads of services, staff and customers", () => {
 
       it("listStaff returns staff members with their access, sorted by name, with nameless staff members last", async () => {
         const { clinicId, branchId, userId } = await openClinic(api.given);
-        const [otherUserId, membershipId] = [randomUUID(), randomUUID()];
+        const [otherUserId, membershipId] = createIds();
         const namelessId = await hireStaff(clinicId, null);
         const zeynepId = await hireStaff(clinicId, "Zeynep", otherUserId);
         const aliId = await hireStaff(clinicId, "Ali", userId);
@@ -142,7 +143,7 @@ describe("portal reads of services, staff and customers", () => {
       it("listStaff returns the active membership of a staff member who also has a revoked membership", async () => {
         const { clinicId, userId } = await openClinic(api.given);
         const staffId = await hireStaff(clinicId, "Ali");
-        const [oldMembershipId, currentMembershipId] = [randomUUID(), randomUUID()];
+        const [oldMembershipId, currentMembershipId] = createIds();
         const otherUserId = randomUUID();
         await api.given(
           {
@@ -162,7 +163,7 @@ describe("portal reads of services, staff and customers", () => {
     describe("listCustomerProjections", () => {
       it("listCustomerProjections returns customers with their animals, sorted by name", async () => {
         const { clinicId, userId } = await openClinic(api.given);
-        const [ada, zoe, cat, dog] = Array.from({ length: 4 }, () => randomUUID()) as [string, string, string, string];
+        const [ada, zoe, cat, dog] = createIds();
         await api.given(
           customerRegistered(clinicId, zoe, { fullName: "Zoe" }),
           customerRegistered(clinicId, ada, { fullName: "Ada", email: "ada@example.com", phone: "+90 1" }),
@@ -241,7 +242,7 @@ describe("portal reads of services, staff and customers", () => {
   describe("portal responses after an erasure", () => {
     it("the portal shows neutral values that fit the contract, and keeps appointments, tickets and staff", async () => {
       const { clinicId, branchId, userId } = await openClinic(api.given);
-      const [customerId, animalId, ticketId, staffId] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+      const [customerId, animalId, ticketId, staffId] = createIds();
       const contact = { fullName: "Ada Yilmaz", phone: "+90 1", email: "ada@example.com", city: "Izmir" };
       const visit = { animalId, customerId, reason: "Limps", notes: "Bites" };
       await api.given(

@@ -1,9 +1,8 @@
+/** The parts of OpenAPI 3.1 that the documents use, and conversions of schemas, parameters and recorded examples. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import type { QueryParameters } from "../http/parameters.ts";
-
-/** Types for the parts of OpenAPI 3.1 that the documents use. */
 
 export type JsonSchema = Record<string, unknown>;
 

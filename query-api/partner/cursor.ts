@@ -71,7 +71,7 @@ export function buildPageSql(
 /**
  * Returns SQL for the cursor of a row. The SQL removes the line breaks and the padding that Postgres adds to base64.
  */
-export function buildCursorSql(timeColumn: string, idColumn: string): string {
+function buildCursorSql(timeColumn: string, idColumn: string): string {
   const sql = `to_char(${timeColumn} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || ' ' || ${idColumn}::text`;
   return `translate(encode(convert_to(${sql}, 'UTF8'), 'base64'), E'+/=\\n', '-_')`;
 }

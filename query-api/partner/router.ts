@@ -171,7 +171,7 @@ const accessRecordSchema = z.object({
     .nullable(),
 }) satisfies z.ZodType<AccessRecord>;
 
-export function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
+function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) =>
     accessRecordSchema.parse(
       await readRow(accessStatement, [applicationId, credentialId, environment, clinicId], deadline),

@@ -11,7 +11,7 @@ describe("the webhooks role", () => {
     const eventstoreUrl = `esdb://127.0.0.1:${await findFreePort()}?tls=false`;
     const { natsUrl } = await getTestServers();
     const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
-    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 5`);
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 5, event_id = gen_random_uuid()`);
     const webhooksRole = world.start.webhooks();
     const { state, detail, lastError } = await eventually("an error", () => {
       const status = webhooksRole.getStatus();

@@ -1,4 +1,4 @@
-import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
+import { buildNameSortSql } from "../../shared/postgres/read-model-schema.ts";
 import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const branches = defineReadModel({

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { scope } from "../../shared/domain/events/partner.ts";
-import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, uuid } from "../http/fields.ts";
 import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
-import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { uuid } from "../http/fields.ts";
 import { definePartnerRead } from "./read.ts";
 

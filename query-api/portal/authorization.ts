@@ -1,6 +1,5 @@
 import type { Permission } from "../../shared/domain/events/people.ts";
-import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 /** Requirements of a portal operation, in addition to a session and an active membership. */
 export interface Requirement {

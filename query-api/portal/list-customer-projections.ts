@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
 import { buildJsonElementsSql, datedEnvelope, defineOperation } from "./operation.ts";

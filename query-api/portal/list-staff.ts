@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { buildNameSortSql } from "../../shared/postgres/by-name.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { buildBranchIdsSql } from "./authorization.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";

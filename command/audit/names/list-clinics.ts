@@ -1,6 +1,5 @@
 import type pg from "pg";
-import { buildNameSortSql } from "../../../shared/postgres/by-name.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { queryReadModels } from "./read-models.ts";
 
 /** Maximum number of clinics in a response. */

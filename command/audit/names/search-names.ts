@@ -1,8 +1,7 @@
 import type pg from "pg";
 import { z } from "zod";
 import { uuid } from "../../../shared/domain/events/fields.ts";
-import { buildNameSortSql } from "../../../shared/postgres/by-name.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { narrowScope, queryReadModels } from "./read-models.ts";
 
 const searchKinds = ["customer", "animal", "staff"] as const;

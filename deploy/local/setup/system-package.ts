@@ -1,7 +1,10 @@
-import { spawn, spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import path from "node:path";
+import { promisify } from "node:util";
 import { SetupError } from "./setup-error.ts";
+
+const execFileAsync = promisify(execFile);
 
 /** A program that is in a Debian package of the same name. */
 export interface SystemProgram {
@@ -34,8 +37,12 @@ export async function findProgram(
   log(`${name} is not installed. Installing the system package with apt-get …`);
   const aptGetCommand = [...sudoCommand, "apt-get", "-o", "DPkg::Lock::Timeout=120", "-q"];
   for (const subcommand of [["update"], ["install", "-y", "--no-install-recommends", name]]) {
-    const problem = await runAptGet([...aptGetCommand, ...subcommand], log);
-    if (problem) throw new SetupError(`apt-get could not install ${name} (${problem}). ${installAdvice}`);
+    const [command = "", ...args] = [...aptGetCommand, ...subcommand];
+    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+    await execFileAsync(command, args, { env, timeout: APT_GET_TIMEOUT_MS }).catch(({ stderr, message }) => {
+      const problem = /^[EW]: .*/m.exec(stderr)?.[0] ?? message;
+      throw new SetupError(`apt-get could not install ${name} (${problem}). ${installAdvice}`);
+    });
   }
   const installedPath = findOnPath(name);
   if (installedPath) return installedPath;
@@ -55,28 +62,4 @@ function isExecutableFile(file: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** Returns the last error message or the exit code if apt-get fails; undefined if it succeeds. */
-async function runAptGet(commandLine: string[], log: (line: string) => void): Promise<string | undefined> {
-  const [command = "", ...args] = commandLine;
-  const child = spawn(command, args, {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
-    timeout: APT_GET_TIMEOUT_MS,
-  });
-  let lastErrorLine = "";
-  const onOutput = (chunk: Buffer) => {
-    for (const line of chunk.toString("utf8").split(/[\r\n]+/)) {
-      if (/^(Get|Hit|Fetched|Unpacking|Setting up)\b/.test(line)) log(`  apt-get: ${line}`);
-      if (/^[EW]: /.test(line)) lastErrorLine = line;
-    }
-  };
-  child.stdout.on("data", onOutput);
-  child.stderr.on("data", onOutput);
-  const exitCode = await new Promise<number | null>((resolve) => {
-    child.once("error", () => resolve(null));
-    child.once("close", resolve);
-  });
-  return exitCode === 0 ? undefined : lastErrorLine || `code ${exitCode}`;
 }

@@ -9,7 +9,7 @@ import type { Message } from "google-protobuf";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
 import { MAX_APPEND_BYTES, MAX_QUEUED_MESSAGES, MAX_UNFINISHED_APPENDS } from "../model/limits.ts";
 import { any, empty, shared, status, streams } from "../model/pb.ts";
-import type { WriteOutcome, WriteRefusal } from "../store/group-commit.ts";
+import type { WriteOutcome } from "../store/group-commit.ts";
 import type { WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
 import {
@@ -35,9 +35,6 @@ interface UnfinishedAppend {
   readonly deadline: number;
   readonly events: AppendEventList;
 }
-
-/** Maximum delay in milliseconds that setTimeout supports. Appends with a later deadline get no timer. */
-const MAX_TIMER_DELAY_MS = 2 ** 31 - 1;
 
 /** One BatchAppend call. */
 export class BatchAppendSession {
@@ -122,8 +119,7 @@ export class BatchAppendSession {
     const request = { kind: "append", stream, expectedRevision: context.expectedRevision, events } as const;
     this.#pendingWrites += 1;
     try {
-      const outcomePromise = this.#store.submit(request, storedBytes, deadline);
-      const writeOutcome = await waitUntilDeadline(outcomePromise, deadline);
+      const writeOutcome = await this.#store.submit(request, storedBytes, deadline);
       // During a shutdown, an append gets no response. The whole call ends with an error.
       if (writeOutcome.outcome === "closing") return;
       this.#send(this.#createResponse(context, writeOutcome));
@@ -170,19 +166,6 @@ export class BatchAppendSession {
 function parseExpectedRevision(options: BatchAppendReq.Options | undefined): number {
   if (options === undefined) return 0;
   return options.hasStreamPosition() ? parseUint64(options.getStreamPosition()) : parseSpecialRevision(options);
-}
-
-/**
- * Returns the result of a write, or "expired" if the deadline passes first. An expired write can still be committed
- * later.
- */
-function waitUntilDeadline<T>(outcomePromise: Promise<T>, deadline: number): Promise<T | WriteRefusal> {
-  const delayMs = deadline - Date.now();
-  if (delayMs > MAX_TIMER_DELAY_MS) return outcomePromise;
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve({ outcome: "expired" }), Math.max(0, delayMs));
-    outcomePromise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
 
 /** Responses of BatchAppend. A response can contain an error, so a refused append does not end the call. */

@@ -87,7 +87,6 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
   return app;
 }
 
-/** Creates the router for the public documents about tokens and webhook signatures. */
 function createWellKnownRouter({ tokenSigner, tokenIssuer, webhookKeys }: CommandAppOptions) {
   const router = createRouter<RequestState>()
     .get("jwks", KEYS_PATH, publishKeys(tokenSigner.jwks))
@@ -99,7 +98,6 @@ function createWellKnownRouter({ tokenSigner, tokenIssuer, webhookKeys }: Comman
   return router;
 }
 
-/** Creates the router for all operations of the partner API. */
 function createWriteRouter(options: CommandAppOptions) {
   const { decide, limiter, brand, tokenSigner, waitForReadModels } = options;
   const verify = cacheVerifiedTokens(createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer));

@@ -5,7 +5,12 @@ import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../shared/http/health.ts";
 import { serve } from "../shared/http/listen.ts";
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
-import { createMissingKeyReporter } from "../shared/metrics/postgres-metrics.ts";
+import {
+  createMissingKeyReporter,
+  registerPoolMetrics,
+  registerRateLimitMetrics,
+} from "../shared/metrics/postgres-metrics.ts";
+import { createRegistry } from "../shared/metrics/registry.ts";
 import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { createPositionWatch, listenForPositions, readPosition } from "../shared/postgres/read-model-position.ts";
@@ -17,7 +22,6 @@ import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tra
 import { exportWebhookKeys } from "../shared/webhooks/asymmetric-signature.ts";
 import { createCommandApp } from "./app.ts";
 import { AggregateCache } from "./handling/aggregate-cache.ts";
-import { createMetrics } from "./metrics.ts";
 import { createReadModelWaiter } from "./partner-api/expose-log-position.ts";
 import { createTokenSigner } from "./partner-api/token-signer.ts";
 
@@ -42,7 +46,6 @@ const SETTINGS = [
   ...TRACING_SETTING_NAMES,
 ] as const;
 
-/** Time limit for one SQL statement. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 1_000;
 
 /**
@@ -66,8 +69,9 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger,
   });
-  const { registry, rateLimitEvents } = createMetrics(pool);
-  const limiter = createRateLimiter(pool, logger, rateLimitEvents);
+  const registry = createRegistry();
+  registerPoolMetrics(registry, [pool]);
+  const limiter = createRateLimiter(pool, logger, registerRateLimitMetrics(registry));
   const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));
   const measure = createEventLogMeter(registry);
   const log = measure(createEventLog(client, { dataKeys, encryption: config.PERSONAL_DATA_ENCRYPTION }));

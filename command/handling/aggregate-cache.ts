@@ -15,7 +15,6 @@ import { createBackoff, pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { type LoadedAggregate, loadAggregate } from "./handle.ts";
 
-/** Loads an aggregate. */
 export type LoadAggregate = <C extends Category, State>(
   aggregate: Aggregate<C, State>,
   id: string,
@@ -45,7 +44,6 @@ const CACHED_CATEGORIES = [
   customerCategory,
 ];
 
-/** Names of the cached categories. */
 const CACHED_CATEGORY_NAMES: ReadonlySet<string> = new Set(CACHED_CATEGORIES.map(({ name }) => name));
 
 /** Maximum size of all cached aggregates in serialized form. An aggregate usually takes 300 to 2,000 bytes. */
@@ -54,10 +52,10 @@ const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 /** Assumed size of an aggregate until it is loaded. Bytes. */
 const LOADING_BYTES = 500;
 
-/** Maximum age of the last proof that the log responds. Without newer proof, the log is read. Milliseconds. */
+/** Maximum age of the last proof that the log responds. Without newer proof, the log is read. */
 const MAX_AGE_MS = 1_000;
 
-/** Interval between two proofs that the log responds. Milliseconds. */
+/** Interval between two proofs that the log responds. */
 const CHECK_INTERVAL_MS = 400;
 
 /** Bounds of the delay before the subscription is started again. */

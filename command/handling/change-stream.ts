@@ -1,7 +1,7 @@
 import { WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 
-/** Time limit for a change, which includes waiting for other changes and retries. Milliseconds. */
+/** Time limit for a change, which includes waiting for other changes and retries. */
 const CHANGE_TIMEOUT_MS = 10_000;
 
 /** First and longest retry delay. Delays have jitter, so that competing processes do not retry simultaneously. */

@@ -43,7 +43,6 @@ export interface LoadedAggregate<State> {
 
 /** Result of a command that was not refused. */
 export interface CommandResult<State> {
-  /** State after the command. */
   state: State | undefined;
   /** State after the first event of the stream; undefined if the stream is empty. */
   initialState: State | undefined;
@@ -172,7 +171,6 @@ function requireKnownPersonalData(events: readonly CatalogEvent[]): void {
   }
 }
 
-/** Returns the metadata of the events of a command. */
 export function toMetadata(context: CommandContext): NewEventMetadata {
   return {
     $correlationId: context.correlationId,

@@ -88,7 +88,6 @@ export const revokeApplication = defineOperation((command: { applicationId: stri
   decideRevokeApplication(command.reason),
 );
 
-/** Generates a client secret of 256 random bits. */
 export function generateClientSecret(): string {
   return `cs_${randomBytes(32).toString("base64url")}`;
 }

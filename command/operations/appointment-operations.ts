@@ -60,7 +60,6 @@ export const requestAppointment = defineClinicOperation(
   },
 );
 
-/** Defines an operation that changes an appointment of the clinic. */
 function defineOperation<Command extends AppointmentReference, References = undefined>(
   decide: (command: Command, now: number, references: References) => Decision<Appointment, AppointmentEvent>,
   loadReferences?: (log: EventLog, command: Command) => Promise<References>,
@@ -103,7 +102,6 @@ export const cancelAppointment = defineOperation(
   },
 );
 
-/** Allocates a resource of the branch to an appointment. */
 export const allocateResource = defineOperation(
   (command: AppointmentReference & DataOf<AppointmentEvent, "ResourceAllocated">, _, resource: Resource) =>
     decideAllocate(command, resource),

@@ -15,7 +15,7 @@ import { type CommandContext, loadAggregate, toNewEvent } from "../handling/hand
 /** Maximum number of endpoints of an application at a clinic. Revoked endpoints do not count. */
 export const MAX_ENDPOINTS = 50;
 
-/** Time after which the reservation of an interrupted registration can be released. Milliseconds. */
+/** Time after which the reservation of an interrupted registration can be released. */
 const REGISTRATION_TIMEOUT_MS = 60_000;
 
 /**
@@ -48,7 +48,6 @@ export async function reserveEndpointPlace(
   });
 }
 
-/** Removes the places of revoked endpoints and of interrupted registrations. */
 async function removeReleasedPlaces(
   log: EventLog,
   places: EndpointReservation[],

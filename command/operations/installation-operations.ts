@@ -62,7 +62,6 @@ export const approveInstallation = defineOperation(
   },
 );
 
-/** Removes scopes or branches from an approved installation. */
 export const narrowInstallation = defineOperation(
   (input: InstallationReference & { scopes?: Scope[]; branchIds?: string[] }, clinic) => {
     for (const branchId of input.branchIds ?? []) requireBranch(clinic, branchId);
@@ -70,7 +69,6 @@ export const narrowInstallation = defineOperation(
   },
 );
 
-/** Sets the rate limit of an installation. */
 export const agreeRateLimit = defineOperation(
   ({ rateLimitPerMinute }: InstallationReference & { rateLimitPerMinute: number }) =>
     decideAgreeRateLimit(rateLimitPerMinute),

@@ -16,7 +16,6 @@ import { replayDelivery } from "./replay-operations.ts";
 export interface RecoveryProgress {
   /** Number of deliveries that were failed or skipped when the recovery started. */
   found: number;
-  /** Number of deliveries whose replay was requested. */
   requested: number;
   /**
    * Number of deliveries that could not be replayed, because another replay had been requested or the endpoint was no
@@ -25,7 +24,6 @@ export interface RecoveryProgress {
   left: number;
 }
 
-/** Maximum number of concurrent replay requests. */
 const MAX_CONCURRENT_REPLAYS = 8;
 
 /**

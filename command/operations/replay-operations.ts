@@ -38,7 +38,6 @@ export async function replayDelivery(
   }
 }
 
-/** Statuses that a replay since a time selects by default. */
 const DEFAULT_STATUSES: ReplayableStatus[] = ["failed", "skipped"];
 
 /**

@@ -151,7 +151,6 @@ export async function loadSandbox(log: EventLog, applicationId: string): Promise
   return resetEvent && toSandbox(resetEvent);
 }
 
-/** Converts the event of a reset to the state of the sandbox. */
 export function toSandbox({ data, metadata, revision, position }: RecordedEvent<SandboxEvent>): Sandbox {
   return { ...data, resetAt: metadata.occurredAt, revision, position };
 }

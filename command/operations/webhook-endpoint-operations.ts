@@ -41,7 +41,7 @@ export interface EndpointReference {
   owner: EndpointOwner;
 }
 
-/** Time for which the previous secret remains in use after a rotation. Milliseconds. */
+/** Time for which the previous secret remains in use after a rotation. */
 const SECRET_OVERLAP_MS = 24 * 60 * 60 * 1000;
 
 /**
@@ -96,7 +96,6 @@ function defineOperation(decide: Decision<Endpoint, WebhookEndpointEvent>): Oper
 /** Stops deliveries to an endpoint until the operator enables the endpoint again. */
 export const disableEndpoint = defineOperation(decideDisableEndpoint("operator"));
 
-/** Resumes deliveries to a disabled endpoint. */
 export const enableEndpoint = defineOperation(decideEnableEndpoint());
 
 /** Stops deliveries to an endpoint, at the request of its partner, until the endpoint is enabled again. */

@@ -21,7 +21,6 @@ import { createBodyDecider, type DecisionContext, toCommandContext, type WriteSt
 /** Revision of an appointment's first event, which creates the appointment as requested. */
 const FIRST_REVISION = 0n;
 
-/** Duration of an appointment that a partner creates. Minutes. */
 const APPOINTMENT_DURATION_MINUTES = 30;
 
 /**
@@ -45,7 +44,6 @@ export function createAppointment({ log, decide }: { log: EventLog; decide: Deci
   };
 }
 
-/** Data of a response to a request. */
 type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "events" | "statePosition">;
 
 /** Results of the requests that this process has recently handled, by id of the appointment. */
@@ -106,7 +104,6 @@ async function requestIdempotently(
   return commandResult;
 }
 
-/** A valid request of a partner for an appointment. */
 interface CreateRequest extends z.output<typeof appointmentRequest> {
   idempotencyKey: string;
   /** SHA-256 (hex) of the requested values. Different notations of the same values have the same hash. */

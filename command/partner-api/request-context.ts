@@ -13,7 +13,6 @@ import type { CommandContext } from "../handling/handle.ts";
 import type { EndpointReference } from "../operations/webhook-endpoint-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 
-/** State of an authorized write request. */
 export interface WriteState extends ClinicState, LogPositionState {}
 
 /**
@@ -77,7 +76,6 @@ export function createBodyDecider(decide: Decide) {
   };
 }
 
-/** Creates the command context of a partner's request. */
 export function toCommandContext(state: ClinicState): CommandContext {
   const { applicationId, clinicId, environment, correlationId, now, traceparent } = state;
   const actor = { type: "application", id: applicationId } as const;

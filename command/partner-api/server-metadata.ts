@@ -6,13 +6,11 @@ import { scopes } from "../../shared/domain/events/partner.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
 
-/** Path of the public keys. */
 export const KEYS_PATH = "/.well-known/jwks.json";
 
 /** Cache-Control header of public documents about tokens and keys. Clients may cache them for five minutes. */
 const PUBLIC_CACHE_CONTROL = "public, max-age=300";
 
-/** Returns public keys. */
 export function publishKeys(jwks: JSONWebKeySet): Koa.Middleware<RequestState> {
   return (ctx) => {
     ctx.set("Cache-Control", PUBLIC_CACHE_CONTROL);

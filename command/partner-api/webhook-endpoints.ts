@@ -37,9 +37,7 @@ interface EndpointDependencies {
   log: EventLog;
   decide: Decide;
   secretBox: SecretBox;
-  /** If true, webhook endpoints may have loopback addresses. */
   allowsLoopback: boolean;
-  /** Public keys that verify asymmetric webhook signatures. */
   webhookKeys: WebhookKeySet;
 }
 
@@ -149,7 +147,6 @@ function parseEndpointBody<Body>(schema: z.ZodType<Body>, body: unknown): Body {
   throw new ApiError(400, code, { details });
 }
 
-/** Converts an endpoint to its form in the partner API. */
 function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
   const { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt } = endpoint;
   return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };

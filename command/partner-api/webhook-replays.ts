@@ -33,7 +33,6 @@ export function replayWebhookDeliveries({ log }: { log: EventLog }): Koa.Middlew
   };
 }
 
-/** Converts a new replay to its form in the partner API. */
 function toReplayRecord(replay: Replay): WebhookReplayRecord {
   const { id, endpointId, since, until, statuses, deliveryIds, requestedAt } = replay;
   return {

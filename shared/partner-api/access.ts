@@ -34,14 +34,12 @@ export type FindAccess = (query: {
   clinicId: string | null;
 }) => Promise<AccessRecord>;
 
-/** State of an authorized partner request. */
 export interface PartnerState extends RequestState {
   environment: Environment;
   /** Id of the application. Set after the token was verified, even if the request is then refused. */
   applicationId: string;
 }
 
-/** State of an authorized partner request to a clinic. */
 export interface ClinicState extends PartnerState {
   clinicId: string;
   installation: InstallationRecord;

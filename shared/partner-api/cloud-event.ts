@@ -20,7 +20,6 @@ export interface FormattedBody {
   contentType: string;
 }
 
-/** Content type of each format. */
 export const WEBHOOK_CONTENT_TYPES: Readonly<Record<WebhookBodyFormat, string>> = {
   standard: "application/json",
   cloudevents: "application/cloudevents+json",

@@ -85,15 +85,12 @@ export const webhookEndpointRecord = z.strictObject({
 });
 export type WebhookEndpointRecord = z.infer<typeof webhookEndpointRecord>;
 
-/** Description of the setting `ordering`. */
 export const orderingText =
   "Order of deliveries. `none`: events arrive in any order. `appointment`: an attempt starts only after all deliveries of earlier events of the same appointment have ended. A delivery that keeps failing delays only later events of its own appointment. Events do not wait for deliveries that were created before the setting.";
 
-/** Description of the setting `bodyFormat`. */
 export const bodyFormatText =
   "Format of the bodies. `standard`: JSON as described for each event. `cloudevents`: a CloudEvent 1.0 in the structured mode, with the content type `application/cloudevents+json`. Both formats have the same `data`.";
 
-/** Description of the setting `asymmetricSignature`. */
 export const asymmetricSignatureText = `True if deliveries have an Ed25519 signature (\`v1a\`) in addition to the HMAC signature. It is verified with the public keys at \`${WEBHOOK_KEYS_PATH}\`, without the endpoint's secret.`;
 
 /** Schema of a webhook endpoint with all its settings. The values of custom headers are never returned. */

@@ -93,7 +93,6 @@ function isReserved(name: string): boolean {
   return RESERVED_NAMES.has(lowerCaseName) || RESERVED_PREFIX.test(lowerCaseName) || BRANDED_NAME.test(lowerCaseName);
 }
 
-/** Schema of the name of a custom header. */
 export const customHeaderName = z
   .string()
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/, "must be a header name with at most 64 characters")

@@ -17,7 +17,6 @@ import { partnerAppointment, toPartnerAppointment } from "./records.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
-/** Fields of every webhook body. */
 const webhookEnvelope = {
   id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
   apiVersion: z.literal("v1"),
@@ -71,7 +70,6 @@ interface OperationalEvent {
  */
 export const MAX_ENDPOINT_EVENTS = 1_000;
 
-/** Returns true if an event may cause an operational event. */
 export function isOperational({ type, revision }: { type: string; revision: bigint }): boolean {
   return OPERATIONAL_EVENT_TYPES.has(type) && revision < MAX_ENDPOINT_EVENTS;
 }
@@ -146,7 +144,6 @@ export const endpointTestBody = z.strictObject({
 });
 type EndpointTestBody = z.infer<typeof endpointTestBody>;
 
-/** Body of a webhook delivery. */
 export type WebhookBody = AppointmentBody | EndpointTestBody | OperationalBody;
 
 /**

@@ -20,7 +20,6 @@ import {
   webhookReplayRequest,
 } from "./request-bodies.ts";
 
-/** Declaration of a request or response header. */
 export interface PartnerHeader {
   description: string;
   required: boolean;
@@ -76,7 +75,6 @@ const replayedHeader: Headers = {
     schema: z.literal("true"),
   },
 };
-/** Error of operations that need an active clinic. */
 const clinicStatusErrors = { clinic_not_operational: 403 } as const;
 const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
 const endpointUrlErrors = {

@@ -32,7 +32,6 @@ export interface RateLimitEvents {
   onFallback(): void;
 }
 
-/** Default length of a window. Seconds. */
 const DEFAULT_WINDOW_SECONDS = 60;
 
 /** Limits for each key: how many requests may wait to be counted, and how many one statement may count. */

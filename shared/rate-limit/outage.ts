@@ -17,9 +17,7 @@ const TIMEOUT_MESSAGES = /Query read timeout|timeout exceeded when trying to con
 export interface OutageOptions {
   /** Runs a short statement on a row that only this process uses. */
   probe(): Promise<unknown>;
-  /** Time limit for a probe. */
   probeTimeoutMs: number;
-  /** Called when an outage ends. */
   onEnd(): void;
   logger: Logger;
 }

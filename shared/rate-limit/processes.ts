@@ -3,10 +3,8 @@ import type pg from "pg";
 import type { Logger } from "../runtime/logger.ts";
 import { removeEndedCounters } from "./shared-counter.ts";
 
-/** Interval between two heartbeats of this process. Milliseconds. */
 const HEARTBEAT_INTERVAL_MS = 2_000;
 
-/** Number of heartbeats between two clean-ups of ended counters. */
 const HEARTBEATS_PER_REMOVAL = 30;
 
 /** Assumed number of processes before the first heartbeat: one process of each of the two services. */

@@ -6,7 +6,6 @@ export interface Window {
   used: number;
   /** Number of requests that this process has permitted since that response without counting them in Postgres. */
   uncountedRequests: number;
-  /** Length of the window. Milliseconds. */
   lengthMs: number;
   /** End of the window. Milliseconds since 1970. */
   endsAt: number;

@@ -16,7 +16,7 @@ import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../support/data-keys.ts"
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runCommandLine } from "./in-process-cli.ts";
-import type { CliResult } from "./service-process.ts";
+import type { CliResult, ServiceServers } from "./service-process.ts";
 
 /** A separate log and database with empty read models, so that invalid events do not affect other tests. */
 export interface EngineWorld {
@@ -49,7 +49,6 @@ export async function createEngineWorld(): Promise<EngineWorld> {
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000 };
   const pool = createPool({ ...options, logger });
   const dataKeys = createTestDataKeys(pool);
-  const env = { EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, PERSONAL_DATA_KEYS };
   return {
     client,
     log: createEventLog(client, { dataKeys }),
@@ -76,7 +75,7 @@ export async function createEngineWorld(): Promise<EngineWorld> {
       );
       return rows[0]?.full_name;
     },
-    runCommand: (...args) => runCommandLine(env, args),
+    runCommand: (...args) => runProjectionCommand({ eventstoreUrl, databaseUrl }, ...args),
     async close() {
       await pool.end();
       await client.dispose();
@@ -85,6 +84,12 @@ export async function createEngineWorld(): Promise<EngineWorld> {
       await rm(dir, { recursive: true });
     },
   };
+}
+
+/** Runs `clinic projection …` in this process. */
+export function runProjectionCommand(servers: ServiceServers, ...args: string[]): Promise<CliResult> {
+  const { eventstoreUrl: EVENTSTORE_URL, databaseUrl: DATABASE_URL, natsUrl: NATS_URL = "" } = servers;
+  return runCommandLine({ EVENTSTORE_URL, DATABASE_URL, NATS_URL, PERSONAL_DATA_KEYS }, args);
 }
 
 export function createRegisteredEvent(customerId: string, fullName: string): CatalogEvent {

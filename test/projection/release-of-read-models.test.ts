@@ -5,8 +5,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
-import { pruneOtherReadModels } from "../../projection/cli/prune.ts";
-import { showStatus } from "../../projection/cli/status.ts";
 import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import { readModels } from "../../projection/read-models/all.ts";
@@ -18,16 +16,12 @@ import { bundle } from "../support/bundle.ts";
 import { eventually } from "../support/eventually.ts";
 import { queryEnvironment } from "../support/query-environment.ts";
 import { createEngineWorld, createRegisteredEvent, type EngineWorld, logger } from "./engine-world.ts";
-import { runInProcess } from "./in-process-cli.ts";
 import { runCli, type ServiceProcess, startService } from "./service-process.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Schema of the former release. */
 const FORMER_RELEASE_SCHEMA = "read_model_of_former_release";
-
-/** Time for which the former read models must be unused before they are dropped. Milliseconds. */
-const UNUSED_MS = 100;
 
 /**
  * Creates the former release of the projection service: a changed copy of this source tree. The customers of its read
@@ -108,10 +102,8 @@ describe("a release with its own read models", function () {
     return getFromQueryApi("/api/v1/clinics", { Cookie });
   };
   const prune = async () => {
-    const result = await runInProcess(world, (context) => pruneOtherReadModels(context, UNUSED_MS)).catch(
-      (error: Error) => ({ refusal: error.message }),
-    );
-    return "refusal" in result ? result.refusal : result.stdout;
+    const { stdout, stderr } = await world.runCommand("prune");
+    return stdout + stderr;
   };
 
   it("both releases follow the log, and the former release can take over again until its read models are dropped", async () => {
@@ -137,7 +129,7 @@ describe("a release with its own read models", function () {
     await waitForNames(READ_MODEL_SCHEMA, "full_name", "Ana,Bor");
     await waitForNames(FORMER_RELEASE_SCHEMA, "shouted", "ANA,BOR");
     expect((await formerService.readHealth()).status).to.equal(200);
-    const { stdout } = await runInProcess(world, (context) => showStatus(context, { json: false }));
+    const { stdout } = await world.runCommand("status");
     expect(stdout).to.contain(`read models of other releases: ${FORMER_RELEASE_SCHEMA}`);
     expect(await prune()).to.contain(`:${formerService.child.pid} projectors (${FORMER_RELEASE_SCHEMA}).`);
 

@@ -2,8 +2,6 @@ import { join } from "node:path";
 import { jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { park, resume } from "../../../projection/cli/parking.ts";
-import { showStatus } from "../../../projection/cli/status.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readSkippedEvents } from "../../../projection/parking/skipped-events.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
@@ -17,7 +15,7 @@ import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
-import { runInProcess } from "../in-process-cli.ts";
+import { runProjectionCommand } from "../engine-world.ts";
 import { createWorld, type Endpoint, type RequestedAppointment, type World } from "../webhooks/world.ts";
 
 const logger = createLogger("test", "silent");
@@ -49,12 +47,9 @@ describe("an event that projectors can process and the relay cannot map", () => 
     await log.stop();
   });
 
-  const runOperatorCommand = (runCommand: typeof park, position: bigint) => {
-    const options = { reason: "Written by another program", actor: { type: "operator", id: "Ada" } as const };
-    return runInProcess(world, (context) => runCommand(context, position, options));
-  };
-  const readStatus = async () =>
-    (await runOperatorCommand(async (context) => showStatus(context, { json: false }), 0n)).stdout;
+  const runOperatorCommand = (name: "park" | "resume", position: bigint) =>
+    runProjectionCommand(world, name, `${position}`, "--reason", "Written by another program", "--actor", "Ada");
+  const readStatus = async () => (await runProjectionCommand(world, "status")).stdout;
   /** Appends an event without domain checks, as another program might do. */
   const appendEvent = (stream: string, type: string, data: object) => {
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
@@ -102,7 +97,7 @@ describe("an event that projectors can process and the relay cannot map", () => 
     await reschedule(oddAppointment);
     const position = await waitUntilStopped(oddAppointment);
     const laterAppointment = await world.requestAppointment(endpoint.clinicId);
-    const { code, stdout: out } = await runOperatorCommand(park, position);
+    const { code, stdout: out } = await runOperatorCommand("park", position);
     expect(code).to.equal(0);
     expect(out).to.contain(
       `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for the stream.`,
@@ -126,12 +121,12 @@ describe("an event that projectors can process and the relay cannot map", () => 
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
     await reschedule(hiddenAppointment);
     const position = await waitUntilStopped(hiddenAppointment);
-    await runOperatorCommand(park, position);
+    await runOperatorCommand("park", position);
     await requestAppointment();
     await world.client.setStreamMetadata(stream, {});
-    const { code, stdout: out } = await runOperatorCommand(resume, position);
+    const { code, stdout: out } = await runOperatorCommand("resume", position);
     expect(code).to.equal(0);
-    expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.`);
+    expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.\n`);
     expect(await readStatus()).to.contain("parked streams: none");
     const eventId = await world.changeAppointment(hiddenAppointment.appointmentId, {
       type: "AppointmentConfirmed",

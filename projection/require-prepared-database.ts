@@ -2,7 +2,7 @@ import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
 import { formatCommandLine } from "../shared/runtime/command-line.ts";
 import { StartError } from "../shared/runtime/run-service.ts";
-import { MIGRATION_TABLE, readMigrationNames } from "./migrate.ts";
+import { MIGRATION_TABLE, readMigrationNames } from "./prepare-database.ts";
 
 /**
  * Checks that all migrations of this release have been applied and that the read models exist. A database that a later

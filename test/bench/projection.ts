@@ -8,11 +8,10 @@
 import { createHash, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { excludeSystemEvents } from "@eventstore/db-client";
-import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
 import { readInThread } from "../../projection/engine/read-in-thread.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
-import { migrate } from "../../projection/migrate.ts";
+import { ensureReadModels, migrate } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../shared/domain/events/metadata.ts";

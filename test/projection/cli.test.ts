@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
-import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
+import { ensureReadModels } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog, EMPTY_STREAM } from "../../shared/eventstore/log.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import pg from "pg";
-import { migrate } from "../../projection/migrate.ts";
+import { migrate } from "../../projection/prepare-database.ts";
 import { requirePreparedDatabase } from "../../projection/require-prepared-database.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createDatabaseWithReadModels, createMigratedDatabase } from "../support/migrated-database.ts";

@@ -1,8 +1,7 @@
 import pg from "pg";
 import { pino } from "pino";
 import { markFilled } from "../../projection/checkpoints/checkpoint.ts";
-import { ensureReadModels } from "../../projection/engine/ensure-schema.ts";
-import { migrate } from "../../projection/migrate.ts";
+import { ensureReadModels, migrate } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";

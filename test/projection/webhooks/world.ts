@@ -5,9 +5,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { ensureReadModels } from "../../../projection/engine/ensure-schema.ts";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
-import { migrate } from "../../../projection/migrate.ts";
+import { ensureReadModels, migrate } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { startRelay } from "../../../projection/relay/relay.ts";

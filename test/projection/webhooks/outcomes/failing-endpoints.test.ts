@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import { ensureReadModels } from "../../../../projection/engine/ensure-schema.ts";
+import { ensureReadModels } from "../../../../projection/prepare-database.ts";
 import { readModels } from "../../../../projection/read-models/all.ts";
 import { trackFailingEndpoints } from "../../../../projection/webhooks/outcomes/failing-endpoints.ts";
 import type { FinishedAttempt } from "../../../../projection/webhooks/outcomes/finished-attempt.ts";

@@ -1,6 +1,5 @@
 import { expect } from "chai";
 import { approveWebhookOrigin, withdrawWebhookOrigin } from "../../../command/operations/application-operations.ts";
-import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import {
   createPartnerWorld,
@@ -125,12 +124,5 @@ describe("createWebhookEndpoint", () => {
     expect((await registerEndpoint()).status).to.equal(201);
     expect((await registerEndpoint()).status).to.equal(409);
     expect((await sendEndpointRequest("POST", "", validInput)).status).to.equal(201);
-  });
-
-  it("createWebhookEndpoint returns 403 clinic_not_operational for a suspended clinic", async () => {
-    const { clinicId, ...suspendedWorld } = await createPartnerWorld(command, "sandbox");
-    await suspendClinic(command.log, { clinicId, reason: "unpaid" }, createTestOperatorContext());
-    const response = await sendEndpointRequest("POST", "", validInput, { clinicId, ...suspendedWorld });
-    expect(response.body.error).to.equal("clinic_not_operational");
   });
 });

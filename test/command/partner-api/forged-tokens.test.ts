@@ -80,8 +80,10 @@ describe("forged access tokens", () => {
   const verifyOverHttp = async (token: string, environment = "production") => {
     const headers = { Authorization: `Bearer ${token}`, "X-SERVICE-Clinic-ID": world.clinicId };
     const url = `${command.url}/${environment}/v1/webhook-endpoints/${randomUUID()}`;
-    const { status, body } = await sendRequest("DELETE", url, headers);
-    return [status, body.error];
+    const response = await sendRequest("DELETE", url, headers);
+    const challenge = response.status === 401 ? 'Bearer error="invalid_token"' : null;
+    expect(response.headers.get("www-authenticate")).to.equal(challenge);
+    return [response.status, response.body.error];
   };
   const getRemoteResult = (token: string) =>
     verifyRemotely([`Bearer ${token}`], "production").then(
@@ -170,17 +172,23 @@ describe("forged access tokens", () => {
     });
   }
 
+  it("a token of an unknown application or credential gets 401 invalid_token", async () => {
+    for (const claims of [{ client_id: randomUUID() }, { credential_id: randomUUID() }])
+      expect(await verifyOverHttp(sign({}, claims))).to.deep.equal([401, "invalid_token"]);
+  });
+
   it("a valid token of each environment gets 401 at the base path of the other environment", async () => {
     expect(await verifyOverHttp(world.token, "sandbox")).to.deep.equal([401, "invalid_token"]);
     const sandboxWorld = await createPartnerWorld(command, "sandbox");
     expect(await verifyOverHttp(sandboxWorld.token, "production")).to.deep.equal([401, "invalid_token"]);
   });
 
-  it("an Authorization header without a Bearer token gets 401 missing_token", async () => {
-    for (const Authorization of ["Bearer", "Bearer  ", "bearer:x", `Token ${world.token}`, `Bearer ${world.token} x`]) {
+  it("a request without a Bearer token gets 401 missing_token", async () => {
+    const values = ["Bearer", "Bearer  ", "bearer:x", "Basic eDp5", `Token ${world.token}`, `Bearer ${world.token} x`];
+    for (const headers of [{}, ...values.map((Authorization) => ({ Authorization }))]) {
       const url = `${command.url}/production/v1/webhook-endpoints/${randomUUID()}`;
-      const { status, body } = await sendRequest("DELETE", url, { Authorization });
-      expect([status, body.error], Authorization).to.deep.equal([401, "missing_token"]);
+      const { status, body } = await sendRequest("DELETE", url, headers);
+      expect([status, body.error], JSON.stringify(headers)).to.deep.equal([401, "missing_token"]);
     }
   });
 });

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { expect } from "chai";
-import { revokeCredential } from "../../../command/operations/application-operations.ts";
+import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
@@ -48,13 +48,11 @@ describe("revocations with two command processes", () => {
       stdio: ["ignore", "pipe", "inherit"],
       env: {
         ...globalThis.process.env,
-        ...{
-          PORT: "0",
-          DRAIN_DELAY_MS: "0",
-          EVENTSTORE_URL: eventstoreUrl,
-          DATABASE_URL: databaseUrls.command,
-          TOKEN_ISSUER,
-        },
+        PORT: "0",
+        DRAIN_DELAY_MS: "0",
+        EVENTSTORE_URL: eventstoreUrl,
+        DATABASE_URL: databaseUrls.command,
+        TOKEN_ISSUER,
         TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [command.signingKey] }),
         PERSONAL_DATA_KEYS,
         WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
@@ -75,12 +73,25 @@ describe("revocations with two command processes", () => {
   }
 
   const context = createTestOperatorContext();
-  const changes: [string, number, (world: PartnerWorld) => Promise<unknown>][] = [
-    ["a revoked credential", 401, (world) => revokeCredential(command.log, world, context)],
-    ["a revoked installation", 403, (world) => revokeInstallation(command.log, { ...world, reason: null }, context)],
-    ["a suspended clinic", 403, ({ clinicId }) => suspendClinic(command.log, { clinicId, reason: "unpaid" }, context)],
+  const changes: [string, [status: number, error: string], (world: PartnerWorld) => Promise<unknown>][] = [
+    ["a revoked credential", [401, "invalid_token"], (world) => revokeCredential(command.log, world, context)],
+    [
+      "a revoked application",
+      [401, "invalid_token"],
+      (world) => revokeApplication(command.log, { ...world, reason: null }, context),
+    ],
+    [
+      "a revoked installation",
+      [403, "installation_denied"],
+      (world) => revokeInstallation(command.log, { ...world, reason: null }, context),
+    ],
+    [
+      "a suspended clinic",
+      [403, "clinic_not_operational"],
+      ({ clinicId }) => suspendClinic(command.log, { clinicId, reason: "unpaid" }, context),
+    ],
   ];
-  for (const [caseName, status, revoke] of changes) {
+  for (const [caseName, refusal, revoke] of changes) {
     it(`every process refuses requests with ${caseName} after at most a second`, async () => {
       const world = await createPartnerWorld(command);
       for (const url of urls) expect((await createAppointment(url, world)).status).to.equal(201);
@@ -91,7 +102,7 @@ describe("revocations with two command processes", () => {
           const sentAt = performance.now();
           const response = await createAppointment(url, world);
           if (response.status === 201) expect(sentAt - changedAt).to.be.below(MAX_DELAY_MS);
-          else expect(response.status).to.equal(status);
+          else expect([response.status, response.body.error]).to.deep.equal(refusal);
           return response.status !== 201;
         });
       }

@@ -1,7 +1,9 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
+import { MAX_ENDPOINTS, reserveEndpointPlace } from "../../../command/operations/endpoint-quota.ts";
 import {
   createPartnerWorld,
+  createTestOperatorContext,
   type PartnerResponse,
   type PartnerWorld,
   sendRequest,
@@ -9,6 +11,7 @@ import {
   type TestCommand,
 } from "../../support/partner.ts";
 
+const NOON_MS = Date.parse("2026-05-04T12:00:00.000Z");
 const VALID_ENDPOINT = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
 
 describe("concurrent changes of one object", function () {
@@ -70,5 +73,20 @@ describe("concurrent changes of one object", function () {
     expect(status).to.equal(201);
     const counts = countOutcomes(await floodPromise);
     expect(counts).to.deep.equal({ "201": MAX_ENDPOINTS, "409 webhook_endpoint_limit_reached": 20 });
+  });
+
+  it("an interrupted endpoint registration counts towards the maximum number of endpoints for only one minute", async () => {
+    const { log } = commands[0]!;
+    const { applicationId, clinicId, environment } = world;
+    const owner = { applicationId, clinicId, environment };
+    const reservePlace = (now: number) =>
+      reserveEndpointPlace(log, { owner, endpointId: randomUUID() }, createTestOperatorContext(now)).then(
+        () => "reserved",
+        (error: { code?: string }) => error.code,
+      );
+    // Each registration stops halfway: it reserves a place in the endpoint quota, but never registers the endpoint.
+    for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reservePlace(NOON_MS)).to.equal("reserved");
+    expect(await reservePlace(NOON_MS + 59_000)).to.equal("webhook_endpoint_limit_reached");
+    expect(await reservePlace(NOON_MS + 60_000)).to.equal("reserved");
   });
 });

@@ -7,6 +7,9 @@ describe("attacks on the partner API with headers", () => {
   const { getAuthorizationHeader, getClinicHeader, getOwnHeaders, createKeyHeader, postAppointment } = attacker;
 
   const clinicHeaders: [string, () => string[]][] = [
+    ["no clinic header", () => []],
+    ["an empty clinic header", () => [getClinicHeader("")]],
+    ["a clinic header that is not a UUID", () => [getClinicHeader("clinic")]],
     [
       "two clinic headers that name different clinics",
       () => [getClinicHeader(), getClinicHeader(attacker.otherWorld.clinicId)],

@@ -103,8 +103,15 @@ describe("a projection whose database was built from another log", function () {
     const replayId = randomUUID();
     const { endpointId, applicationId, clinicId } = endpoint;
     const request = {
-      ...{ replayId, endpointId, applicationId, clinicId, environment: "production" as const, deliveryIds: null },
-      ...{ since: "2026-01-01T00:00:00.000Z", until: "2026-01-02T00:00:00.000Z", statuses: ["failed" as const] },
+      replayId,
+      endpointId,
+      applicationId,
+      clinicId,
+      environment: "production" as const,
+      deliveryIds: null,
+      since: "2026-01-01T00:00:00.000Z",
+      until: "2026-01-02T00:00:00.000Z",
+      statuses: ["failed" as const],
       requestHash: "0".repeat(64),
     };
     if (!isLost) await world.append(`webhookReplay-${replayId}`, { type: "WebhookReplayRequested", data: request });

@@ -172,8 +172,14 @@ describe("a stream with an event that projectors cannot process", () => {
     const { parked } = JSON.parse(stdout);
     expect(parked).to.have.length(1);
     expect(parked[0]).to.deep.include({
-      ...{ stream: `customer-${badCustomerId}`, position: String(stoppedPosition), revision: "1", events: "3" },
-      ...{ reason: parkingCommand.reason, actor: "Ada", state: "parked", eventType: "CustomerDetailsChanged" },
+      stream: `customer-${badCustomerId}`,
+      position: String(stoppedPosition),
+      revision: "1",
+      events: "3",
+      reason: parkingCommand.reason,
+      actor: "Ada",
+      state: "parked",
+      eventType: "CustomerDetailsChanged",
     });
     expect(parked[0].cause).to.contain("read model customer cannot process CustomerDetailsChanged: cannot be Poison");
     expect(Date.parse(parked[0].since)).to.be.closeTo(Date.now(), 60_000);

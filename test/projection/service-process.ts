@@ -105,8 +105,13 @@ export function buildServiceSettings(options: ServiceOptions): Record<string, st
   const { personalDataKeys = PERSONAL_DATA_KEYS } = options;
   const randomKeys = { current: "a", keys: { a: randomBytes(32).toString("base64") } };
   return {
-    ...{ PORT: "0", ROLES: roles, LOG_LEVEL: "info", NATS_URL: natsUrl },
-    ...{ EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: databaseUrl, WEBHOOK_ALLOW_LOOPBACK: "true" },
+    PORT: "0",
+    ROLES: roles,
+    LOG_LEVEL: "info",
+    NATS_URL: natsUrl,
+    EVENTSTORE_URL: eventstoreUrl,
+    DATABASE_URL: databaseUrl,
+    WEBHOOK_ALLOW_LOOPBACK: "true",
     PERSONAL_DATA_KEYS: personalDataKeys,
     WEBHOOK_SECRET_KEYS: JSON.stringify(options.secretKeys ?? randomKeys),
     ...options.env,
@@ -135,7 +140,9 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
     });
   });
   return {
-    ...{ child, url, lines },
+    child,
+    url,
+    lines,
     ...createProbe(url),
     async kill() {
       child.kill("SIGKILL");

@@ -15,15 +15,29 @@ function createErasedEvent(customerId: string, categories: Erasure["categories"]
 function createCustomer(clinicId: string) {
   const [customerId, animalId, otherAnimalId] = [randomUUID(), randomUUID(), randomUUID()];
   const appointment = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", {
-    ...{ animalId, customerId, reason: `${SECRET} limps`, notes: `${SECRET} bites` },
+    animalId,
+    customerId,
+    reason: `${SECRET} limps`,
+    notes: `${SECRET} bites`,
   });
   const { appointmentId } = appointment.data as { appointmentId: string };
   const createTicket = (subject: { animalId?: string; appointmentId?: string; customerId?: string }): GivenEvent => ({
     type: "QueueTicketIssued",
     data: {
-      ...{ ticketId: randomUUID(), clinicId, branchId: randomUUID(), appointmentId: null, visitId: null },
-      ...{ animalId: null, customerId: null, ticketNumber: "A1", queueDate: "2026-03-12", arrivalType: "walk_in" },
-      ...{ priority: "normal", estimatedWaitMinutes: null, notes: `${SECRET} is nervous`, ...subject },
+      ticketId: randomUUID(),
+      clinicId,
+      branchId: randomUUID(),
+      appointmentId: null,
+      visitId: null,
+      animalId: null,
+      customerId: null,
+      ticketNumber: "A1",
+      queueDate: "2026-03-12",
+      arrivalType: "walk_in",
+      priority: "normal",
+      estimatedWaitMinutes: null,
+      notes: `${SECRET} is nervous`,
+      ...subject,
     },
   });
   const contact = { fullName: SECRET, phone: SECRET, email: `${SECRET}@example.com`, city: SECRET };

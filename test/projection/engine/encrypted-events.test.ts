@@ -42,7 +42,9 @@ describe("the projection of encrypted events", () => {
     const id = randomUUID();
     await world.log.append(`customer-${id}`, EMPTY_STREAM, [
       {
-        ...{ id: randomUUID(), event: createRegisteredEvent(id, fullName), metadata: createStoredMetadata() },
+        id: randomUUID(),
+        event: createRegisteredEvent(id, fullName),
+        metadata: createStoredMetadata(),
         person: { type: "customer", id },
       },
     ]);
@@ -184,7 +186,11 @@ describe("the projection of encrypted events", () => {
       const id = await registerCustomer("Ana Kos");
       const otherMasterKeys = createMasterKeys({ current: "b", keys: { b: Buffer.alloc(32, 1).toString("base64") } });
       const options = {
-        ...{ ...world, models: readModels, logger, schema: READ_MODEL_SCHEMA, onProgress: () => undefined },
+        ...world,
+        models: readModels,
+        logger,
+        schema: READ_MODEL_SCHEMA,
+        onProgress: () => undefined,
         loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
       };
       const error = await runProjection(
@@ -199,7 +205,9 @@ describe("the projection of encrypted events", () => {
       const id = await registerCustomer("Ana Kos");
       await world.log.append(`customer-${id}`, 0n, [
         {
-          ...{ id: randomUUID(), event: createRenamedEvent(id, "Ana Novak"), metadata: createStoredMetadata() },
+          id: randomUUID(),
+          event: createRenamedEvent(id, "Ana Novak"),
+          metadata: createStoredMetadata(),
           person: { type: "customer", id },
         },
       ]);

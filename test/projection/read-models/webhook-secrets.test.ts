@@ -9,7 +9,11 @@ type ExpiryReport = Parameters<typeof webhookSecrets.on.WebhookSecretExpiryRepor
 const NOON_MS = Date.parse("2026-05-04T12:00:00.000Z");
 const MINUTE_MS = 60_000;
 const firstRow: Row = {
-  ...{ endpoint_id: "e", secret_id: "0", encrypted_secret: "s0", former_secrets: [], headers: [] },
+  endpoint_id: "e",
+  secret_id: "0",
+  encrypted_secret: "s0",
+  former_secrets: [],
+  headers: [],
   asymmetric_signature: true,
 };
 

@@ -81,8 +81,11 @@ describe("relay and dispatchers with a cluster of three NATS servers", function 
     await eventually("the stream", () =>
       withManager((jsm) =>
         jsm.streams.add({
-          ...{ name, subjects: [`${subjectPrefix}.>`], retention: RetentionPolicy.Workqueue },
-          ...{ num_replicas: 1, max_msgs: OPERATORS_MAX_MESSAGES },
+          name,
+          subjects: [`${subjectPrefix}.>`],
+          retention: RetentionPolicy.Workqueue,
+          num_replicas: 1,
+          max_msgs: OPERATORS_MAX_MESSAGES,
         }),
       ).catch(() => false as const),
     );

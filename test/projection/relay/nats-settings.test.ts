@@ -21,7 +21,13 @@ describe("settings of the connection to NATS", () => {
     const [caFile, certFile, keyFile] = ["servers-ca.cert", "client.cert", "client.key"].map(getTlsFile);
     const env = { NATS_CA_FILE: caFile!, NATS_CERT_FILE: certFile!, NATS_KEY_FILE: keyFile! };
     expect(readNatsSettings({ ...env, NATS_CREDENTIALS: credentials, NATS_STREAM_REPLICAS: "3" })).to.deep.equal({
-      ...{ url: NATS_URL, credentials, nkeySeed: undefined, caFile, certFile, keyFile, streamReplicas: 3 },
+      url: NATS_URL,
+      credentials,
+      nkeySeed: undefined,
+      caFile,
+      certFile,
+      keyFile,
+      streamReplicas: 3,
     });
     expect(readNatsSettings({ NATS_NKEY_SEED: SEED }).nkeySeed).to.equal(SEED);
   });

@@ -57,7 +57,9 @@ describe("an event that projectors can process and the relay cannot map", () => 
   };
   const reschedule = ({ appointmentId }: RequestedAppointment) =>
     appendEvent(`appointment-${appointmentId}`, "AppointmentRescheduled", {
-      ...{ appointmentId, scheduledAt: "2030-06-07T08:09:00.000Z", durationMinutes: 45 },
+      appointmentId,
+      scheduledAt: "2030-06-07T08:09:00.000Z",
+      durationMinutes: 45,
     });
   const readDurationMinutes = async ({ appointmentId }: RequestedAppointment) => {
     const { rows } = await world.pool.query<{ duration_minutes: number }>(

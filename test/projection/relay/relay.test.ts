@@ -181,8 +181,13 @@ describe("relay and dispatchers during failures of servers", () => {
 
 function createMetadata(environment: string) {
   return {
-    ...{ $correlationId: randomUUID(), $causationId: randomUUID(), clinicId: null, environment },
-    ...{ actor: { type: "operator", id: "test" }, schemaVersion: 1, occurredAt: new Date().toISOString() },
+    $correlationId: randomUUID(),
+    $causationId: randomUUID(),
+    clinicId: null,
+    environment,
+    actor: { type: "operator", id: "test" },
+    schemaVersion: 1,
+    occurredAt: new Date().toISOString(),
   };
 }
 

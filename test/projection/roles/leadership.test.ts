@@ -16,7 +16,10 @@ describe("leadership", () => {
     const [terms, standby] = [new EventTarget(), new EventTarget()];
     const compete = (name: string, { signal }: AbortController) => {
       const options: LeadershipOptions = {
-        ...{ name: "handover", databaseUrl: databaseUrls.projection, logger: createLogger("test", "silent"), signal },
+        name: "handover",
+        databaseUrl: databaseUrls.projection,
+        logger: createLogger("test", "silent"),
+        signal,
         onStandby: () => standby.dispatchEvent(new Event(name)),
         standbyIntervalMs: STANDBY_INTERVAL_MS,
       };
@@ -47,7 +50,9 @@ describe("leadership", () => {
     const controller = new AbortController();
     const events = new EventTarget();
     const options: LeadershipOptions = {
-      ...{ name: "certificate", logger: createLogger("test", "silent"), signal: controller.signal },
+      name: "certificate",
+      logger: createLogger("test", "silent"),
+      signal: controller.signal,
       databaseUrl: `${databaseUrls.projection}?sslmode=disable&sslrootcert=${certificateFile}`,
       onStandby: (reason) => events.dispatchEvent(new Event(reason)),
     };

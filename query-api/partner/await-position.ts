@@ -1,5 +1,6 @@
 import type Koa from "koa";
 import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
+import { listHeaderValues } from "../../shared/http/request.ts";
 import { getPositionHeader } from "../../shared/partner-api/operations.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 
@@ -43,10 +44,9 @@ export function createPositionWait(watch: PositionWatch, brand: string): Positio
   const headerName = getPositionHeader(brand).toLowerCase();
   const waitingApplicationIds: string[] = [];
   const parsePosition = (ctx: Koa.ParameterizedContext): bigint | undefined => {
-    const values = ctx.req.headersDistinct[headerName];
-    if (values === undefined) return undefined;
-    const [text = ""] = values;
-    if (values.length > 1 || !/^\d{1,20}$/.test(text)) throw new ApiError(400, "invalid_log_position");
+    const [text, ...others] = listHeaderValues(ctx.req, headerName);
+    if (text === undefined) return undefined;
+    if (others.length > 0 || !/^\d{1,20}$/.test(text)) throw new ApiError(400, "invalid_log_position");
     return BigInt(text);
   };
   return {

@@ -93,6 +93,7 @@ describe("prune", () => {
     } finally {
       await Promise.all([projection.stop(), queryApi.stop(), audit.stop()]);
     }
-    expect(await listHolders()).to.deep.equal([]);
+    // On a busy machine, Postgres may notice the end of a connection after the service has stopped.
+    await eventually("no locks are held", async () => (await listHolders()).length === 0);
   });
 });

@@ -3,13 +3,8 @@ import path from "node:path";
 import { expect } from "chai";
 import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
 import { partnerResponseChecker } from "../support/partner-document.ts";
-import { checkGeneratedFile } from "./generated-file.ts";
 
-const GUIDE = "docs/partner-guide.md";
-const guideText = readFileSync(path.join(PROJECT_FOLDER, GUIDE), "utf8");
-
-/** Matches a comment in the guide that names a file, followed by a code block with the content of the file. */
-const INCLUSION = /^(<!-- include (\S+) -->\n```\w+\n)[\s\S]*?^```$/gm;
+const guideText = readFileSync(path.join(PROJECT_FOLDER, "docs/partner-guide.md"), "utf8");
 
 /** Errors that every operation can return. The introduction of the OpenAPI document lists them. */
 const GENERAL_ERRORS = [
@@ -18,15 +13,12 @@ const GENERAL_ERRORS = [
 ];
 
 describe("the partner guide", () => {
-  it("the partner guide contains every example program, unchanged", async () => {
+  it("the partner guide links every example program", () => {
     const files = readdirSync(path.join(PROJECT_FOLDER, "docs", "examples"), { recursive: true, encoding: "utf8" })
       .filter((name) => path.extname(name) !== "")
       .map((name) => `examples/${name}`);
-    const includedFiles = [...guideText.matchAll(INCLUSION)].map(([, , file]) => file);
-    expect(includedFiles).to.have.members(files);
-    const readText = (file: string) => readFileSync(path.join(PROJECT_FOLDER, "docs", file), "utf8");
-    const currentText = guideText.replace(INCLUSION, (_, start, file) => `${start}${readText(file)}\`\`\``);
-    await checkGeneratedFile(GUIDE, currentText);
+    const linkedFiles = [...guideText.matchAll(/\]\((examples\/[^)]+)\)/g)].map(([, file]) => file);
+    expect(linkedFiles).to.have.members(files);
   });
 
   it("the partner guide says what to do for each error code and status of the partner API", () => {

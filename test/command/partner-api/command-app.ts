@@ -1,12 +1,17 @@
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
+import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { type ClientTimeouts, listen } from "../../../shared/http/listen.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createRateLimiter } from "../../../shared/rate-limit/limiter.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
 import { getTestServers } from "../../support/stack.ts";
 
@@ -50,6 +55,42 @@ export async function serveCommandApp(
       await server.close();
       limiter.close();
       await pool.end();
+    },
+  };
+}
+
+/** Starts the command service in a process of its own. It accepts the tokens of the given service. */
+export async function spawnCommand(
+  { signingKey }: TestCommand,
+  eventstoreUrl: string,
+): Promise<{ url: string; stop(signal: "SIGTERM" | "SIGKILL"): Promise<void> }> {
+  const { databaseUrls } = await getTestServers();
+  const { command, args } = buildNodeCommand("command/main.ts");
+  const child = spawn(command, args, {
+    stdio: ["ignore", "pipe", "inherit"],
+    env: {
+      PATH: process.env.PATH ?? "",
+      PORT: "0",
+      DRAIN_DELAY_MS: "0",
+      EVENTSTORE_URL: eventstoreUrl,
+      DATABASE_URL: databaseUrls.command,
+      TOKEN_ISSUER,
+      TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
+      PERSONAL_DATA_KEYS,
+      WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+    },
+  });
+  let output = "";
+  child.stdout.on("data", (text) => {
+    output += text;
+  });
+  const url = await eventually("the service listens", () => /"url":"([^"]+)"/.exec(output)?.[1]);
+  return {
+    url,
+    async stop(signal) {
+      const exitPromise = once(child, "exit");
+      child.kill(signal);
+      await exitPromise;
     },
   };
 }

@@ -1,12 +1,9 @@
-import { spawn } from "node:child_process";
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { expect } from "chai";
-import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -16,10 +13,9 @@ import {
   sendTokenRequest,
   startTestCommandService,
   type TestCommand,
-  TOKEN_ISSUER,
 } from "../../support/partner.ts";
 import { getTestServers } from "../../support/stack.ts";
-import { serveCommandApp } from "./command-app.ts";
+import { serveCommandApp, spawnCommand } from "./command-app.ts";
 
 describe("idempotency of createPartnerAppointment", () => {
   let command: TestCommand;
@@ -128,13 +124,13 @@ describe("idempotency of createPartnerAppointment", () => {
   it("an idempotency key is effective even if the process is killed after the append and before the response", async () => {
     const key = randomUUID();
     const proxy = await startDroppingProxy((await getTestServers()).eventstoreUrl, "AppointmentRequested");
-    const killedCommand = await spawnCommand(proxy.url, command);
+    const killedCommand = await spawnCommand(command, proxy.url);
     const outcomePromise = createAppointment(killedCommand.url, key).then(
       () => "received a response",
       () => "cut off",
     );
     await eventually("the append is done", async () => (await readEvents(key)).length === 1);
-    killedCommand.kill();
+    await killedCommand.stop("SIGKILL");
     expect(await outcomePromise).to.equal("cut off");
     await proxy.close();
     const retryResponse = await createAppointment(command.url, key);
@@ -143,31 +139,6 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(await readEvents(key)).to.have.length(1);
   });
 });
-
-/** Starts the command service in a separate process, with the signing key of the given service. */
-async function spawnCommand(eventstoreUrl: string, { signingKey }: TestCommand) {
-  const { databaseUrls } = await getTestServers();
-  const env = {
-    PATH: process.env.PATH ?? "",
-    PORT: "0",
-    EVENTSTORE_URL: eventstoreUrl,
-    DATABASE_URL: databaseUrls.command,
-    TOKEN_ISSUER,
-    TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
-    PERSONAL_DATA_KEYS,
-    WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
-  };
-  const { command, args } = buildNodeCommand("command/main.ts");
-  const child = spawn(command, args, { env });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (text) => {
-      output += text;
-    });
-  }
-  const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output)?.[1]);
-  return { url, kill: () => void child.kill("SIGKILL") };
-}
 
 /** Starts a proxy to the event log. After a request that contains the text, the proxy drops all responses. */
 async function startDroppingProxy(logUrl: string, text: string) {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import type pg from "pg";
 import { eventually } from "../../support/eventually.ts";
 import { type LimiterWorld, startLimiterWorld } from "./limiters.ts";
 
@@ -15,6 +16,19 @@ describe("rate limiter", () => {
     world = await startLimiterWorld();
   });
   after(() => world.stop());
+
+  /** Records the statements that count requests. */
+  function recordStatements(pool: pg.Pool): unknown[] {
+    const statements: unknown[] = [];
+    const originalQuery = pool.query.bind(pool);
+    // biome-ignore lint/suspicious/noExplicitAny: the type must cover all of pg's overloads
+    pool.query = ((statement: any, ...args: any[]) => {
+      if (statement.name === "count requests") statements.push(statement);
+      return originalQuery(statement, ...args);
+      // biome-ignore lint/suspicious/noExplicitAny: see above
+    }) as any;
+    return statements;
+  }
 
   it("the limiters of both services count a key in the same window", async () => {
     const [warnings, key] = [[] as unknown[], randomUUID()];
@@ -38,37 +52,25 @@ describe("rate limiter", () => {
       const { rowCount } = await pool.query("SELECT FROM rate_limit.process");
       return rowCount! > 0;
     });
-    const statementNames: string[] = [];
-    const originalQuery = pool.query.bind(pool);
-    // biome-ignore lint/suspicious/noExplicitAny: the type must cover all of pg's overloads
-    pool.query = ((statement: any, ...args: any[]) => {
-      if (statement.name === "count requests") statementNames.push(statement.name);
-      return originalQuery(statement, ...args);
-      // biome-ignore lint/suspicious/noExplicitAny: see above
-    }) as any;
+    const statements = recordStatements(pool);
     await count(randomUUID(), LIMIT);
-    expect(statementNames).to.deep.equal(["count requests"]);
+    expect(statements).to.have.length(1);
     const key = randomUUID();
     await Promise.all(Array.from({ length: 200 }, () => count(key, LIMIT)));
-    expect(statementNames).to.have.length(3);
+    expect(statements).to.have.length(3);
     expect((await count(key, LIMIT)).used).to.equal(201);
   });
 
   it("300 keys whose requests arrive together need few SQL statements, and each key is counted exactly", async () => {
     const { pool, count } = world.createLimiter(world.database.urls.command);
+    const statements = recordStatements(pool);
     const statementCounts: number[] = [];
-    const originalQuery = pool.query.bind(pool);
-    // biome-ignore lint/suspicious/noExplicitAny: the type must cover all of pg's overloads
-    pool.query = ((statement: any, ...args: any[]) => {
-      if (statement.name?.startsWith("count requests")) statementCounts[statementCounts.length - 1]! += 1;
-      return originalQuery(statement, ...args);
-      // biome-ignore lint/suspicious/noExplicitAny: see above
-    }) as any;
     const keys = Array.from({ length: 300 }, () => randomUUID());
     const countAll = () => Promise.all(keys.map((key, index) => count(key, LIMIT, index % 2 ? 60 : 3_600)));
     for (let used = 1; used <= 3; used += 1) {
-      statementCounts.push(0);
+      statements.length = 0;
       const counts = await countAll();
+      statementCounts.push(statements.length);
       expect(counts.map((keyCount) => keyCount.used)).to.deep.equal(Array(keys.length).fill(used));
       for (const [index, { endsInMs }] of counts.entries())
         expect(endsInMs, `window ${index}`).to.be.within(index % 2 ? 1 : 60_000, index % 2 ? 60_000 : 3_600_000);

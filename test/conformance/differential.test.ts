@@ -26,8 +26,7 @@ import fc from "fast-check";
 import { z } from "zod";
 import { type LogServer, startLogServer } from "../../deploy/local/eventstore/server.ts";
 import { callSequence } from "./differential/call-sequences.ts";
-import type { Call } from "./differential/calls.ts";
-import { Sequence } from "./differential/sequence.ts";
+import { type Call, Sequence } from "./differential/calls.ts";
 import { type ServerClients, ServerRun } from "./differential/server-run.ts";
 
 const settings = z

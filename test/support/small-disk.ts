@@ -8,8 +8,8 @@ import { readProcessIdentity } from "../../deploy/local/setup/processes.mjs";
 /** A real file system that a test can fill. */
 export interface SmallDisk {
   folder: string;
-  /** Fills the free space. A later call fills the space that has become free since. */
-  fill(): void;
+  /** Fills the free space, except for the given number of bytes. */
+  fill(freeBytes?: number): void;
   /** Frees the space that `fill` occupies. */
   free(): void;
   /** Unmounts the disk. Processes can still use files that they have open. */
@@ -38,27 +38,19 @@ export function mountSmallDisk(test: Context, sizeMiB: number): SmallDisk {
   const ballastFile = path.join(folder, "ballast");
   return {
     folder,
-    fill: () => fillDisk(ballastFile),
+    fill: (freeBytes = 0) => fillDisk(ballastFile, freeBytes),
     free: () => fs.rmSync(ballastFile, { force: true }),
     remove: () => unmount(folder),
   };
 }
 
-/** Appends to a file until the disk is completely full. */
-function fillDisk(ballastFile: string): void {
-  const descriptor = fs.openSync(ballastFile, "a");
+function fillDisk(ballastFile: string, freeBytes: number): void {
+  fs.rmSync(ballastFile, { force: true });
+  const { bavail, bsize } = fs.statfsSync(path.dirname(ballastFile));
   try {
-    for (let size = 1_048_576; size >= 1; size = Math.floor(size / 16)) writeUntilFull(descriptor, size);
-  } finally {
-    fs.closeSync(descriptor);
-  }
-}
-
-function writeUntilFull(descriptor: number, size: number): void {
-  const chunk = Buffer.alloc(size);
-  try {
-    for (;;) fs.writeSync(descriptor, chunk);
+    fs.writeFileSync(ballastFile, Buffer.alloc(bavail * bsize - freeBytes));
   } catch (error) {
+    // The test's process has used some of the space meanwhile, and the disk is full now.
     if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
   }
 }

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { expect } from "chai";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { mountSmallDisk, type SmallDisk } from "../../deploy/eventstore/small-disk.ts";
 import {
   createPartnerWorld,
   type PartnerWorld,
@@ -9,6 +8,7 @@ import {
   startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
+import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 
 describe("the command service while the disk of the event log is full", function () {
   this.timeout(60_000);
@@ -18,15 +18,15 @@ describe("the command service while the disk of the event log is full", function
   let world: PartnerWorld;
 
   before(async function () {
-    disk = await mountSmallDisk(this, 8 * 1024 * 1024);
-    log = await startLogServer({ dir: join(disk.dir, "log"), host: "127.0.0.1", port: 0 });
+    disk = mountSmallDisk(this, 8);
+    log = await startLogServer({ dir: join(disk.folder, "log"), host: "127.0.0.1", port: 0 });
     command = await startTestCommandService({ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` });
     world = await createPartnerWorld(command);
   });
   after(async () => {
     await command?.stop();
     await log?.stop();
-    await disk?.remove();
+    disk?.remove();
   });
 
   const createAppointment = (key: string) =>
@@ -38,7 +38,7 @@ describe("the command service while the disk of the event log is full", function
     );
 
   it("the command service returns 503 with Retry-After while the event log's disk is full, and 201 afterwards", async () => {
-    await disk.fill();
+    disk.fill();
     // The first requests may succeed, because the last page of the log's file may have space for a few small events.
     let response = await createAppointment("filling-0");
     for (let n = 1; response.status === 201 && n < 50; n += 1) response = await createAppointment(`filling-${n}`);
@@ -49,7 +49,7 @@ describe("the command service while the disk of the event log is full", function
       (await sendRequest("GET", `${command.url}/health/ready`)).status,
       "readiness while the log is readable",
     ).to.equal(200);
-    await disk.free();
+    disk.free();
     expect((await createAppointment("afterwards")).status).to.equal(201);
   });
 });

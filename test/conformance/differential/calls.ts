@@ -1,5 +1,15 @@
+import { randomUUID } from "node:crypto";
+import {
+  type ANY,
+  binaryEvent,
+  type EventData,
+  jsonEvent,
+  type NO_STREAM,
+  type STREAM_EXISTS,
+} from "@eventstore/db-client";
+import type { SequenceNames } from "./answers.ts";
+
 /** The calls that the differential test sends to both servers. `call-sequences.ts` generates them. */
-import type { ANY, NO_STREAM, STREAM_EXISTS } from "@eventstore/db-client";
 
 /** Expected revision of a call. A number is an offset from the last revision that the stream is known to have. */
 export type Expectation = typeof ANY | typeof NO_STREAM | typeof STREAM_EXISTS | number;
@@ -86,3 +96,94 @@ export const EVENT_TYPES = ["Alpha", "AlphaBeta", "Gamma", "$Delta"] as const;
 export const STREAM_COUNT = 4;
 /** Number of different event ids in a sequence. */
 export const EVENT_COUNT = 14;
+
+/** Streams and event ids of one sequence of calls. Both servers get the same names and ids. */
+export class Sequence implements SequenceNames {
+  readonly #name = randomUUID();
+  readonly streams: readonly string[];
+  readonly eventIds: readonly string[] = Array.from({ length: EVENT_COUNT }, () => randomUUID());
+  /** Prefix of the first two streams and of the last stream. */
+  readonly prefix = `${this.#name}-a`;
+  /** Stream and type of the events at the end of the sequence. Every filter includes them. */
+  readonly lastStream = `${this.prefix}-last`;
+  readonly lastType = "AlphaLast";
+  /** Stream of events that are written only to wait for earlier writes. It is not part of the sequence. */
+  readonly settlingStream = `settling-${randomUUID()}`;
+
+  constructor() {
+    const names = [`${this.prefix}-0`, `${this.prefix}-1`, `${this.#name}-b ~/+`, `$${this.#name}-system`];
+    this.streams = names.slice(0, STREAM_COUNT);
+  }
+
+  isOwnStream(stream: string): boolean {
+    return stream.includes(this.#name);
+  }
+
+  shortenStream(stream: string): string {
+    return stream.replace(this.#name, "…");
+  }
+
+  shortenId(id: string): string {
+    const index = this.eventIds.indexOf(id);
+    return index < 0 ? "generated" : `id ${index}`;
+  }
+}
+
+/** Texts by content. One event may have 1 MiB, and all events of an append together as well. */
+const TEXT_LENGTHS = { large: 350_000, oversized: 1_100_000 };
+
+/** Creates an event of a sequence. */
+export function createEvent({ number, type, content, hasMetadata }: EventChoice, sequence: Sequence): EventData {
+  const id = sequence.eventIds[number]!;
+  const metadata = hasMetadata ? { number } : undefined;
+  switch (content) {
+    case "bytes":
+      return binaryEvent({ id, type, data: Buffer.from([0, 255, number]) });
+    case "empty":
+      return binaryEvent({ id, type, data: Buffer.alloc(0) });
+    case "json":
+      return jsonEvent({ id, type, data: { number }, metadata });
+    case "array":
+      return jsonEvent({ id, type, data: [number], metadata });
+    case "text":
+      // The client's type excludes texts, but the client sends them.
+      return jsonEvent({ id, type, data: "ä €" as unknown as Record<string, unknown>, metadata });
+    default:
+      return jsonEvent({ id, type, data: { text: "x".repeat(TEXT_LENGTHS[content]) }, metadata });
+  }
+}
+
+/** Creates an event for a metadata stream. */
+export function createRawMetadata({ type, value, isJson }: CallOf<"setRawMetadata">): EventData {
+  return isJson
+    ? jsonEvent({ type, data: value as Record<string, unknown> })
+    : binaryEvent({ type, data: Buffer.from(JSON.stringify(value)) });
+}
+
+interface FirstUse {
+  readonly stream: number;
+  readonly revision: number;
+}
+
+/** The first stream and revision of each event id that a sequence has written. */
+export class KnownIds {
+  readonly #firstUses = new Map<string, FirstUse>();
+
+  /** Adds the ids of an append that was written. `lastRevision` is the revision of the last id. */
+  add(stream: number, ids: readonly string[], lastRevision: number): void {
+    const firstRevision = lastRevision - ids.length + 1;
+    for (const [index, id] of ids.entries()) {
+      if (!this.#firstUses.has(id)) this.#firstUses.set(id, { stream, revision: firstRevision + index });
+    }
+  }
+
+  /**
+   * Returns true if a stream contains all ids, and the last id long before the first one. EventStoreDB never answers
+   * such an append if it expects no exact revision, because it fails to create the answer.
+   */
+  hasReversedIds(stream: number, ids: readonly string[]): boolean {
+    const uses = ids.map((id) => this.#firstUses.get(id));
+    if (uses.some((use) => use?.stream !== stream)) return false;
+    return (uses.at(-1)?.revision ?? 0) < (uses[0]?.revision ?? 0) - 1;
+  }
+}

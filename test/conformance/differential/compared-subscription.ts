@@ -13,8 +13,7 @@ import {
 } from "@eventstore/db-client";
 import { eventually } from "../../support/eventually.ts";
 import { type Answer, describeError, describeEvent } from "./answers.ts";
-import type { FilterChoice, StartChoice } from "./calls.ts";
-import type { Sequence } from "./sequence.ts";
+import type { FilterChoice, Sequence, StartChoice } from "./calls.ts";
 
 interface Checkpoint {
   readonly position: Position;

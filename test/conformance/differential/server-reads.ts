@@ -9,8 +9,7 @@ import {
 } from "@eventstore/db-client";
 import { collect } from "../log-under-test.ts";
 import { type Answer, describeEvent } from "./answers.ts";
-import type { CallOf, StartChoice } from "./calls.ts";
-import type { Sequence } from "./sequence.ts";
+import type { CallOf, Sequence, StartChoice } from "./calls.ts";
 
 /** Start and direction of a read of all streams. */
 interface AllStreamsRange {

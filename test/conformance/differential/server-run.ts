@@ -2,11 +2,16 @@ import { type EventData, type EventStoreDBClient, jsonEvent, NO_STREAM, type Pos
 import { eventually } from "../../support/eventually.ts";
 import { collect } from "../log-under-test.ts";
 import { type Answer, describeError, describeEvent } from "./answers.ts";
-import type { AppendMethod, Call, CallOf } from "./calls.ts";
+import {
+  type AppendMethod,
+  type Call,
+  type CallOf,
+  createEvent,
+  createRawMetadata,
+  KnownIds,
+  type Sequence,
+} from "./calls.ts";
 import { ComparedSubscription } from "./compared-subscription.ts";
-import { createEvent, createRawMetadata } from "./events.ts";
-import { KnownIds } from "./known-ids.ts";
-import type { Sequence } from "./sequence.ts";
 import { ServerReads } from "./server-reads.ts";
 
 type AppendOptions = NonNullable<Parameters<EventStoreDBClient["appendToStream"]>[2]>;

@@ -1,9 +1,13 @@
-/** Kills the log with SIGKILL under load. */
+import { join } from "node:path";
 import { type EventStoreDBClient, jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { collect } from "../../conformance/log-under-test.ts";
+import { backUpLog } from "../../support/backups.ts";
 import { createClient, createTemporaryDir, findFreePort, LogProcess } from "./log-process.ts";
+import { createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
+
+/** Kills the log with SIGKILL under load. */
 
 const APPENDER_COUNT = 24;
 const ROUND_COUNT = 4;
@@ -109,3 +113,40 @@ async function verify(dir: string, appenders: readonly Appender[]): Promise<void
   await client.dispose();
   await log.stop();
 }
+
+/** Backs up a running log with the commands from the README of the embedded log. */
+
+describe("a backup of the running embedded log", function () {
+  this.timeout(120_000);
+
+  it("a backup of a running log opens and contains all events that were acknowledged before the backup began", async () => {
+    const { dir, remove } = await createTemporaryDir();
+    const store = await openStore(join(dir, "log"));
+    let isWriting = true;
+    let acknowledgedCount = 0;
+    const write = async (writerNumber: number) => {
+      while (isWriting) {
+        const { outcome } = await submit(store, createAppendRequest(`note-${writerNumber}`, ["x".repeat(1_000)]));
+        expect(outcome).to.equal("written");
+        acknowledgedCount += 1;
+      }
+    };
+    const writePromises = Array.from({ length: 8 }, (_, writerNumber) => write(writerNumber));
+    for (let round = 0; round < 5; round += 1) {
+      const countBefore = acknowledgedCount;
+      const copyDir = join(dir, `copy-${round}`);
+      await backUpLog(join(dir, "log"), copyDir);
+      const restoredStore = await openStore(copyDir);
+      const { forwardEvents } = await readContent(restoredStore);
+      await restoredStore.close();
+      expect(forwardEvents.length).to.be.at.least(countBefore);
+      const originalEvents = (await readContent(store)).forwardEvents;
+      expect(forwardEvents).to.deep.equal(originalEvents.slice(0, forwardEvents.length));
+    }
+    isWriting = false;
+    await Promise.all(writePromises);
+    expect(store.log.segments.count).to.be.greaterThan(1);
+    await store.close();
+    await remove();
+  });
+});

@@ -1,10 +1,14 @@
-/** If the disk fails, the log stops with a one-line error and loses no acknowledged event. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { jsonEvent } from "@eventstore/db-client";
+import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { collect } from "../../conformance/log-under-test.ts";
+import { isUnavailable } from "../../../shared/eventstore/log.ts";
+import { collect, createEvent, getRejection } from "../../conformance/log-under-test.ts";
+import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 import { createTemporaryDir, LogProcess } from "./log-process.ts";
+import { appendEvents, createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
+
+/** If the disk fails, the log stops with a one-line error and loses no acknowledged event. */
 
 const MAX_FILE_KIB = 1024;
 
@@ -60,5 +64,152 @@ describe("the embedded log on a failing disk", function () {
     expect(stderr).to.match(/^The embedded log stopped: EFBIG.+\n$/);
     await client.dispose();
     await remove();
+  });
+});
+
+/**
+ * If the disk is full, appends fail but can be retried, and reads work. When the disk has space again, appends succeed.
+ */
+
+const DISK_MIB = 16;
+const PAGE_BYTES = 4096;
+
+/** Appends single events to one stream, and remembers the ids of acknowledged events. */
+class Writer {
+  readonly acknowledgedIds: string[] = [];
+
+  /** Appends events of 20 kB until an append fails. Returns the error of that append. */
+  async appendUntilFailure(client: EventStoreDBClient): Promise<Error> {
+    for (;;) {
+      try {
+        await this.append(client);
+      } catch (error) {
+        return error as Error;
+      }
+    }
+  }
+
+  async append(client: EventStoreDBClient): Promise<void> {
+    const event = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
+    const count = this.acknowledgedIds.length;
+    await client.appendToStream("large", event, {
+      expectedRevision: count === 0 ? "no_stream" : BigInt(count - 1),
+    });
+    this.acknowledgedIds.push(event.id);
+  }
+
+  /** Checks that the stream holds exactly the acknowledged events. */
+  async verify(client: EventStoreDBClient): Promise<void> {
+    const storedEvents = await collect(client.readStream("large"));
+    expect(storedEvents.map(({ event }) => event?.id)).to.deep.equal(this.acknowledgedIds);
+  }
+}
+
+describe("the embedded log on a full disk", function () {
+  this.timeout(180_000);
+  let disk: SmallDisk;
+  let dir: string;
+
+  before(function () {
+    disk = mountSmallDisk(this, DISK_MIB);
+    dir = join(disk.folder, "log");
+  });
+  afterEach(async () => {
+    await rm(dir, { recursive: true, force: true });
+    disk.free();
+  });
+  after(() => disk?.remove());
+
+  it("on a full disk, appends fail with UNAVAILABLE, reads work, and acknowledged events survive SIGKILL", async () => {
+    const writer = new Writer();
+    let log = await LogProcess.start(dir);
+    let client = log.createClient();
+    for (let n = 0; n < 20; n += 1) await writer.append(client);
+
+    for (let round = 0; round < 2; round += 1) {
+      // In the second round, the disk has space for only a part of a frame.
+      disk.fill(round * PAGE_BYTES);
+      expect(isUnavailable(await writer.appendUntilFailure(client)), "the services answer 503").to.equal(true);
+      const appendOptions = { credentials: { username: "any", password: "any" } };
+      const largeEvent = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
+      expect(isUnavailable(await getRejection(client.appendToStream("other", largeEvent, appendOptions)))).to.equal(
+        true,
+      );
+      await writer.verify(client);
+      disk.free();
+      await writer.append(client);
+      await writer.verify(client);
+    }
+    disk.fill(PAGE_BYTES);
+    await writer.appendUntilFailure(client);
+    await client.dispose();
+    const { stderr } = await log.kill("SIGKILL");
+    expect(stderr.match(/The disk is full/g)).to.have.length(3);
+    expect(stderr.match(/The disk has space again/g)).to.have.length(2);
+
+    log = await LogProcess.start(dir);
+    client = log.createClient();
+    await writer.verify(client);
+    expect(isUnavailable(await writer.appendUntilFailure(client))).to.equal(true);
+    disk.free();
+    await writer.append(client);
+    await client.dispose();
+    await log.kill("SIGKILL");
+
+    log = await LogProcess.start(dir);
+    client = log.createClient();
+    await writer.verify(client);
+    await client.appendToStream("other", createEvent(0));
+    await client.dispose();
+    expect((await log.kill()).stderr).to.equal("");
+  });
+
+  it("if a group of appends fails on a full disk, a retry writes each append exactly once", async () => {
+    const store = await openStore(dir);
+    const storedWrite = { ...createAppendRequest("note-0", ["stored"]), expectedRevision: -1 };
+    await submit(store, storedWrite);
+    await appendEvents(store, 99);
+    disk.fill();
+    const writes = Array.from({ length: 50 }, (_, n) => createAppendRequest(`waiting-${n}`, ["x".repeat(1_000)]));
+    const firstResults = await Promise.all(writes.map((write) => submit(store, write)));
+    expect(firstResults.map(({ outcome }) => outcome)).to.include("disk-full");
+    expect(await submit(store, storedWrite), "a retry").to.include({ outcome: "written", revision: 0 });
+    disk.free();
+    const secondResults = await Promise.all(writes.map((write) => submit(store, write)));
+    expect(secondResults.every((result) => result.outcome === "written" && result.revision === 0)).to.equal(true);
+    const content = await readContent(store);
+    expect(content.forwardEvents).to.have.length(150);
+    await store.close();
+    const reopenedStore = await openStore(dir);
+    expect(await readContent(reopenedStore)).to.deep.equal(content);
+    await reopenedStore.close();
+  });
+
+  it("an append that needs a new segment fails on a full disk and succeeds when the disk has space", async () => {
+    const store = await openStore(dir, { segmentBytes: 1 });
+    await appendEvents(store, 100);
+    const segmentCount = store.log.segments.count;
+    disk.fill();
+    for (let n = 0; n < 3; n += 1) {
+      expect((await submit(store, createAppendRequest("late", ["one"]))).outcome).to.equal("disk-full");
+    }
+    disk.free();
+    expect((await submit(store, createAppendRequest("late", ["one"]))).outcome).to.equal("written");
+    expect(store.log.segments.count).to.equal(segmentCount + 1);
+    const content = await readContent(store);
+    await store.close();
+    const reopenedStore = await openStore(dir);
+    expect(await readContent(reopenedStore)).to.deep.equal(content);
+    await reopenedStore.close();
+  });
+
+  it("if a full disk prevents the creation of a log, the log can be created when the disk has space", async () => {
+    disk.fill();
+    const { message } = await getRejection(openStore(dir));
+    expect(message)
+      .to.match(/cannot be opened: ENOSPC/)
+      .and.not.to.include("\n");
+    disk.free();
+    await (await openStore(dir)).close();
   });
 });

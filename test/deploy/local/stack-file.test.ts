@@ -2,13 +2,13 @@ import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import {
   buildCommandLineEnvironment,
   formatReadyMessage,
   type StackFile,
-} from "../../../../deploy/local/stack/stack-file.ts";
-import { makeTestRoot } from "../../../support/stack.ts";
+} from "../../../deploy/local/stack/stack-file.ts";
+import { makeTestRoot } from "../../support/stack.ts";
 
 const urls = {
   EVENTSTORE_URL: "esdb://127.0.0.1:8113?tls=false",

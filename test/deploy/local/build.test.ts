@@ -4,8 +4,8 @@ import fs from "node:fs";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { expect } from "chai";
-import { PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
-import { makeTestRoot } from "../../../support/stack.ts";
+import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
+import { makeTestRoot } from "../../support/stack.ts";
 
 const COPIED_FILES = [
   ...["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json", "tsconfig.local.json"],

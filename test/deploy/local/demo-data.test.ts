@@ -2,16 +2,23 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { jwtVerify } from "jose";
-import { hashClientSecret } from "../../../../command/operations/application-operations.ts";
-import { seedDemoData } from "../../../../deploy/local/demo-data/demo-data.ts";
-import type { DemoAccess } from "../../../../deploy/local/stack/stack-file.ts";
-import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
-import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
-import { startTestLog, type TestLog } from "../../../command/cli/log-copy/copied-logs.ts";
-import { adoptCopy } from "../../../command/cli/log-copy/copied-read-models.ts";
-import { PERSONAL_DATA_KEYS } from "../../../support/data-keys.ts";
-import { createDatabaseWithReadModels } from "../../../support/migrated-database.ts";
-import { makeTestRoot, type TestDatabase } from "../../../support/stack.ts";
+import { createCachingEventLog } from "../../../command/cli/import/caching-log.ts";
+import { hashClientSecret } from "../../../command/operations/application-operations.ts";
+import { demoClinics } from "../../../deploy/local/demo-data/clinics.ts";
+import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-data.ts";
+import { runSteps, type Step } from "../../../deploy/local/demo-data/steps.ts";
+import { createWeekAppointments } from "../../../deploy/local/demo-data/week.ts";
+import type { DemoAccess } from "../../../deploy/local/stack/stack-file.ts";
+import { appointmentStatuses } from "../../../shared/domain/appointment/appointment.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
+import { addDays, fromLocalTime, toLocalDate } from "../../../shared/domain/time/local-time.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { startTestLog, type TestLog } from "../../command/cli/log-copy/copied-logs.ts";
+import { adoptCopy } from "../../command/cli/log-copy/copied-read-models.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
+import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
+import { makeTestRoot, type TestDatabase } from "../../support/stack.ts";
 
 const portalOptions = {
   portalJwtSecret: "a secret of the portal that is long enough",
@@ -155,5 +162,87 @@ describe("demo data", function () {
     expect(rowCount).to.be.greaterThan(500);
     const unexpectedDifferences = differences.filter(({ columns }) => columns.join() !== "registered_position");
     expect(unexpectedDifferences).to.deep.equal([]);
+  });
+});
+
+describe("steps of the demo data", () => {
+  it("if the signal is aborted, runSteps stops after the current step and fails with the signal's reason", async () => {
+    const controller = new AbortController();
+    const startedStepNames: string[] = [];
+    const createStep = (name: string, run: () => void = () => undefined): Step => ({
+      name,
+      timeMs: 0,
+      run: async () => {
+        startedStepNames.push(name);
+        run();
+      },
+    });
+    const stopError = new Error("stopped");
+    const sequence = [
+      createStep("first"),
+      createStep("second", () => controller.abort(stopError)),
+      createStep("third"),
+    ];
+    const runPromise = runSteps({} as EventLog, [[sequence]], () => undefined, controller.signal);
+    expect(await runPromise.catch((error: Error) => error)).to.equal(stopError);
+    expect(startedStepNames).to.deep.equal(["first", "second"]);
+  });
+});
+
+describe("the demo week", () => {
+  const hourTimes = Array.from({ length: 24 }, (_, hour) => Date.parse("2026-10-25T00:07:00Z") + hour * 3_600_000);
+
+  it("at any hour, the demo week contains every appointment status and a queue for today", () => {
+    for (const now of hourTimes) {
+      for (const clinic of demoClinics) {
+        const weekAppointments = createWeekAppointments(clinic, now);
+        expect(new Set(weekAppointments.map(({ status }) => status))).to.deep.equal(new Set(appointmentStatuses));
+        const todayAppointments = weekAppointments.filter(({ date }) => date === toLocalDate(clinic.timezone, now));
+        for (const { id } of clinic.branches) {
+          const statuses = todayAppointments.filter(({ branchId }) => branchId === id).map(({ status }) => status);
+          expect(statuses).to.include.members(["in_consultation", "waiting", "checked_in"]);
+        }
+      }
+    }
+  });
+
+  it("the domain accepts all steps of the demo data at any hour, and the demo week is deterministic", async () => {
+    const emptyLog = {
+      read: async () => [],
+      readLast: async () => undefined,
+      append: () => Promise.reject(new Error("must not be written")),
+    };
+    for (const now of [0, 9, 17].map((hour) => hourTimes[hour] as number)) {
+      let [doneCount, stepCount] = [0, 0];
+      await runSteps(createCachingEventLog(emptyLog, "kept"), buildPhases(now), (count, total) => {
+        [doneCount, stepCount] = [count, total];
+      });
+      expect(doneCount).to.equal(stepCount);
+      const names = buildPhases(now)
+        .flat(2)
+        .map(({ name }) => name);
+      expect(new Set(names).size, "number of distinct step names").to.equal(names.length);
+    }
+    const createWeeks = () => demoClinics.flatMap((clinic) => createWeekAppointments(clinic, hourTimes[3] as number));
+    expect(createWeeks()).to.deep.equal(createWeeks());
+  });
+});
+
+describe("times of the demo data", () => {
+  const cases = [
+    ["Europe/Berlin", "2026-10-25", "08:30", "2026-10-25T07:30:00.000Z"],
+    ["Europe/Berlin", "2026-10-24", "08:30", "2026-10-24T06:30:00.000Z"],
+    ["Australia/Sydney", "2026-10-04", "08:30", "2026-10-03T21:30:00.000Z"],
+    ["America/Mexico_City", "2026-07-01", "16:30", "2026-07-01T22:30:00.000Z"],
+  ] as const;
+  for (const [zone, date, time, instant] of cases) {
+    it(`the local time ${time} on ${date} in ${zone} is converted to ${instant} and back`, () => {
+      expect(new Date(fromLocalTime(zone, date, time)).toISOString()).to.equal(instant);
+      expect(toLocalDate(zone, Date.parse(instant))).to.equal(date);
+    });
+  }
+  it("addDays handles the ends of months and years", () => {
+    expect(addDays("2028-02-28", 2)).to.equal("2028-03-01");
+    expect(addDays("2026-01-01", -1)).to.equal("2025-12-31");
   });
 });

@@ -1,7 +1,7 @@
 import { expect } from "chai";
-import { readPorts } from "../../../../deploy/local/setup/ports.ts";
-import { buildServiceEnvironments } from "../../../../deploy/local/stack/environment.ts";
-import { readConfig } from "../../../../shared/runtime/config.ts";
+import { readPorts } from "../../../deploy/local/setup/ports.ts";
+import { buildServiceEnvironments } from "../../../deploy/local/stack/environment.ts";
+import { readConfig } from "../../../shared/runtime/config.ts";
 
 const signingKey = { kty: "OKP", crv: "Ed25519", kid: "k", d: "x", x: "y" };
 

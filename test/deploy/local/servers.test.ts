@@ -4,14 +4,14 @@ import fs from "node:fs";
 import net from "node:net";
 import { expect } from "chai";
 import pg from "pg";
-import { type ExternalServers, requireReachable } from "../../../../deploy/local/servers/external-servers.ts";
-import { type Servers, startServers } from "../../../../deploy/local/servers/servers.ts";
-import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
-import { readProcessIdentity } from "../../../../deploy/local/setup/processes.mjs";
-import { createProgress } from "../../../../deploy/local/setup/progress.ts";
-import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
-import { eventually } from "../../../support/eventually.ts";
-import { createTestDatabase, makeTestRoot, startTestServers } from "../../../support/stack.ts";
+import { type ExternalServers, requireReachable } from "../../../deploy/local/servers/external-servers.ts";
+import { type Servers, startServers } from "../../../deploy/local/servers/servers.ts";
+import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
+import { readProcessIdentity } from "../../../deploy/local/setup/processes.mjs";
+import { createProgress } from "../../../deploy/local/setup/progress.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
+import { eventually } from "../../support/eventually.ts";
+import { createTestDatabase, makeTestRoot, startTestServers } from "../../support/stack.ts";
 
 /** External URLs, so that only Postgres is embedded. The tests never connect to these URLs. */
 const POSTGRES_ONLY: ExternalServers = {

@@ -159,26 +159,8 @@ describe("the deliveries of an endpoint", function () {
     expect(JSON.parse(body ?? "").delivery.request.body).to.equal(null);
   });
 
-  it("strangers and requests with unknown ids get 404 or 403", async () => {
+  it("a request with an unknown id, or with the delivery of another endpoint, gets 404", async () => {
     const { id } = await awaitFinished("appointment.created");
-    const stranger = await api.createPartner();
-    const { sandbox } = (await stranger.request("GET", "/sandbox")).body;
-    const path = `/webhook-endpoints/${endpointId}/deliveries/${id}`;
-    const readError = async (sender: Partner, requestPath: string, clinicId: string) => {
-      const { status, body } = await sender.request("GET", requestPath, {
-        headers: { "X-SERVICE-Clinic-ID": clinicId },
-      });
-      return `${status} ${body.error}`;
-    };
-    const ownClinicId = clinicHeaders["X-SERVICE-Clinic-ID"]!;
-    expect(await readError(stranger, path, sandbox.clinicId)).to.equal("404 webhook_endpoint_not_found");
-    expect(await readError(stranger, path, ownClinicId)).to.equal("403 installation_denied");
-    // A token of the sandbox is not valid in production, and an application of production has no access to a sandbox.
-    const livePartner = await api.createPartner("production");
-    expect(await readError(livePartner, path, ownClinicId)).to.equal("403 installation_denied");
-    const liveUrl = `${api.queryUrl}/production/v1${path}`;
-    const { status } = await sendRequest("GET", liveUrl, { ...partner.headers, ...clinicHeaders });
-    expect(status).to.equal(401);
     const otherEndpointId = await createEndpoint("/unused");
     for (const [unknownEndpointId, deliveryId, error] of [
       [endpointId, randomUUID(), "webhook_delivery_not_found"],
@@ -186,8 +168,9 @@ describe("the deliveries of an endpoint", function () {
       [otherEndpointId, id, "webhook_delivery_not_found"],
       ["x", id, "webhook_endpoint_not_found"],
     ]) {
-      const unknownPath = `/webhook-endpoints/${unknownEndpointId}/deliveries/${deliveryId}`;
-      expect(await readError(partner, unknownPath, ownClinicId)).to.equal(`404 ${error}`);
+      const path = `/webhook-endpoints/${unknownEndpointId}/deliveries/${deliveryId}`;
+      const { status, body } = await partner.request("GET", path, { headers: clinicHeaders });
+      expect([status, body.error]).to.deep.equal([404, error]);
     }
   });
 

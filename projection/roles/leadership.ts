@@ -79,11 +79,6 @@ async function connect(options: LeadershipOptions): Promise<DatabaseClient | und
     const { databaseUrl, name, logger } = options;
     connection = createLongLivedClient({ databaseUrl, applicationName: `leader ${name}`, logger });
     await connection.connect();
-    // With TCP keepalives, Postgres notices within seconds if the leader's machine is down, and then frees the leader's
-    // lock.
-    await connection.query(
-      "SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2",
-    );
     return connection;
   } catch (error) {
     options.logger.warn({ error, name: options.name }, "Cannot connect to the database to become leader.");

@@ -10,6 +10,9 @@ import { closeConnection } from "./pool.ts";
 /** Time limit of a long-lived connection for connecting, and for each statement. */
 const LONG_LIVED_QUERY_TIMEOUT_MS = 3_000;
 
+/** With these settings, Postgres frees the locks of a connection within seconds if the machine of its process is down. */
+const TCP_KEEPALIVES = "-c tcp_keepalives_idle=3 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=2";
+
 export interface LongLivedClientOptions {
   /** Value of DATABASE_URL. */
   databaseUrl: string;
@@ -31,6 +34,7 @@ export function createLongLivedClient(options: LongLivedClientOptions): Database
     connectionTimeoutMillis: LONG_LIVED_QUERY_TIMEOUT_MS,
     query_timeout: LONG_LIVED_QUERY_TIMEOUT_MS,
     keepAlive: true,
+    options: TCP_KEEPALIVES,
   });
   client.on("error", (error) => logger.debug({ error, applicationName }, "A long-lived connection failed."));
   return client;

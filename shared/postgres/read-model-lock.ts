@@ -52,11 +52,7 @@ export function holdReadModelLock(options: ReadModelLockOptions): ReadModelLock 
     holdPromise = keepConnection(clientOptions, signal, {
       async prepare(connection) {
         await requireOwnSession(connection, () => createLongLivedClient(clientOptions).connect());
-        // With TCP keepalives, Postgres frees the lock within seconds if the machine of this process is down.
-        await connection.query(
-          `SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;
-           SET lock_timeout = ${LOCK_TIMEOUT_MS}`,
-        );
+        await connection.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
         while (!signal.aborted && !(await tryLock(connection, schema)));
       },
       async check(connection) {

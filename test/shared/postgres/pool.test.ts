@@ -66,6 +66,16 @@ describe("a client of Postgres", () => {
     await once(server, "close");
   });
 
+  it("Postgres soon notices that the machine of a long-lived connection is down", async () => {
+    const { databaseUrls } = await getTestServers();
+    const options = { databaseUrl: databaseUrls.query, applicationName: "test", logger: pino({ enabled: false }) };
+    const client = createLongLivedClient(options);
+    await client.connect();
+    const { rows } = await client.query("SELECT current_setting('tcp_keepalives_idle') AS seconds");
+    await client.end();
+    expect(rows).to.deep.equal([{ seconds: "3" }]);
+  });
+
   it("a client that is closed while it connects reports that the connection has ended", async () => {
     const { port } = server.address() as AddressInfo;
     const databaseUrl = `postgres://user:password@127.0.0.1:${port}/clinic`;

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { toMetadata } from "../../../command/handling/handle.ts";
-import { approveWebhookOrigin } from "../../../command/operations/application-operations.ts";
+import { approveWebhookOrigin, withdrawWebhookOrigin } from "../../../command/operations/application-operations.ts";
 import { disableEndpoint, testEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
@@ -38,6 +38,10 @@ describe("webhook endpoints", () => {
   const call = (method: "POST" | "PATCH" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
     sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
   const createEndpoint = async (): Promise<string> => (await call("POST", "", validInput)).body.endpoint.id;
+  const getReference = (endpointId: string) => {
+    const { applicationId, clinicId, environment } = world;
+    return { endpointId, owner: { applicationId, clinicId, environment } };
+  };
   const readEvents = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   /** Records an event of a delivery, as the dispatcher does. */
@@ -102,6 +106,74 @@ describe("webhook endpoints", () => {
     expect(await keysResponse.json()).to.deep.equal({ keys: [] });
   });
 
+  describe("createWebhookEndpoint", () => {
+    it("createWebhookEndpoint returns 201 with the endpoint and the secret, and stores the secret encrypted", async () => {
+      const events = ["appointment.updated", "appointment.created", "appointment.updated"];
+      const { status, body, headers } = await call("POST", "", { ...validInput, events });
+      expect(status).to.equal(201);
+      expect(headers.get("cache-control")).to.equal("no-store");
+      expect(body).to.have.all.keys("ok", "endpoint", "secret");
+      expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
+      expect(body.endpoint).to.deep.include({
+        clinicId: world.clinicId,
+        url: validInput.url,
+        events: ["appointment.updated", "appointment.created"],
+        status: "active",
+        disabledReason: null,
+      });
+      expect(body.secret).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
+      const [event] = await readEvents(body.endpoint.id);
+      const storedText = JSON.stringify(event, (_, value) => (typeof value === "bigint" ? String(value) : value));
+      expect(storedText).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
+    });
+
+    const invalidInputs: [string, unknown, string][] = [
+      ["a missing URL", { events: validInput.events }, "invalid_destination"],
+      ["a URL that is a number", { ...validInput, url: 7 }, "invalid_destination"],
+      ["a text that is not a URL", { ...validInput, url: "hooks" }, "invalid_destination"],
+      ["a URL of another origin", { ...validInput, url: "https://hooks.example.com/" }, "destination_not_approved"],
+      ["missing events", { url: validInput.url }, "validation_failed"],
+      ["an empty list of events", { ...validInput, events: [] }, "validation_failed"],
+      ["an unknown event", { ...validInput, events: ["appointment.deleted"] }, "validation_failed"],
+      ["an unknown field", { ...validInput, secret: "mine" }, "validation_failed"],
+      ["an array as body", [], "validation_failed"],
+      ["null as body", null, "validation_failed"],
+    ];
+    for (const [caseName, body, code] of invalidInputs) {
+      it(`createWebhookEndpoint returns 400 ${code} for ${caseName}`, async () => {
+        const response = await call("POST", "", body);
+        expect([response.status, response.body.error]).to.deep.equal([400, code]);
+        expect(response.body.details).to.not.equal(undefined);
+      });
+    }
+
+    it("in the sandbox, createWebhookEndpoint accepts any safe origin, and returns 400 for an unsafe destination", async () => {
+      const sandboxWorld = await createPartnerWorld(command, "sandbox");
+      expect((await call("POST", "", validInput, sandboxWorld)).status).to.equal(201);
+      for (const url of [
+        "ftp://127.0.0.1/hooks",
+        "https://user:pass@hooks.example.com/",
+        "https://10.0.0.1/hooks",
+        "https://169.254.169.254/latest/meta-data",
+        "https://[::ffff:10.0.0.1]/hooks",
+        "https://8.8.8.8:444/hooks",
+        "http://8.8.8.8/hooks",
+      ]) {
+        const { status, body } = await call("POST", "", { ...validInput, url }, sandboxWorld);
+        expect([status, body.error], url).to.deep.equal([400, "unsafe_destination"]);
+      }
+    });
+
+    it("createWebhookEndpoint returns 400 destination_not_approved after the approval of the origin was withdrawn", async () => {
+      const otherWorld = await createPartnerWorld(command);
+      const input = { ...otherWorld, origin: ORIGIN };
+      await approveWebhookOrigin(command.log, input, createTestOperatorContext());
+      expect((await call("POST", "", validInput, otherWorld)).status).to.equal(201);
+      await withdrawWebhookOrigin(command.log, input, createTestOperatorContext());
+      expect((await call("POST", "", validInput, otherWorld)).body.error).to.equal("destination_not_approved");
+    });
+  });
+
   describe("revokeWebhookEndpoint", () => {
     it("revokeWebhookEndpoint returns 200 with the revoked endpoint, also for a repeated request", async () => {
       const id = await createEndpoint();
@@ -160,22 +232,19 @@ describe("webhook endpoints", () => {
 
     it("a test has its own stream, so that the stream of the endpoint stays short", async () => {
       const endpointId = await createEndpoint();
-      const { applicationId, clinicId, environment } = world;
-      const reference = { endpointId, owner: { applicationId, clinicId, environment } };
+      const reference = getReference(endpointId);
       const { events, deliveryId } = await testEndpoint(command.log, reference, createTestOperatorContext());
       const [{ data }] = events as [CatalogEvent & { type: "WebhookEndpointTested" }];
       expect(deliveryId).to.equal(deriveWebhookDeliveryId(data.testId, endpointId));
       const [testEvent] = (await readEvents(data.testId)) as unknown as { data: object; metadata: object }[];
       expect(testEvent?.data).to.deep.equal({ endpointId, testId: data.testId });
-      expect(testEvent?.metadata).to.include({ clinicId, environment });
+      expect(testEvent?.metadata).to.include({ clinicId: world.clinicId, environment: "production" });
       expect(await readEvents(endpointId)).to.have.length(1);
     });
 
     it("testWebhookEndpoint returns 409 for a disabled endpoint", async () => {
       const endpointId = await createEndpoint();
-      const { applicationId, clinicId, environment } = world;
-      const owner = { applicationId, clinicId, environment };
-      await disableEndpoint(command.log, { endpointId, owner }, createTestOperatorContext());
+      await disableEndpoint(command.log, getReference(endpointId), createTestOperatorContext());
       const { status, body } = await call("POST", `/${endpointId}/test`);
       expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_disabled"]);
     });
@@ -219,9 +288,7 @@ describe("webhook endpoints", () => {
     it("replayWebhookDelivery returns 409 if the endpoint is disabled or revoked", async () => {
       const [endpointId, deliveryId] = [await createEndpoint(), randomUUID()];
       await recordDeliveryEvent("WebhookDeliveryFailed", deliveryId, endpointId);
-      const { applicationId, clinicId, environment } = world;
-      const owner = { applicationId, clinicId, environment };
-      await disableEndpoint(command.log, { endpointId, owner }, createTestOperatorContext());
+      await disableEndpoint(command.log, getReference(endpointId), createTestOperatorContext());
       await expectNotReplayable(endpointId, deliveryId);
       await call("DELETE", `/${endpointId}`);
       await expectNotReplayable(endpointId, deliveryId);

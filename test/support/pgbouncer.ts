@@ -25,7 +25,7 @@ export function findPgBouncer(): string | undefined {
   return process.env.PGBOUNCER_PATH || findOnPath("pgbouncer");
 }
 
-/** Starts PgBouncer with the settings of docs/operating.md, and waits until it accepts connections. */
+/** Starts PgBouncer with the settings of docs/operations/postgres.md, and waits until it accepts connections. */
 export async function startPgBouncer(program: string, urls: DatabaseUrls, mode: PoolMode): Promise<PgBouncer> {
   const folder = makeTestRoot();
   const { gateway: port } = await findFreePorts();

@@ -11,7 +11,7 @@ import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { makeTestRoot, type TestDatabase } from "../../support/stack.ts";
 import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
 
-/** The rights that docs/operating.md recommends for the user of the service. */
+/** The rights that docs/operations/nats.md recommends for the user of the service. */
 const AUTHORIZATION = `authorization { users: [ {
   user: "clinic", password: "p@ss,word"
   permissions: { publish: ["clinic.events.>", "$JS.API.>", "$JS.ACK.>"], subscribe: ["_INBOX.>"] }

@@ -126,7 +126,7 @@ function createWriteRouter(options: CommandAppOptions) {
       parseTokenBody(),
       exchangeToken(options, environment),
     ],
-    // Creates and changes check the clinic and parse the body as a part of their decision.
+    // The handlers of these two operations require an active clinic and parse the body; see `createBodyDecider`.
     createPartnerAppointment: defineOperation("createPartnerAppointment", [], createAppointment(options)),
     updateWebhookEndpoint: defineOperation("updateWebhookEndpoint", [], updateWebhookEndpoint(options)),
     resetSandbox: defineOperation("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),

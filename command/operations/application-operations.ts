@@ -17,7 +17,7 @@ import type { Operation } from "./operation.ts";
 import { openSandbox } from "./sandbox-operations.ts";
 
 /** A new credential with its client secret, which is shown only once and never stored. */
-export interface IssuedCredential {
+interface IssuedCredential {
   credentialId: string;
   clientSecret: string;
 }
@@ -88,7 +88,7 @@ export const revokeApplication = defineOperation((command: { applicationId: stri
   decideRevokeApplication(command.reason),
 );
 
-export function generateClientSecret(): string {
+function generateClientSecret(): string {
   return `cs_${randomBytes(32).toString("base64url")}`;
 }
 

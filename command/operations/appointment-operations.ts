@@ -31,7 +31,7 @@ import { defineClinicOperation, loadClinicObject, loadCommandClinic, loadState, 
 /**
  * Identifies an appointment of a clinic. An appointment of another clinic is refused with `appointment_not_found`.
  */
-export interface AppointmentReference {
+interface AppointmentReference {
   clinicId: string;
   appointmentId: string;
 }

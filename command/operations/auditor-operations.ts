@@ -40,7 +40,7 @@ export const revokeAuditor: Operation<{ auditorId: string; reason: string | null
 const CREDENTIAL_PATTERN = /^aud_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_([\w-]{43})$/;
 
 /** Generates a credential, which is shown only once, and the hash that is stored instead. */
-export function generateCredential(auditorId: string): { credential: string; secretHash: string } {
+function generateCredential(auditorId: string): { credential: string; secretHash: string } {
   const secret = randomBytes(32).toString("base64url");
   return {
     credential: `aud_${auditorId.replaceAll("-", "")}_${secret}`,

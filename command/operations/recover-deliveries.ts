@@ -70,7 +70,7 @@ export async function recoverDeliveries(
 }
 
 /** Endpoint, and range of times at which deliveries failed or were skipped. Milliseconds since 1970. */
-export interface ReplayableFilter {
+interface ReplayableFilter {
   endpointId: string;
   since: number;
   /** End of the range, exclusive; undefined for now. */

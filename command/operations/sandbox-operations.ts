@@ -1,11 +1,10 @@
-import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
-import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
-import { toStreamName } from "../../shared/domain/events/category.ts";
-import { type ClinicEvent, clinicCategory } from "../../shared/domain/events/clinic.ts";
+import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
+import { type DataOf, toStreamName } from "../../shared/domain/events/category.ts";
+import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
 import { deriveInstallationId, deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
-import { type InstallationEvent, installationCategory, type Scope } from "../../shared/domain/events/partner.ts";
+import type { InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
 import { type SandboxEvent, sandboxCategory } from "../../shared/domain/events/sandbox.ts";
-import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
+import { DEFAULT_RATE_LIMIT_PER_MINUTE, installationAggregate } from "../../shared/domain/partner/installation.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { createFixture, listSandboxBranches, toUtcDay } from "../../shared/domain/partner/sandbox-fixture.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
@@ -15,10 +14,10 @@ import {
   type RecordedEvent,
   WrongExpectedRevisionError,
 } from "../../shared/eventstore/log.ts";
-import { type CommandContext, toNewEvent } from "../handling/handle.ts";
+import { type CommandContext, handle, toNewEvent } from "../handling/handle.ts";
 
 /** The application that owns the sandbox. The application may not be registered yet. */
-export interface SandboxOwner {
+interface SandboxOwner {
   applicationId: string;
   scopes: Scope[];
 }
@@ -43,20 +42,30 @@ export async function openSandboxClinic(
   context: CommandContext,
 ): Promise<void> {
   const clinicId = deriveSandboxClinicId(applicationId);
-  const location = { timezone: "Europe/London", currency: "GBP", locale: "en-GB", city: "London" };
-  const identity = { environment: "sandbox" as const, slug: `sandbox-${applicationId}`, name: "Sandbox Clinic" };
-  const demoFields = { isDemo: false, demoExpiresAt: null, sandboxOf: applicationId };
-  const subscription = { plan: "sandbox", status: "active" as const, currentPeriodEnd: null };
-  const entitlement = { key: "scheduling.advanced", enabled: true, limit: null, effectiveUntil: null };
+  const registration: DataOf<ClinicEvent, "ClinicRegistered"> = {
+    clinicId,
+    environment: "sandbox",
+    slug: `sandbox-${applicationId}`,
+    name: "Sandbox Clinic",
+    timezone: "Europe/London",
+    currency: "GBP",
+    locale: "en-GB",
+    city: "London",
+    isDemo: false,
+    demoExpiresAt: null,
+    sandboxOf: applicationId,
+  };
+  const entitlement = { clinicId, key: "scheduling.advanced", enabled: true, limit: null, effectiveUntil: null };
   const events: ClinicEvent[] = [
-    { type: "ClinicRegistered", data: { clinicId, ...identity, ...location, ...demoFields } },
+    { type: "ClinicRegistered", data: registration },
     ...listSandboxBranches(applicationId).map(({ id: branchId, ...branch }, index): ClinicEvent => {
       return { type: "BranchOpened", data: { clinicId, branchId, ...branch, isMain: index === 0 } };
     }),
-    { type: "SubscriptionChanged", data: { clinicId, ...subscription } },
-    { type: "EntitlementSet", data: { clinicId, ...entitlement } },
+    { type: "SubscriptionChanged", data: { clinicId, plan: "sandbox", status: "active", currentPeriodEnd: null } },
+    { type: "EntitlementSet", data: entitlement },
   ];
-  await startStream(log, toStreamName(clinicCategory, clinicId), events, { ...context, clinicId });
+  const sandboxContext = { ...context, clinicId, environment: "sandbox" as const };
+  await handle(log, clinicAggregate, clinicId, (state) => (state ? [] : events), sandboxContext);
 }
 
 /** Approves the installation of a sandbox, with all scopes of the application and all branches. */
@@ -66,32 +75,15 @@ export async function approveSandbox(
   context: CommandContext,
 ): Promise<void> {
   const clinicId = deriveSandboxClinicId(applicationId);
-  const id = deriveInstallationId(applicationId, clinicId);
-  const request = { installationId: id, applicationId, clinicId, scopes: [...new Set(scopes)] };
+  const installationId = deriveInstallationId(applicationId, clinicId);
+  const request = { installationId, applicationId, clinicId, scopes: [...new Set(scopes)] };
   const approval = { approvedBy: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE, branchIds: null };
   const events: InstallationEvent[] = [
     { type: "InstallationRequested", data: request },
     { type: "InstallationApproved", data: { ...request, ...approval } },
   ];
-  await startStream(log, toStreamName(installationCategory, id), events, { ...context, clinicId });
-}
-
-/** Appends the first events of a stream, all or none. An existing stream is not changed. */
-async function startStream(
-  log: EventLog,
-  stream: string,
-  events: CatalogEvent[],
-  context: CommandContext,
-): Promise<void> {
-  if (await log.readLast(stream)) return;
-  const sandboxContext: CommandContext = { ...context, environment: "sandbox" };
-  const newEvents = events.map((event) => toNewEvent(event, sandboxContext));
-  try {
-    await log.append(stream, EMPTY_STREAM, newEvents);
-  } catch (error) {
-    // A revision conflict means that another process has appended the same events.
-    if (!(error instanceof WrongExpectedRevisionError)) throw error;
-  }
+  const sandboxContext = { ...context, clinicId, environment: "sandbox" as const };
+  await handle(log, installationAggregate, installationId, (state) => (state ? [] : events), sandboxContext);
 }
 
 /**

@@ -26,7 +26,7 @@ import { reserveEndpointPlace } from "./endpoint-quota.ts";
 import type { Operation } from "./operation.ts";
 
 /** An endpoint and its new signing secret, which is shown only once and stored encrypted. */
-export interface EndpointWithSecret {
+interface EndpointWithSecret {
   endpoint: Endpoint;
   secret: string;
   /** Log position of the endpoint's last event. Read models that have reached this position reflect the endpoint. */

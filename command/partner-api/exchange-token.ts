@@ -78,7 +78,7 @@ async function authenticate(
  *
  * @throws {ApiError} 401 `invalid_scope` for an unknown scope, or if no requested scope is granted
  */
-export function selectScopes(requestedScope: string | undefined, grantedScopes: readonly Scope[]): Scope[] {
+function selectScopes(requestedScope: string | undefined, grantedScopes: readonly Scope[]): Scope[] {
   if (requestedScope === undefined) return [...grantedScopes];
   const parseResult = z.array(scope).safeParse(requestedScope.trim().split(/ +/));
   const selectedScopes = grantedScopes.filter((name) => parseResult.data?.includes(name));

@@ -7,7 +7,7 @@ import { partnerWrites } from "../../shared/partner-api/writes.ts";
 const { refusals: jsonStatuses, form } = partnerWrites.exchangeToken;
 
 /** Error codes of the token operation (RFC 6749, section 5.2). */
-export type TokenErrorCode = keyof typeof jsonStatuses;
+type TokenErrorCode = keyof typeof jsonStatuses;
 
 /** Challenge for clients that tried to authenticate with the Authorization header. */
 const BASIC_CHALLENGE = 'Basic realm="token", charset="UTF-8"';

@@ -15,7 +15,7 @@ interface EnvelopedBody {
 }
 
 /** Body of a request to a receiver, and the value of its header `Content-Type`. */
-export interface FormattedBody {
+interface FormattedBody {
   body: string;
   contentType: string;
 }

@@ -151,7 +151,6 @@ export const webhookEndpointChanges = z.strictObject({
   bodyFormat: webhookBodyFormat.optional().meta({ description: bodyFormatText }),
   asymmetricSignature: z.boolean().optional().meta({ description: asymmetricSignatureText }),
 });
-export type WebhookEndpointChanges = z.infer<typeof webhookEndpointChanges>;
 
 const MAX_DELIVERY_IDS = 100;
 

@@ -6,7 +6,7 @@ import { createRouter } from "../http/router.ts";
 import { type PartnerOperationId, partnerOperations } from "./operations.ts";
 
 /** Returns the middlewares of one operation in one environment. */
-export type PartnerRoute = (environment: Environment) => Koa.Middleware[];
+type PartnerRoute = (environment: Environment) => Koa.Middleware[];
 
 /**
  * Creates the router for the operations that a service offers in both environments. Returns 405 for a method that a

@@ -20,7 +20,7 @@ import {
   webhookReplayRequest,
 } from "./request-bodies.ts";
 
-export interface PartnerHeader {
+interface PartnerHeader {
   description: string;
   required: boolean;
   schema: z.ZodType;

@@ -14,7 +14,7 @@ const SLOW_SQLSTATES = new Set(["57014", "55P03", "40P01", "40001"]);
 /** Messages of the client library pg for a late response or connection. These errors have no code. */
 const TIMEOUT_MESSAGES = /Query read timeout|timeout exceeded when trying to connect/;
 
-export interface OutageOptions {
+interface OutageOptions {
   /** Runs a short statement on a row that only this process uses. */
   probe(): Promise<unknown>;
   probeTimeoutMs: number;

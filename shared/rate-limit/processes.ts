@@ -25,7 +25,7 @@ const HEARTBEAT_STATEMENT = {
     WHERE id <> $1 AND seen_at > now() - interval '10 seconds'`,
 };
 
-export interface ProcessCount {
+interface ProcessCount {
   /** Returns the last known number of processes that count requests, including this one. */
   count(): number;
   close(): void;

@@ -13,7 +13,7 @@ export interface Count {
   endsInMs: number;
 }
 
-export interface CounterAddition {
+interface CounterAddition {
   key: string;
   requests: number;
   /** Length of the window, if the statement starts a new window. Milliseconds. */
@@ -76,7 +76,7 @@ const MAX_WAIT_MS = 20;
 /** SQLSTATE of a statement that waited too long for a lock. */
 const LOCK_TIMEOUT_SQLSTATE = "55P03";
 
-export type AddRequests = (addition: CounterAddition) => Promise<Count>;
+type AddRequests = (addition: CounterAddition) => Promise<Count>;
 
 /** Counts by key. A count that takes longer than the others is a promise. */
 type Counts = ReadonlyMap<string, Count | Promise<Count>>;

@@ -21,12 +21,12 @@ export function replaceExample(page: string, example: string): string {
 
 export const readFormatPage = () => fs.readFileSync(FORMAT_PAGE, "utf8");
 
-/** Returns the example as Markdown: the lines of `example.ndjson` and all values from which they are computed. */
+/** Returns the example as Markdown: the values from which the lines of `example.ndjson` are computed. */
 export async function buildExample(): Promise<string> {
   const lines = await exportLines(exampleEvents);
   const { manifest, signature } = JSON.parse(lines.at(-1) ?? "");
   const canonicalManifest = toCanonicalJson(manifest);
-  const [header = "", payload = "", signatureBytes = ""] = signature.split(".");
+  const [header = "", , signatureBytes = ""] = signature.split(".");
   const { thumbprint } = await createTestSigner(signingKey);
   const events = exampleEvents.map((event, index) =>
     describeEvent(toCanonicalJson(event), lines[index] ?? "", index + 1),
@@ -35,10 +35,7 @@ export async function buildExample(): Promise<string> {
     ["Canonical manifest", canonicalManifest],
     ["SHA-256 of the canonical manifest", hash(canonicalManifest)],
     ["Protected header", Buffer.from(header, "base64url").toString()],
-    ["Signing input, as ASCII", `${header}.${payload}`],
     ["Ed25519 signature of the signing input, in hex", Buffer.from(signatureBytes, "base64url").toString("hex")],
-    ["The same signature in base64url", signatureBytes],
-    ["Line 3, before its line feed", lines[2]?.trimEnd() ?? ""],
     [`SHA-256 of the whole file, ${Buffer.byteLength(lines.join(""))} bytes`, hash(lines.join(""))],
   ];
   return [
@@ -57,7 +54,6 @@ function describeEvent(canonicalEvent: string, line: string, number: number): st
   return [
     formatValue(`Canonical event ${number}, ${bytes} bytes`, canonicalEvent),
     formatValue(`Link ${number}`, chain),
-    formatValue(`Line ${number}, before its line feed`, line.trimEnd()),
   ].join("\n");
 }
 

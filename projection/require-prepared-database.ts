@@ -1,18 +1,21 @@
 import type pg from "pg";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
+import { isPostgresUnavailable } from "../shared/postgres/unavailable.ts";
 import { formatCommandLine } from "../shared/runtime/command-line.ts";
-import { StartError } from "../shared/runtime/run-service.ts";
+import { ServerUnavailableError, StartError } from "../shared/runtime/run-service.ts";
 import { MIGRATION_TABLE, readMigrationNames } from "./prepare-database.ts";
 
 /**
  * Checks that all migrations of this release have been applied and that the read models exist. A database that a later
  * release has migrated is accepted too.
  *
- * @throws {StartError} if the database is unavailable or not prepared
+ * @throws {ServerUnavailableError} if the database is unavailable
+ * @throws {StartError} if the database refuses the connection or is not prepared
  */
 export async function requirePreparedDatabase(pool: pg.Pool): Promise<void> {
   const isPrepared = await checkPreparation(pool).catch((error) => {
-    throw new StartError(`The database is unavailable. Check DATABASE_URL. (${error.message || error.code})`);
+    const ErrorClass = isPostgresUnavailable(error) ? ServerUnavailableError : StartError;
+    throw new ErrorClass(`The database is unavailable. Check DATABASE_URL. (${error.message || error.code})`);
   });
   if (isPrepared) return;
   throw new StartError(

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
-import { ServerUnavailableError } from "../cli/framework/failure.ts";
+import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
 
 /** A webhook delivery of an event of an appointment. */
 export interface AppointmentDelivery {

@@ -1,8 +1,10 @@
+import { EXIT_CODE } from "../../shared/command-line/failure.ts";
+import { showProgress } from "../../shared/command-line/terminal.ts";
 import { readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { adoptLog } from "../adoption/adopt-log.ts";
 import { readModels } from "../read-models/all.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
-import type { CommandContext } from "./command.ts";
+import type { CommandContext } from "./command-context.ts";
 import { createProgressReporter } from "./fill-progress.ts";
 
 /**
@@ -19,18 +21,22 @@ export async function adoptCurrentLog(
   notifyFrom: number | undefined,
 ): Promise<number> {
   const { client, terminal, signal } = context;
-  const onProgress = createProgressReporter(terminal, await readLogEnd(client));
+  const onProgress = createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client));
   const adoption = await adoptLog({ ...context, nats, models: readModels, onProgress, notifyFrom }, signal);
   if (!adoption) {
-    terminal.out("Interrupted. Run the command again to continue.");
-    return 1;
+    await terminal.writeOutput("Interrupted. Run the command again to continue.");
+    return EXIT_CODE.interrupted;
   }
   const { position, relayPosition, cancelledDeliveryCount, deletedOutboxEntryCount } = adoption;
-  terminal.out(`Adopted. The read models were rebuilt from this log and are in use from position ${position}.`);
-  terminal.out(`The relay continues after position ${relayPosition}. Webhooks for earlier events are not sent again.`);
-  terminal.out(
+  await terminal.writeOutput(
+    `Adopted. The read models were rebuilt from this log and are in use from position ${position}.`,
+  );
+  await terminal.writeOutput(
+    `The relay continues after position ${relayPosition}. Webhooks for earlier events are not sent again.`,
+  );
+  await terminal.writeOutput(
     `The log does not hold the events of ${cancelledDeliveryCount} pending deliveries and ${deletedOutboxEntryCount} outbox entries. The deliveries were cancelled, and the entries were deleted.`,
   );
-  terminal.out("The projection processes continue within seconds.");
+  await terminal.writeOutput("The projection processes continue within seconds.");
   return 0;
 }

@@ -1,5 +1,4 @@
 import type { ProjectionProgress } from "../engine/projection-options.ts";
-import type { Terminal } from "./command.ts";
 
 const PROGRESS_INTERVAL_MS = 1_000;
 
@@ -10,14 +9,14 @@ const PROGRESS_INTERVAL_MS = 1_000;
 const MIN_ESTIMATE_BASIS = { seconds: 3, share: 0.01 };
 
 /**
- * Creates a progress reporter for a projection run. Once a second, it prints the processed share of the log, the events
+ * Creates a progress reporter for a projection run. Once a second, it shows the processed share of the log, the events
  * per second and the estimated remaining time.
  *
  * @param logEnd position of the last event in the log
  * @param clock milliseconds; only differences matter
  */
 export function createProgressReporter(
-  terminal: Pick<Terminal, "showProgress">,
+  showText: (text: string) => void,
   logEnd: bigint,
   clock = () => performance.now(),
 ): (progress: Pick<ProjectionProgress, "lastReadPosition" | "eventCount" | "waitsFor">) => void {
@@ -34,9 +33,7 @@ export function createProgressReporter(
     const eventsPerSecond = Math.round((eventCount - firstProgress.eventCount) / elapsedSeconds);
     const timeLeftText = formatTimeLeft(share - firstProgress.share, 1 - share, elapsedSeconds);
     const waitText = waitsFor === null ? "" : `, waiting for ${waitsFor}`;
-    terminal.showProgress(
-      `${(share * 100).toFixed(1)} % of the log, ${eventsPerSecond} events/s${timeLeftText}${waitText}`,
-    );
+    showText(`${(share * 100).toFixed(1)} % of the log, ${eventsPerSecond} events/s${timeLeftText}${waitText}`);
   };
 }
 

@@ -1,13 +1,7 @@
 import type { Actor } from "../../shared/domain/events/metadata.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import {
-  CommandRefusedError,
-  findParkedStream,
-  type ParkingCommand,
-  parkStream,
-  resumeStream,
-} from "../parking/parking-commands.ts";
-import type { CommandContext } from "./command.ts";
+import { findParkedStream, parkStream, resumeStream } from "../parking/parking-commands.ts";
+import type { CommandContext } from "./command-context.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 
 export interface ParkingOptions {
@@ -27,18 +21,18 @@ export async function park(
   options: ParkingOptions,
 ): Promise<number> {
   const log = createEventLog(client);
-  const command = toParkingCommand(options, now);
+  const command = { ...options, now };
   const { stream, revision, passedOverBy } = await parkStream({ client, log, pool }, position, command);
   if (passedOverBy === "relay") {
-    terminal.out(
+    await terminal.writeOutput(
       `Parked: the relay skips stream ${stream} from revision ${revision} on. Partners get no webhooks for the stream.`,
     );
-    terminal.out(
+    await terminal.writeOutput(
       "The read models still include the stream. The relay continues within seconds. To stop skipping the stream, run `resume`.",
     );
   } else {
-    terminal.out(`Parked: stream ${stream} is skipped from revision ${revision} on.`);
-    terminal.out("The projectors continue within seconds. To stop skipping the stream, run `resume`.");
+    await terminal.writeOutput(`Parked: stream ${stream} is skipped from revision ${revision} on.`);
+    await terminal.writeOutput("The projectors continue within seconds. To stop skipping the stream, run `resume`.");
   }
   return 0;
 }
@@ -54,25 +48,19 @@ export async function park(
  */
 export async function resume(context: CommandContext, position: bigint, options: ParkingOptions): Promise<number> {
   const { client, pool, terminal, now } = context;
-  const command = toParkingCommand(options, now);
+  const command = { ...options, now };
   const log = createEventLog(client);
   const { parkedStream, isIncomplete } = await findParkedStream({ client, log, pool }, position);
   const { stream, revision } = parkedStream;
   if (isIncomplete) {
-    terminal.out(`The read models lack events of stream ${stream}. Rebuilding them with these events.`);
+    await terminal.writeOutput(`The read models lack events of stream ${stream}. Rebuilding them with these events.`);
     const exitCode = await rebuildReadModels(context, stream);
     if (exitCode !== 0) {
-      terminal.out("The stream stays parked.");
+      await terminal.writeOutput("The stream stays parked.");
       return exitCode;
     }
   }
   await resumeStream(log, stream, command);
-  terminal.out(`Resumed: stream ${stream} is no longer skipped from revision ${revision} on.`);
+  await terminal.writeOutput(`Resumed: stream ${stream} is no longer skipped from revision ${revision} on.`);
   return 0;
-}
-
-function toParkingCommand({ reason, actor }: ParkingOptions, now: number): ParkingCommand {
-  const text = reason.trim();
-  if (text.length < 1 || text.length > 200) throw new CommandRefusedError("--reason must have 1 to 200 characters.");
-  return { actor, reason: text, now };
 }

@@ -1,5 +1,6 @@
+import { EXIT_CODE } from "../../shared/command-line/failure.ts";
 import { pruneReadModels } from "../engine/prune.ts";
-import type { CommandContext } from "./command.ts";
+import type { CommandContext } from "./command-context.ts";
 
 /**
  * Drops the read models of other releases, and prints their schemas.
@@ -13,10 +14,10 @@ export async function pruneOtherReadModels(
 ): Promise<number> {
   const schemas = await pruneReadModels(pool, signal, unusedMs);
   if (signal.aborted) {
-    terminal.out("Interrupted. Run the command again to continue.");
-    return 1;
+    await terminal.writeOutput("Interrupted. Run the command again to continue.");
+    return EXIT_CODE.interrupted;
   }
-  for (const schema of schemas) terminal.out(`Dropped ${schema}.`);
-  if (schemas.length === 0) terminal.out("There are no read models of other releases.");
+  for (const schema of schemas) await terminal.writeOutput(`Dropped ${schema}.`);
+  if (schemas.length === 0) await terminal.writeOutput("There are no read models of other releases.");
   return 0;
 }

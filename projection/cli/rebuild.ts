@@ -1,7 +1,9 @@
+import { EXIT_CODE } from "../../shared/command-line/failure.ts";
+import { showProgress } from "../../shared/command-line/terminal.ts";
 import { readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { rebuild } from "../engine/rebuild.ts";
 import { readModels } from "../read-models/all.ts";
-import type { CommandContext } from "./command.ts";
+import type { CommandContext } from "./command-context.ts";
 import { createProgressReporter } from "./fill-progress.ts";
 
 /**
@@ -24,15 +26,17 @@ export async function rebuildReadModels(
       models: readModels,
       logger,
       includedStream,
-      onProgress: createProgressReporter(terminal, await readLogEnd(client)),
+      onProgress: createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client)),
     },
     signal,
   );
   if (swapPosition === undefined) {
-    terminal.out("Interrupted. The current read models stay in use. The next rebuild continues from here.");
-    return 1;
+    await terminal.writeOutput(
+      "Interrupted. The current read models stay in use. The next rebuild continues from here.",
+    );
+    return EXIT_CODE.interrupted;
   }
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-  terminal.out(`Rebuilt in ${seconds} s. The new read models are in use from position ${swapPosition}.`);
+  await terminal.writeOutput(`Rebuilt in ${seconds} s. The new read models are in use from position ${swapPosition}.`);
   return 0;
 }

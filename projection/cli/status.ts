@@ -9,7 +9,7 @@ import {
 } from "../status/find-status.ts";
 import type { Lag } from "../status/lag.ts";
 import { MAX_COUNTED_DELIVERIES } from "../status/measure-deliveries.ts";
-import type { CommandContext } from "./command.ts";
+import type { CommandContext } from "./command-context.ts";
 
 /** Shows the state of projectors, relay, webhooks and parked streams. @returns the exit code */
 export async function showStatus(
@@ -19,8 +19,8 @@ export async function showStatus(
   const status = await findStatus({ client, pool, models: readModels }, now);
   if (json) {
     const replacer = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
-    terminal.out(JSON.stringify(status, replacer, 2));
-  } else for (const line of formatStatus(status, now)) terminal.out(line);
+    await terminal.writeOutput(JSON.stringify(status, replacer, 2));
+  } else for (const line of formatStatus(status, now)) await terminal.writeOutput(line);
   return 0;
 }
 

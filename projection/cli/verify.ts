@@ -1,7 +1,9 @@
+import { EXIT_CODE } from "../../shared/command-line/failure.ts";
+import { showProgress } from "../../shared/command-line/terminal.ts";
 import { readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { verify } from "../engine/verify.ts";
 import { readModels } from "../read-models/all.ts";
-import type { CommandContext } from "./command.ts";
+import type { CommandContext } from "./command-context.ts";
 import { createProgressReporter } from "./fill-progress.ts";
 
 /** Compares the read models with the log. @returns the exit code: 1 if rows differ */
@@ -15,19 +17,19 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
       readLog,
       models: readModels,
       logger,
-      onProgress: createProgressReporter(terminal, await readLogEnd(client)),
+      onProgress: createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client)),
       onDifference: ({ table, key, kind, columns }) => {
         const columnsText = columns.length > 0 ? `: ${columns.join(", ")}` : "";
-        terminal.out(`${kind} ${table} ${key.join(" ")}${columnsText}`);
+        void terminal.writeOutput(`${kind} ${table} ${key.join(" ")}${columnsText}`);
       },
     },
     signal,
   );
   if (signal.aborted) {
-    terminal.out("Interrupted.");
-    return 1;
+    await terminal.writeOutput("Interrupted.");
+    return EXIT_CODE.interrupted;
   }
   const skippedText = skippedStreamCount === 0 ? "" : `, not counting ${skippedStreamCount} skipped streams`;
-  terminal.out(`${rows} rows compared at position ${position}${skippedText}: ${differenceCount} differ`);
-  return differenceCount === 0 ? 0 : 1;
+  await terminal.writeOutput(`${rows} rows compared at position ${position}${skippedText}: ${differenceCount} differ`);
+  return differenceCount === 0 ? EXIT_CODE.done : EXIT_CODE.failed;
 }

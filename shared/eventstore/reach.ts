@@ -1,5 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import { StartError } from "../runtime/run-service.ts";
+import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";
 import { readWithin } from "./read-within.ts";
 
 /**
@@ -19,16 +19,21 @@ export const REACH_TIMEOUT_MS = 15_000;
 /**
  * Requires that the event log responds. Called when a service starts.
  *
- * @throws {StartError}
+ * @throws {StartError} if the log denies access
+ * @throws {ServerUnavailableError} if the log does not respond in time
  */
 export async function requireEventStore(client: EventStoreDBClient, url: string): Promise<void> {
   try {
     await reachEventStore(client, REACH_TIMEOUT_MS);
   } catch (error) {
-    const problem = isAccessDenied(error)
-      ? "denies access; check the user in EVENTSTORE_URL, and that the user may read $all"
-      : "does not respond; check EVENTSTORE_URL and that the log is running";
-    throw new StartError(`the event log at ${removeSecrets(url)} ${problem}`, { cause: error });
+    const log = `the event log at ${removeSecrets(url)}`;
+    throw isAccessDenied(error)
+      ? new StartError(`${log} denies access; check the user in EVENTSTORE_URL, and that the user may read $all`, {
+          cause: error,
+        })
+      : new ServerUnavailableError(`${log} does not respond; check EVENTSTORE_URL and that the log is running`, {
+          cause: error,
+        });
   }
 }
 

@@ -16,7 +16,12 @@ export interface RunningService {
 
 /** Thrown if a service cannot start or can no longer work. The message gives the reason in one line. */
 export class StartError extends Error {
-  override readonly name = "StartError";
+  override readonly name: string = "StartError";
+}
+
+/** A server that the process needs does not respond. The message names the server and its setting. */
+export class ServerUnavailableError extends StartError {
+  override readonly name = "ServerUnavailableError";
 }
 
 /** Time limit for stopping a service after it has drained. */

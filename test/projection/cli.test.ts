@@ -125,7 +125,7 @@ describe("the projection command line", () => {
     const migrateResult = await spawnProjection("migrate", {
       DATABASE_URL: "postgres://user:hunter2@127.0.0.1:1/clinic",
     });
-    expect([migrateResult.code, migrateResult.stdout]).to.deep.equal([2, ""]);
+    expect([migrateResult.code, migrateResult.stdout]).to.deep.equal([4, ""]);
     expect(migrateResult.stderr.trim()).to.match(
       /^projection: The database cannot be migrated\. Check DATABASE_URL\. .*ECONNREFUSED.*$/,
     );
@@ -135,7 +135,7 @@ describe("the projection command line", () => {
   it("`status` prints one line with the reason for each server if no server accepts connections", async () => {
     const DATABASE_URL = "postgres://user:hunter2@127.0.0.1:1,127.0.0.1:2/clinic?target_session_attrs=read-write";
     const { code, stderr } = await spawnProjection("status", { DATABASE_URL });
-    expect(code).to.equal(2);
+    expect(code).to.equal(4);
     expect(stderr.trim()).to.match(
       /^projection: The database is unavailable\. Check DATABASE_URL\. \(.*127\.0\.0\.1:1: .*ECONNREFUSED.*127\.0\.0\.1:2: .*\)$/,
     );

@@ -1,11 +1,13 @@
-import type { CommandContext } from "../../projection/cli/command.ts";
-import { runCli } from "../../projection/cli/run-cli.ts";
+import type { CommandContext } from "../../projection/cli/command-context.ts";
+import { projectionCommandLine } from "../../projection/cli/command-line.ts";
+import { runCommandLine as runAnyCommandLine } from "../../shared/command-line/command-line.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createUncachedDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
+import { createTestTerminal } from "../support/terminal.ts";
 import type { CliResult, ServiceServers } from "./service-process.ts";
 
 const logger = createLogger("test", "silent");
@@ -23,8 +25,7 @@ export async function runInProcess(
   const client = connectEventStore(eventstoreUrl, "test");
   const connection = { url: databaseUrl, applicationName: "test", size: 4, statementTimeoutMs: 60_000 };
   const pool = createPool({ ...connection, logger });
-  const lines: string[] = [];
-  const terminal = { out: (line: string) => void lines.push(line), showProgress: () => undefined };
+  const { terminal, outputLines } = createTestTerminal();
   const { signal } = new AbortController();
   try {
     const context = {
@@ -40,7 +41,7 @@ export async function runInProcess(
       now: Date.now(),
       signal,
     };
-    return { code: await command(context), stdout: lines.join("\n") };
+    return { code: await command(context), stdout: outputLines.join("\n") };
   } finally {
     await Promise.all([pool.end(), client.dispose()]);
   }
@@ -52,19 +53,8 @@ export async function runInProcess(
  * @param env settings
  */
 export async function runCommandLine(env: NodeJS.ProcessEnv, args: readonly string[]): Promise<CliResult> {
-  const output = { stdout: "", stderr: "" };
-  const code = await runCli(args, {
-    env,
-    out: (line) => {
-      output.stdout += `${line}\n`;
-    },
-    showProgress: (text) => {
-      output.stderr += `${text}\n`;
-    },
-    writeError: (text) => {
-      output.stderr += text;
-    },
-    catchInterruption: () => new AbortController().signal,
-  });
-  return { code, ...output };
+  const { terminal, outputLines, errorLines } = createTestTerminal({ env });
+  const code = await runAnyCommandLine(projectionCommandLine, args, terminal);
+  const toText = (lines: string[]) => lines.map((line) => `${line}\n`).join("");
+  return { code, stdout: toText(outputLines), stderr: toText(errorLines) };
 }

@@ -1,20 +1,20 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { z } from "zod";
+import { InputError } from "../../../shared/command-line/failure.ts";
+import { requireOperator } from "../../../shared/command-line/operator.ts";
+import { formatProblems, toOptionName, toOptionProblems } from "../../../shared/command-line/option.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import type { AuditAction } from "../../../shared/domain/events/audit.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import { toOptionProblems } from "../../cli/framework/command.ts";
-import { formatProblems, InputError } from "../../cli/framework/failure.ts";
-import { createOperatorContext, requireOperator, withEventLog } from "../../cli/framework/operator.ts";
-import { toOptionName } from "../../cli/framework/run-command.ts";
 import type { CommandContext } from "../../handling/handle.ts";
+import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { recordAccess } from "../access/record-access.ts";
-import type { AuditTerminal } from "./terminal.ts";
 
 /** Options of a command, in camelCase. `actor` and `json` are not part of the query. */
 export interface CommandOptions {
-  actor?: string;
-  json?: boolean;
+  actor?: string | undefined;
+  json: boolean;
   [field: string]: unknown;
 }
 
@@ -49,7 +49,7 @@ export function readQuery<Schema extends z.ZodType>(
  *   access cannot be recorded, the query does not run.
  */
 export function withAuditedAccess<Result>(
-  terminal: AuditTerminal,
+  terminal: Terminal,
   access: { actor: string | undefined; action: AuditAction; query: Record<string, unknown> },
   runQuery: (dependencies: {
     log: EventLog;

@@ -1,25 +1,24 @@
+import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { InputError } from "../../cli/framework/failure.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
-import { NotFoundError } from "./failure.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
-import type { AuditTerminal } from "./terminal.ts";
 
 /**
  * Writes a clinic's events and the signed manifest to a file that only its owner can read. The file appears only
  * when it is complete.
  */
 export async function exportToFile(
-  { actor, json, out, ...options }: CommandOptions & { out?: string },
-  terminal: AuditTerminal,
+  { actor, json, out, ...options }: CommandOptions & { out?: string | undefined },
+  terminal: Terminal,
 ): Promise<void> {
   const query = readQuery(exportQuerySchema, options);
   const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
@@ -40,11 +39,11 @@ export async function exportToFile(
     const { clinic: clinicId, from = "start", to = exportContext.now } = query;
     const verifyCommand = `verify ${file} --key ${summary.key} --clinic ${clinicId} --from ${from} --to ${to}`;
     const text = `export: wrote ${summary.events} events to ${file}\nverify it with: ${formatCommandLine(`audit ${verifyCommand}`)}`;
-    await terminal.write(`${json ? JSON.stringify(summary) : text}\n`);
+    await terminal.writeOutput(json ? JSON.stringify(summary) : text);
   });
 }
 
 async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
   if (!(await loadAggregate(log, clinicAggregate, clinicId)).state)
-    throw new NotFoundError(`clinic ${clinicId} does not exist`);
+    throw new RefusedError(`clinic ${clinicId} does not exist`);
 }

@@ -1,6 +1,6 @@
 import fs from "node:fs";
 import { pipeline } from "node:stream/promises";
-import { InputError } from "../../cli/framework/failure.ts";
+import { InputError } from "../../../shared/command-line/failure.ts";
 
 /** @throws {InputError} if the file of the option `--out` exists */
 export function requireNewFile(file: string): void {

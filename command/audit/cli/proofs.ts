@@ -1,10 +1,11 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import { z } from "zod";
-import { uuid } from "../../../shared/domain/events/fields.ts";
+import { RefusedError } from "../../../shared/command-line/failure.ts";
+import { requireOperator } from "../../../shared/command-line/operator.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { createOperatorContext, requireOperator, withEventLog } from "../../cli/framework/operator.ts";
+import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { recordAccess } from "../access/record-access.ts";
 import { getClinicIds } from "../access/visibility.ts";
 import { type AuditSigner, createAuditSigner } from "../export/signing.ts";
@@ -12,25 +13,9 @@ import type { ConsistencyProof, InclusionProof } from "../tree/proof.ts";
 import { type ProveOptions, proveConsistency, proveInclusion } from "../tree/prove.ts";
 import { findPublishedHead } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
-import { readQuery } from "./audited-query.ts";
-import { NotFoundError } from "./failure.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
-import type { AuditTerminal } from "./terminal.ts";
 import { readTreeHeadFile } from "./verify-file.ts";
-
-interface InclusionOptions {
-  event: string;
-  head?: string;
-  out?: string;
-  actor?: string;
-}
-
-interface ConsistencyOptions {
-  from: string;
-  to?: string;
-  out?: string;
-}
 
 /** Sources of a proof. */
 interface ProofSources {
@@ -42,15 +27,15 @@ interface ProofSources {
 
 /** Proves that an event is in the tree of a head. The access is recorded before the proof is written. */
 export async function proveEvent(
-  { actor, out, head: headFile, event }: InclusionOptions,
-  terminal: AuditTerminal,
+  options: { event: string; head?: string | undefined; out?: string | undefined; actor?: string | undefined },
+  terminal: Terminal,
 ): Promise<void> {
-  const { event: eventId } = readQuery(z.object({ event: uuid }), { event });
+  const { actor, out, head: headFile, event: eventId } = options;
   const operator = requireOperator(terminal.env, actor);
-  await writeProof(out, terminal, async ({ log, getHead, options }) => {
+  await writeProof(out, terminal, async ({ log, getHead, options: proveOptions }) => {
     const head = await getHead(headFile);
-    const proof = await proveInclusion(({ id }) => id === eventId, head, options);
-    if (!proof) throw new NotFoundError(`the tree of this tree head does not contain event ${eventId}`);
+    const proof = await proveInclusion(({ id }) => id === eventId, head, proveOptions);
+    if (!proof) throw new RefusedError(`the tree of this tree head does not contain event ${eventId}`);
     const access = { auditorId: null, action: "prove-inclusion", query: { event: eventId } } as const;
     const context = createOperatorContext(operator, Date.now());
     await recordAccess(log, { ...access, clinicIds: getClinicIds(proof.event) }, context);
@@ -59,7 +44,10 @@ export async function proveEvent(
 }
 
 /** Proves that the tree of a later head starts with the leaves of an earlier head. */
-export async function proveExtension({ from, to, out }: ConsistencyOptions, terminal: AuditTerminal): Promise<void> {
+export async function proveExtension(
+  { from, to, out }: { from: string; to?: string | undefined; out?: string | undefined },
+  terminal: Terminal,
+): Promise<void> {
   await writeProof(out, terminal, async ({ getHead, options }) =>
     proveConsistency(await getHead(from), await getHead(to), options),
   );
@@ -68,7 +56,7 @@ export async function proveExtension({ from, to, out }: ConsistencyOptions, term
 /** Computes a proof, and prints it or writes it to a file. */
 async function writeProof(
   file: string | undefined,
-  terminal: AuditTerminal,
+  terminal: Terminal,
   computeProof: (sources: ProofSources) => Promise<InclusionProof | ConsistencyProof | undefined>,
 ): Promise<void> {
   const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
@@ -81,16 +69,16 @@ async function writeProof(
     return computeProof({ log, getHead, options });
   }).finally(() => progressReporter.end());
   if (!proof) return;
-  if (file === undefined) return terminal.write(formatDocument(proof));
+  if (file === undefined) return terminal.writeOutput(formatDocument(proof).trimEnd());
   await writeAtomically(file, [formatDocument(proof)]);
   const verifyCommand = formatCommandLine(`audit verify-proof ${file} --key ${signer.thumbprint}`);
-  await terminal.write(`wrote the proof to ${file}\nverify it with: ${verifyCommand}\n`);
+  await terminal.writeOutput(`wrote the proof to ${file}\nverify it with: ${verifyCommand}`);
 }
 
 async function requireLastHead(log: EventLog, client: EventStoreDBClient, signer: AuditSigner) {
   const head = await findPublishedHead(log, client, undefined, signer.getTrustedKey);
   if (head) return head;
-  throw new NotFoundError(
+  throw new RefusedError(
     `there is no published tree head; publish one with \`${formatCommandLine("audit tree-head")}\``,
   );
 }

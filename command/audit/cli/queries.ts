@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { escapeControlCharacters, type Terminal, truncateLine } from "../../../shared/command-line/terminal.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
 import { type AuditQuery, OPERATOR_SCOPE } from "../queries/audit-query.ts";
 import { eventsQuery } from "../queries/list-events.ts";
@@ -9,58 +10,57 @@ import { diffQuery, type StateDiff, type StreamState, stateQuery } from "../stat
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import { formatActor, formatTableHead, formatTableRow } from "./table.ts";
-import { type AuditTerminal, escapeControlCharacters, truncateLine } from "./terminal.ts";
 
 /** Width of the terminal in characters; undefined if the output is not a terminal. */
 type Columns = number | undefined;
 
 /** Prints events as a table or, with `--json`, as one JSON object per line. */
-export async function showEvents(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+export async function showEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(eventsQuery, options, terminal, async (events, write) => {
-    if (!options.json) await write(`${formatTableHead(terminal.columns)}\n`);
+    if (!options.json) await write(formatTableHead(terminal.columns));
     let count = 0;
     for await (const event of events) {
       count += 1;
-      await write(`${options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns)}\n`);
+      await write(options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns));
     }
-    if (!options.json) terminal.writeError(`${count} ${count === 1 ? "event" : "events"}`);
+    if (!options.json) await terminal.writeError(`${count} ${count === 1 ? "event" : "events"}`);
   });
 }
 
 /** Prints the latest events of a clinic, the newest first. */
-export async function showLatestEvents(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+export async function showLatestEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(latestQuery, options, terminal, async ({ events, next }, write) => {
-    if (!options.json) await write(`${formatTableHead(terminal.columns)}\n`);
+    if (!options.json) await write(formatTableHead(terminal.columns));
     for (const event of events) {
-      await write(`${options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns)}\n`);
+      await write(options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns));
     }
-    if (next !== null) terminal.writeError(`For earlier events, add --before ${next}`);
+    if (next !== null) await terminal.writeError(`For earlier events, add --before ${next}`);
   });
 }
 
 /** Prints who read or exported the records of a clinic. */
-export async function showAccesses(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+export async function showAccesses(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(accessesQuery, options, terminal, async (accesses, write) => {
     let count = 0;
     for await (const access of accesses) {
       count += 1;
-      await write(`${options.json ? JSON.stringify(access) : formatAccess(access, terminal.columns)}\n`);
+      await write(options.json ? JSON.stringify(access) : formatAccess(access, terminal.columns));
     }
-    if (!options.json) terminal.writeError(`${count} ${count === 1 ? "access" : "accesses"}`);
+    if (!options.json) await terminal.writeError(`${count} ${count === 1 ? "access" : "accesses"}`);
   });
 }
 
 /** Prints the state of a stream at a point in the stream's history. */
-export async function showState(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+export async function showState(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(stateQuery, options, terminal, (state, write) =>
-    write(options.json ? `${JSON.stringify(state)}\n` : formatState(state)),
+    write(options.json ? JSON.stringify(state) : formatState(state)),
   );
 }
 
 /** Prints the differences between the states of a stream at two points in the stream's history. */
-export async function showDiff(options: CommandOptions, terminal: AuditTerminal): Promise<void> {
+export async function showDiff(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(diffQuery, options, terminal, (diff, write) =>
-    write(options.json ? `${JSON.stringify(diff)}\n` : formatDiff(diff, terminal.columns)),
+    write(options.json ? JSON.stringify(diff) : formatDiff(diff, terminal.columns)),
   );
 }
 
@@ -69,8 +69,8 @@ export async function showDiff(options: CommandOptions, terminal: AuditTerminal)
  * event.
  */
 export async function showReplay(
-  { all, ...options }: CommandOptions & { all?: boolean },
-  terminal: AuditTerminal,
+  { all, ...options }: CommandOptions & { all: boolean },
+  terminal: Terminal,
 ): Promise<void> {
   await runQuery(replayQuery, options, terminal, async (steps, write) => {
     const readKey = all || options.json ? undefined : terminal.readKey;
@@ -78,8 +78,8 @@ export async function showReplay(
     for await (const step of steps) {
       if (stepCount > 0 && (await readKey?.()) === "end") return;
       stepCount += 1;
-      await write(options.json ? `${JSON.stringify(step)}\n` : formatStep(step, terminal.columns));
-      if (readKey && stepCount === 1) terminal.writeError("(Enter: next event; q: quit)");
+      await write(options.json ? JSON.stringify(step) : formatStep(step, terminal.columns));
+      if (readKey && stepCount === 1) await terminal.writeError("(Enter: next event; q: quit)");
     }
   });
 }
@@ -87,22 +87,22 @@ export async function showReplay(
 /**
  * Records an access, runs a query for an operator, and prints the result.
  *
- * @param print prints the result; `write` also clears the progress line of a scan
+ * @param print prints the result; `write` writes a line and clears the progress line of a scan
  */
 async function runQuery<Schema extends z.ZodType, Result>(
   { action, schema, run, isScan }: AuditQuery<Schema, Result>,
   { actor, json: _json, ...options }: CommandOptions,
-  terminal: AuditTerminal,
-  print: (result: Result, write: AuditTerminal["write"]) => Promise<void>,
+  terminal: Terminal,
+  print: (result: Result, write: Terminal["writeOutput"]) => Promise<void>,
 ): Promise<void> {
   const query = readQuery(schema, options);
   await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client, dataKeys }) => {
     const progressReporter = isScan ? createProgressReporter(terminal) : undefined;
     const { signal } = new AbortController();
     const scanOptions = { signal, onProgress: progressReporter?.show };
-    const write = (text: string) => {
+    const write = (line: string) => {
       progressReporter?.end();
-      return terminal.write(text);
+      return terminal.writeOutput(line);
     };
     try {
       await print(await run(query, { client, dataKeys, ...OPERATOR_SCOPE, ...scanOptions }), write);
@@ -114,7 +114,7 @@ async function runQuery<Schema extends z.ZodType, Result>(
 
 function formatState({ stream, last: lastEvent, state }: StreamState): string {
   const json = JSON.stringify(state, null, 2).split("\n").map(escapeControlCharacters).join("\n");
-  return `${stream} ${formatLastEvent(lastEvent)}\n${json}\n`;
+  return `${stream} ${formatLastEvent(lastEvent)}\n${json}`;
 }
 
 function formatDiff({ stream, from, to, changes }: StateDiff, columns: Columns): string {
@@ -134,13 +134,12 @@ function formatLastEvent(lastEvent: StreamState["last"]): string {
 }
 
 function formatChanges(changes: Change[], columns: Columns): string {
-  if (changes.length === 0) return "    no changes in the state\n";
+  if (changes.length === 0) return "    no changes in the state";
   return changes
-    .map(
-      (change) =>
-        `${truncateLine(escapeControlCharacters(`    ${change.path}: ${formatChangedValue(change)}`), columns)}\n`,
+    .map((change) =>
+      truncateLine(escapeControlCharacters(`    ${change.path}: ${formatChangedValue(change)}`), columns),
     )
-    .join("");
+    .join("\n");
 }
 
 function formatChangedValue(change: Change): string {

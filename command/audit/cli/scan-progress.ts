@@ -1,5 +1,5 @@
+import { showProgress, type Terminal } from "../../../shared/command-line/terminal.ts";
 import type { ScanProgress } from "../log/scan.ts";
-import type { AuditTerminal } from "./terminal.ts";
 
 /** Time before the first progress report, so that a short scan reports nothing. Milliseconds. */
 const FIRST_REPORT_DELAY_MS = 2_000;
@@ -11,7 +11,7 @@ const FIRST_REPORT_DELAY_MS = 2_000;
 const REPORT_INTERVAL_MS = { terminal: 250, file: 5_000 };
 
 /** Creates a reporter that shows the progress of a long scan on standard error. */
-export function createProgressReporter(terminal: AuditTerminal) {
+export function createProgressReporter(terminal: Terminal) {
   const startedAt = performance.now();
   const intervalMs = REPORT_INTERVAL_MS[terminal.redraw ? "terminal" : "file"];
   let reportedAt = startedAt + FIRST_REPORT_DELAY_MS - intervalMs;
@@ -21,9 +21,10 @@ export function createProgressReporter(terminal: AuditTerminal) {
       if (now - reportedAt < intervalMs) return;
       reportedAt = now;
       const eventsPerSecond = Math.round((readCount / (now - startedAt)) * 1000);
-      const text = `audit: ${Math.floor(share * 100)} % of the log, ${formatNumber(readCount)} events read, ${formatNumber(eventsPerSecond)} per second`;
-      if (terminal.redraw) terminal.redraw(text);
-      else terminal.writeError(text);
+      showProgress(
+        terminal,
+        `audit: ${Math.floor(share * 100)} % of the log, ${formatNumber(readCount)} events read, ${formatNumber(eventsPerSecond)} per second`,
+      );
     },
     /** Clears the progress line on a terminal. */
     end: () => terminal.redraw?.(""),

@@ -1,5 +1,5 @@
+import { escapeControlCharacters, truncateLine } from "../../../shared/command-line/terminal.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
-import { escapeControlCharacters, truncateLine } from "./terminal.ts";
 
 interface Column {
   title: string;

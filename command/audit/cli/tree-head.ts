@@ -1,23 +1,24 @@
+import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
+import { requireOperator } from "../../../shared/command-line/operator.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { InputError, ServerUnavailableError } from "../../cli/framework/failure.ts";
-import { createOperatorContext, requireOperator, withEventLog } from "../../cli/framework/operator.ts";
+import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
+import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { type PublishOptions, publishTreeHead } from "../tree/publish-tree-head.ts";
 import { requestTimeStamp, TimeStampError } from "../tree/time-stamp.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
-import { NotFoundError } from "./failure.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
-import type { AuditTerminal } from "./terminal.ts";
 
 /** Options of the command `tree-head`. */
 export interface TreeHeadOptions {
-  actor?: string;
-  newTree?: boolean;
-  out?: string;
+  actor?: string | undefined;
+  newTree: boolean;
+  out?: string | undefined;
   /** URL of a time-stamp server (RFC 3161). Requires `out`. */
-  timestampUrl?: string;
+  timestampUrl?: string | undefined;
 }
 
 /**
@@ -25,12 +26,12 @@ export interface TreeHeadOptions {
  * time-stamp server, also writes a time stamp for the file.
  *
  * @throws {InputError} if a file exists, or the time-stamp server has no valid URL
- * @throws {NotFoundError} if the log has no events
+ * @throws {RefusedError} if the log has no events
  * @throws {ServerUnavailableError} if the time-stamp server returns no time stamp; the tree head is then written
  */
 export async function showTreeHead(
   { actor, newTree, out, timestampUrl }: TreeHeadOptions,
-  terminal: AuditTerminal,
+  terminal: Terminal,
 ): Promise<void> {
   const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
   if (out !== undefined) requireNewFile(out);
@@ -41,15 +42,15 @@ export async function showTreeHead(
     const { signal } = new AbortController();
     const context = createOperatorContext(operator, Date.now());
     const options = { log, client, signer, context, signal, onProgress: progressReporter.show };
-    return publishAll({ ...options, isNewTree: newTree === true });
+    return publishAll({ ...options, isNewTree: newTree });
   }).finally(() => progressReporter.end());
-  if (!head) throw new NotFoundError("the event log contains no events, so there is no tree head");
-  if (out === undefined) return terminal.write(formatDocument(head));
+  if (!head) throw new RefusedError("the event log contains no events, so there is no tree head");
+  if (out === undefined) return terminal.writeOutput(formatDocument(head).trimEnd());
   await writeAtomically(out, [formatDocument(head)]);
   if (timestampUrl !== undefined) await writeTimeStamp(timestampUrl, out, formatDocument(head));
   const { size, at } = head.treeHead;
   const verifyCommand = formatCommandLine(`audit verify-proof ${out} --key ${signer.thumbprint}`);
-  await terminal.write(`tree head of ${size} events, ${at}: ${out}\nverify it with: ${verifyCommand}\n`);
+  await terminal.writeOutput(`tree head of ${size} events, ${at}: ${out}\nverify it with: ${verifyCommand}`);
 }
 
 /** @throws {InputError} */

@@ -1,7 +1,8 @@
 import fs from "node:fs";
 import { z } from "zod";
+import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import { InputError } from "../../cli/framework/failure.ts";
 import { parseJson } from "../export/json.ts";
 import type { Manifest } from "../export/manifest.ts";
 import { type GetTrustedKey, isThumbprint, readTrustedKeys } from "../export/signing.ts";
@@ -9,16 +10,11 @@ import { verifyExport } from "../export/verify-export.ts";
 import { type VerifiedProof, verifyProof } from "../tree/proof.ts";
 import { type SignedTreeHead, type TreeHead, verifyTreeHead } from "../tree/tree-head.ts";
 import { type CommandOptions, readQuery } from "./audited-query.ts";
-import { NotVerifiedError } from "./failure.ts";
-import type { AuditTerminal } from "./terminal.ts";
 
 /** Maximum length of a line in an export, including the line feed. */
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 const LINE_FEED = 0x0a;
-
-/** Options of the command `verify`. */
-export type VerifyOptions = CommandOptions & { key: string };
 
 const expectedExportSchema = z.object({
   clinic: uuid.optional(),
@@ -36,18 +32,17 @@ const expectedExportSchema = z.object({
  * expected clinic or range, the verification also fails for a genuine export of another clinic or range.
  *
  * @throws {InputError} for an invalid option or an unreadable file
- * @throws {NotVerifiedError} for an export that is altered or incomplete, or that is not the expected export
+ * @throws {RefusedError} for an export that is altered or incomplete, or that is not the expected export
  */
 export async function verifyFile(
-  file: string,
-  { key, json, ...options }: VerifyOptions,
-  terminal: AuditTerminal,
+  { file, key, json, ...options }: CommandOptions & { file: string; key: string },
+  terminal: Terminal,
 ): Promise<void> {
   const getTrustedKey = await loadTrustedKeys(key);
   const verdict = await verifyExport(readLines(file), getTrustedKey, readQuery(expectedExportSchema, options));
-  if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
-  if (!verdict.ok) throw new NotVerifiedError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
-  if (!json) await terminal.write(`${formatManifest(file, verdict.manifest)}\n`);
+  if (json) await terminal.writeOutput(JSON.stringify(verdict));
+  if (!verdict.ok) throw new RefusedError(`${file} is not verified: line ${verdict.line}: ${verdict.problem}`);
+  if (!json) await terminal.writeOutput(formatManifest(file, verdict.manifest));
 }
 
 /**
@@ -101,31 +96,23 @@ function formatManifest(file: string, { clinicId, stored, count, first, last, ma
   ].join("\n");
 }
 
-/** Options of the command `verify-proof`. */
-export interface VerifyProofOptions {
-  key: string;
-  head?: string[];
-  json?: boolean;
-}
-
 /**
  * Verifies a tree head or a proof using only files and the key.
  *
  * @throws {InputError} for an unreadable file, an invalid key or an invalid expected tree head
- * @throws {NotVerifiedError}
+ * @throws {RefusedError}
  */
 export async function verifyProofFile(
-  file: string,
-  { key, head: headFiles = [], json }: VerifyProofOptions,
-  terminal: AuditTerminal,
+  { file, key, head: headFiles, json }: { file: string; key: string; head: string[]; json: boolean },
+  terminal: Terminal,
 ): Promise<void> {
   const getTrustedKey = await loadTrustedKeys(key);
   const expectedHeads: TreeHead[] = [];
   for (const headFile of headFiles) expectedHeads.push((await readTreeHeadFile(headFile, getTrustedKey)).treeHead);
   const verdict = await verifyProof(readInputFile(file), getTrustedKey, expectedHeads);
-  if (json) await terminal.write(`${JSON.stringify(verdict)}\n`);
-  if (!verdict.ok) throw new NotVerifiedError(`${file} is not verified: ${verdict.problem}`);
-  if (!json) await terminal.write(`${file} is verified: ${describeProof(verdict)}\n`);
+  if (json) await terminal.writeOutput(JSON.stringify(verdict));
+  if (!verdict.ok) throw new RefusedError(`${file} is not verified: ${verdict.problem}`);
+  if (!json) await terminal.writeOutput(`${file} is verified: ${describeProof(verdict)}`);
 }
 
 function describeProof(proof: VerifiedProof): string {

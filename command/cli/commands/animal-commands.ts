@@ -1,15 +1,16 @@
+import { option } from "../../../shared/command-line/option.ts";
 import { animalCategory } from "../../../shared/domain/events/people.ts";
 import { changeAnimal, registerAnimal, weighAnimal } from "../../operations/people-operations.ts";
-import { type Command, defineCommand } from "../framework/command.ts";
-import { clinic, omitUndefined, option } from "../framework/option.ts";
+import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
+import { clinic, omitUndefined } from "../options.ts";
 
 const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
 const animalFields = AnimalRegistered.shape;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const EXAMPLE_ID_ARGUMENT = "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003";
 
-export const animalCommands: Command[] = [
-  defineCommand(animalCategory, {
+export const animalCommands: DomainCommand[] = [
+  defineDomainCommand(animalCategory, {
     name: "animal register",
     summary: "Registers a customer's animal.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --name Luna --species cat --weight-kg 4.2`,
@@ -28,7 +29,7 @@ export const animalCommands: Command[] = [
     run: (log, { id: animalId, clinic: clinicId, customer: customerId, ...details }, context) =>
       registerAnimal(log, { animalId, clinicId, customerId, ...details }, context),
   }),
-  defineCommand(animalCategory, {
+  defineDomainCommand(animalCategory, {
     name: "animal change",
     summary: "Changes the given details of an animal. An empty value clears the detail.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --name Luna --microchip 900000012345678`,
@@ -45,7 +46,7 @@ export const animalCommands: Command[] = [
     run: (log, { id: animalId, clinic: clinicId, ...changes }, context) =>
       changeAnimal(log, { animalId, clinicId, details: omitUndefined(changes) }, context),
   }),
-  defineCommand(animalCategory, {
+  defineDomainCommand(animalCategory, {
     name: "animal weigh",
     summary: "Records an animal's weight.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --weight-kg 4.35`,

@@ -1,3 +1,4 @@
+import { option } from "../../../shared/command-line/option.ts";
 import { resourceCategory, serviceCategory } from "../../../shared/domain/events/clinic.ts";
 import {
   addResource,
@@ -9,8 +10,8 @@ import {
   setRule,
   withdrawService,
 } from "../../operations/catalog-operations.ts";
-import { type Command, defineCommand } from "../framework/command.ts";
-import { clinic, option, timeZoneSchema } from "../framework/option.ts";
+import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
+import { clinic, timeZoneSchema } from "../options.ts";
 
 const serviceFields = serviceCategory.events.ServiceOffered.shape;
 const resourceFields = resourceCategory.events.ResourceAdded.shape;
@@ -21,8 +22,8 @@ const EXAMPLE_ID_ARGUMENT = "--id 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004";
 const serviceOptions = { id: option.id("the service"), clinic };
 const resourceOptions = { id: option.id("the resource"), clinic };
 
-export const catalogCommands: Command[] = [
-  defineCommand(serviceCategory, {
+export const catalogCommands: DomainCommand[] = [
+  defineDomainCommand(serviceCategory, {
     name: "service offer",
     summary: "Adds a service to a clinic's catalog, priced in the clinic's currency.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --name 'Consultation' --category Consultations --price 60 --taxable`,
@@ -37,7 +38,7 @@ export const catalogCommands: Command[] = [
     run: (log, { id: serviceId, clinic: clinicId, ...offer }, context) =>
       offerService(log, { serviceId, clinicId, ...offer }, context),
   }),
-  defineCommand(serviceCategory, {
+  defineDomainCommand(serviceCategory, {
     name: "service reprice",
     summary: "Sets the price of a service.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --price 65`,
@@ -45,21 +46,21 @@ export const catalogCommands: Command[] = [
     run: (log, { id: serviceId, clinic: clinicId, price }, context) =>
       repriceService(log, { serviceId, clinicId, price }, context),
   }),
-  defineCommand(serviceCategory, {
+  defineDomainCommand(serviceCategory, {
     name: "service withdraw",
     summary: "Withdraws a service from the catalog.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: serviceOptions,
     run: (log, { id: serviceId, clinic: clinicId }, context) => withdrawService(log, { serviceId, clinicId }, context),
   }),
-  defineCommand(serviceCategory, {
+  defineDomainCommand(serviceCategory, {
     name: "service reinstate",
     summary: "Offers a withdrawn service again.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: serviceOptions,
     run: (log, { id: serviceId, clinic: clinicId }, context) => reinstateService(log, { serviceId, clinicId }, context),
   }),
-  defineCommand(resourceCategory, {
+  defineDomainCommand(resourceCategory, {
     name: "resource add",
     summary: "Adds a bookable resource (room, device or staff time) to a branch.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --type room --name 'Room 1'`,
@@ -76,14 +77,14 @@ export const catalogCommands: Command[] = [
     run: (log, { id: resourceId, clinic: clinicId, branch: branchId, type: resourceType, ...details }, context) =>
       addResource(log, { resourceId, clinicId, branchId, resourceType, ...details }, context),
   }),
-  defineCommand(resourceCategory, {
+  defineDomainCommand(resourceCategory, {
     name: "resource retire",
     summary: "Retires a resource. A retired resource cannot be allocated.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: resourceOptions,
     run: (log, { id: resourceId, clinic: clinicId }, context) => retireResource(log, { resourceId, clinicId }, context),
   }),
-  defineCommand(resourceCategory, {
+  defineDomainCommand(resourceCategory, {
     name: "rule set",
     summary: "Sets an availability rule of a resource. Replaces an existing rule with the same id.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --resource ${EXAMPLE_ID_ARGUMENT.slice(5)} --weekday 1 --starts-at 08:00:00 --ends-at 18:00:00`,
@@ -103,7 +104,7 @@ export const catalogCommands: Command[] = [
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId, type: ruleType, ...details }, context) =>
       setRule(log, { resourceId, clinicId, rule: { ruleId, ruleType, ...details } }, context),
   }),
-  defineCommand(resourceCategory, {
+  defineDomainCommand(resourceCategory, {
     name: "rule remove",
     summary: "Removes an availability rule of a resource.",
     example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${EXAMPLE_CLINIC_ARGUMENT} --resource ${EXAMPLE_ID_ARGUMENT.slice(5)}`,

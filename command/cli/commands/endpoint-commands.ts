@@ -1,3 +1,4 @@
+import { option } from "../../../shared/command-line/option.ts";
 import { environment } from "../../../shared/domain/events/fields.ts";
 import { webhookEndpointCategory } from "../../../shared/domain/events/partner.ts";
 import {
@@ -7,11 +8,10 @@ import {
   revokeEndpoint,
   testEndpoint,
 } from "../../operations/webhook-endpoint-operations.ts";
-import { type Command, defineCommand } from "../framework/command.ts";
-import { option } from "../framework/option.ts";
+import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 
-function defineEndpointCommand(verb: string, summary: string, operation: typeof disableEndpoint): Command {
-  return defineCommand(webhookEndpointCategory, {
+function defineEndpointCommand(verb: string, summary: string, operation: typeof disableEndpoint): DomainCommand {
+  return defineDomainCommand(webhookEndpointCategory, {
     name: `endpoint ${verb}`,
     summary,
     example:
@@ -31,7 +31,7 @@ function defineEndpointCommand(verb: string, summary: string, operation: typeof 
   });
 }
 
-export const endpointCommands: Command[] = [
+export const endpointCommands: DomainCommand[] = [
   defineEndpointCommand(
     "disable",
     "Stops deliveries to a webhook endpoint until the endpoint is enabled again.",
@@ -39,7 +39,7 @@ export const endpointCommands: Command[] = [
   ),
   defineEndpointCommand("enable", "Enables a disabled webhook endpoint and resumes its deliveries.", enableEndpoint),
   defineEndpointCommand("revoke", "Revokes a webhook endpoint permanently.", revokeEndpoint),
-  defineCommand(webhookEndpointCategory, {
+  defineDomainCommand(webhookEndpointCategory, {
     name: "webhooks test",
     summary: "Sends a test event to one webhook endpoint.",
     example: "--endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b",

@@ -1,3 +1,4 @@
+import { option } from "../../../shared/command-line/option.ts";
 import { holdCategory, queueTicketCategory } from "../../../shared/domain/events/appointment.ts";
 import {
   callTicket,
@@ -8,8 +9,8 @@ import {
   placeHold,
   releaseHold,
 } from "../../operations/front-desk-operations.ts";
-import { type Command, defineCommand } from "../framework/command.ts";
-import { clinic, option } from "../framework/option.ts";
+import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
+import { clinic } from "../options.ts";
 
 const holdFields = holdCategory.events.HoldPlaced.shape;
 const ticketFields = queueTicketCategory.events.QueueTicketIssued.shape;
@@ -19,8 +20,8 @@ const EXAMPLE_ID_ARGUMENT = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
 
 const branch = option.id("the branch");
 
-function defineTicketTransition(verb: string, summary: string, operation: typeof callTicket): Command {
-  return defineCommand(queueTicketCategory, {
+function defineTicketTransition(verb: string, summary: string, operation: typeof callTicket): DomainCommand {
+  return defineDomainCommand(queueTicketCategory, {
     name: `ticket ${verb}`,
     summary,
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
@@ -29,8 +30,8 @@ function defineTicketTransition(verb: string, summary: string, operation: typeof
   });
 }
 
-export const frontDeskCommands: Command[] = [
-  defineCommand(holdCategory, {
+export const frontDeskCommands: DomainCommand[] = [
+  defineDomainCommand(holdCategory, {
     name: "hold place",
     summary: "Reserves a time span before an appointment exists.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} ${EXAMPLE_BRANCH_ARGUMENT} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
@@ -46,14 +47,14 @@ export const frontDeskCommands: Command[] = [
     run: (log, { id: holdId, clinic: clinicId, branch: branchId, resource: resourceId, ...times }, context) =>
       placeHold(log, { holdId, clinicId, branchId, resourceId, ...times }, context),
   }),
-  defineCommand(holdCategory, {
+  defineDomainCommand(holdCategory, {
     name: "hold release",
     summary: "Releases a hold.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: { id: option.id("the hold"), clinic },
     run: (log, { id: holdId, clinic: clinicId }, context) => releaseHold(log, { holdId, clinicId }, context),
   }),
-  defineCommand(queueTicketCategory, {
+  defineDomainCommand(queueTicketCategory, {
     name: "ticket issue",
     summary: "Issues a ticket for the front-desk queue.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} ${EXAMPLE_BRANCH_ARGUMENT} --number A017 --date 2027-03-01`,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { option } from "../../../shared/command-line/option.ts";
 import { label, uuid } from "../../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { installationCategory, scope, scopes } from "../../../shared/domain/events/partner.ts";
@@ -9,8 +10,8 @@ import {
   requestInstallation,
   revokeInstallation,
 } from "../../operations/installation-operations.ts";
-import { type Command, defineCommand } from "../framework/command.ts";
-import { clinic, omitUndefined, option } from "../framework/option.ts";
+import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
+import { clinic, omitUndefined } from "../options.ts";
 
 const approvalFields = installationCategory.events.InstallationApproved.shape;
 const EXAMPLE_INSTALLATION_ARGUMENTS =
@@ -38,8 +39,8 @@ const defineScopesOption = (defaultScopes: string) =>
   );
 const reason = option.nullableText(label, "reason");
 
-export const installationCommands: Command[] = [
-  defineCommand(installationCategory, {
+export const installationCommands: DomainCommand[] = [
+  defineDomainCommand(installationCategory, {
     name: "installation request",
     summary: "Requests access to a clinic for an application.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --scopes clinic:read,appointments:read`,
@@ -48,7 +49,7 @@ export const installationCommands: Command[] = [
     run: (log, { scopes, ...values }, context) =>
       requestInstallation(log, { ...toReference(values), ...omitUndefined({ scopes }) }, context),
   }),
-  defineCommand(installationCategory, {
+  defineDomainCommand(installationCategory, {
     name: "installation approve",
     summary: "Records that a clinic administrator approves the requested access or a part of it.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002`,
@@ -73,7 +74,7 @@ export const installationCommands: Command[] = [
       return approveInstallation(log, { ...toReference(values), membershipId, ...approval }, context);
     },
   }),
-  defineCommand(installationCategory, {
+  defineDomainCommand(installationCategory, {
     name: "installation narrow",
     summary: "Removes scopes or branches from an installation.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --scopes clinic:read`,
@@ -90,7 +91,7 @@ export const installationCommands: Command[] = [
     run: (log, { scopes, branches, ...values }, context) =>
       narrowInstallation(log, { ...toReference(values), ...omitUndefined({ scopes, branchIds: branches }) }, context),
   }),
-  defineCommand(installationCategory, {
+  defineDomainCommand(installationCategory, {
     name: "installation agree-rate",
     summary: "Sets the rate limit of an installation.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --rate-limit 600`,
@@ -102,7 +103,7 @@ export const installationCommands: Command[] = [
     run: (log, { rateLimit: rateLimitPerMinute, ...values }, context) =>
       agreeRateLimit(log, { ...toReference(values), rateLimitPerMinute }, context),
   }),
-  defineCommand(installationCategory, {
+  defineDomainCommand(installationCategory, {
     name: "installation revoke",
     summary: "Revokes an application's access to a clinic immediately. The application may request access again.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --reason 'Not used any more'`,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { option } from "../../../shared/command-line/option.ts";
 import { label } from "../../../shared/domain/events/fields.ts";
 import { partnerApplicationCategory, scopes } from "../../../shared/domain/events/partner.ts";
 import {
@@ -9,8 +10,7 @@ import {
   revokeCredential,
   withdrawWebhookOrigin,
 } from "../../operations/application-operations.ts";
-import { type Command, defineCommand } from "../framework/command.ts";
-import { option } from "../framework/option.ts";
+import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 
 const applicationFields = partnerApplicationCategory.events.ApplicationRegistered.shape;
 const EXAMPLE_APPLICATION_ID = "4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009";
@@ -19,8 +19,8 @@ const application = option.id("the application");
 const reason = option.nullableText(label, "reason");
 const origin = option.text(z.string().max(300), "scheme, host and port, such as https://hooks.example.com", "origin");
 
-export const partnerCommands: Command[] = [
-  defineCommand(partnerApplicationCategory, {
+export const partnerCommands: DomainCommand[] = [
+  defineDomainCommand(partnerApplicationCategory, {
     name: "partner register",
     summary: "Registers a partner's application in one environment. The application's id is its OAuth client id.",
     example: "--name 'Pet Planner' --environment sandbox --scopes clinic:read,appointments:read",
@@ -33,14 +33,14 @@ export const partnerCommands: Command[] = [
     run: (log, { id: applicationId, ...details }, context) =>
       registerApplication(log, { applicationId, ...details }, context),
   }),
-  defineCommand(partnerApplicationCategory, {
+  defineDomainCommand(partnerApplicationCategory, {
     name: "partner revoke",
     summary: "Revokes an application's access to all clinics permanently.",
     example: `--id ${EXAMPLE_APPLICATION_ID} --reason 'Contract ended'`,
     options: { id: application, reason },
     run: (log, { id: applicationId, reason }, context) => revokeApplication(log, { applicationId, reason }, context),
   }),
-  defineCommand(partnerApplicationCategory, {
+  defineDomainCommand(partnerApplicationCategory, {
     name: "partner issue-credential",
     summary: "Issues a client secret. The secret is shown only once. An application can have two active secrets.",
     example: `--application ${EXAMPLE_APPLICATION_ID}`,
@@ -53,7 +53,7 @@ export const partnerCommands: Command[] = [
       return { events: [credentialId], position: undefined, extraValues };
     },
   }),
-  defineCommand(partnerApplicationCategory, {
+  defineDomainCommand(partnerApplicationCategory, {
     name: "partner revoke-credential",
     summary: "Revokes a client secret and all access tokens issued for it.",
     example: `--application ${EXAMPLE_APPLICATION_ID} --credential 1e2d3c4b-5a69-4788-96a5-b4c3d2e1f00a`,
@@ -62,7 +62,7 @@ export const partnerCommands: Command[] = [
     run: (log, { application: applicationId, credential: credentialId }, context) =>
       revokeCredential(log, { applicationId, credentialId }, context),
   }),
-  defineCommand(partnerApplicationCategory, {
+  defineDomainCommand(partnerApplicationCategory, {
     name: "partner approve-origin",
     summary: "Approves an origin for an application's production webhooks, and releases held deliveries.",
     example: `--application ${EXAMPLE_APPLICATION_ID} --origin https://hooks.example.com`,
@@ -71,7 +71,7 @@ export const partnerCommands: Command[] = [
     run: (log, { application: applicationId, origin }, context) =>
       approveWebhookOrigin(log, { applicationId, origin }, context),
   }),
-  defineCommand(partnerApplicationCategory, {
+  defineDomainCommand(partnerApplicationCategory, {
     name: "partner withdraw-origin",
     summary: "Withdraws the approval of an origin. Deliveries to the origin are held until it is approved again.",
     example: `--application ${EXAMPLE_APPLICATION_ID} --origin https://hooks.example.com`,

@@ -1,3 +1,4 @@
+import { option } from "../../../shared/command-line/option.ts";
 import { membershipCategory, portalUserCategory, staffCategory } from "../../../shared/domain/events/people.ts";
 import {
   acceptMembership,
@@ -9,8 +10,8 @@ import {
   revokeMembership,
   selectClinic,
 } from "../../operations/people-operations.ts";
-import { type Command, defineCommand } from "../framework/command.ts";
-import { clinic, option } from "../framework/option.ts";
+import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
+import { clinic } from "../options.ts";
 
 const membershipFields = membershipCategory.events.MembershipGranted.shape;
 const staffFields = staffCategory.events.StaffMemberHired.shape;
@@ -42,8 +43,8 @@ function toRights<Role, Permissions>(values: { role: Role; permissions: Permissi
   return { role, permissions, branchAccess, branchIds };
 }
 
-export const peopleCommands: Command[] = [
-  defineCommand(membershipCategory, {
+export const peopleCommands: DomainCommand[] = [
+  defineDomainCommand(membershipCategory, {
     name: "membership grant",
     summary:
       "Makes a portal user a member of a clinic. The user must accept the membership, unless --accepted-at is given.",
@@ -65,7 +66,7 @@ export const peopleCommands: Command[] = [
       return grantMembership(log, { ...grant, ...toRights(details) }, context);
     },
   }),
-  defineCommand(membershipCategory, {
+  defineDomainCommand(membershipCategory, {
     name: "membership accept",
     summary: "Records that the user accepted the membership.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
@@ -73,7 +74,7 @@ export const peopleCommands: Command[] = [
     run: (log, { id: membershipId, clinic: clinicId }, context) =>
       acceptMembership(log, { membershipId, clinicId }, context),
   }),
-  defineCommand(membershipCategory, {
+  defineDomainCommand(membershipCategory, {
     name: "membership change",
     summary: "Replaces the role, permissions and branches of a membership.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --role manager --permissions manage_staff,manage_schedule`,
@@ -81,7 +82,7 @@ export const peopleCommands: Command[] = [
     run: (log, { id: membershipId, clinic: clinicId, ...details }, context) =>
       changePermissions(log, { membershipId, clinicId, rights: toRights(details) }, context),
   }),
-  defineCommand(membershipCategory, {
+  defineDomainCommand(membershipCategory, {
     name: "membership revoke",
     summary: "Revokes a membership permanently.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --reason 'Left the practice'`,
@@ -92,7 +93,7 @@ export const peopleCommands: Command[] = [
     run: (log, { id: membershipId, clinic: clinicId, reason }, context) =>
       revokeMembership(log, { membershipId, clinicId, reason }, context),
   }),
-  defineCommand(portalUserCategory, {
+  defineDomainCommand(portalUserCategory, {
     name: "user select",
     summary: "Selects the clinic and branch that a portal user sees.",
     example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${EXAMPLE_CLINIC_ARGUMENT}`,
@@ -109,7 +110,7 @@ export const peopleCommands: Command[] = [
     run: (log, { user: userId, clinic: clinicId, branch: branchId }, context) =>
       selectClinic(log, { userId, clinicId, branchId }, context),
   }),
-  defineCommand(staffCategory, {
+  defineDomainCommand(staffCategory, {
     name: "staff hire",
     summary: "Adds a staff member to a clinic.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
@@ -124,14 +125,14 @@ export const peopleCommands: Command[] = [
     run: (log, { id: staffId, clinic: clinicId, user: userId, ...details }, context) =>
       hireStaff(log, { staffId, clinicId, userId, ...details }, context),
   }),
-  defineCommand(staffCategory, {
+  defineDomainCommand(staffCategory, {
     name: "staff deactivate",
     summary: "Deactivates a staff member.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: staffOptions,
     run: (log, { id: staffId, clinic: clinicId }, context) => deactivateStaff(log, { staffId, clinicId }, context),
   }),
-  defineCommand(staffCategory, {
+  defineDomainCommand(staffCategory, {
     name: "staff reactivate",
     summary: "Reactivates a staff member.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,

@@ -1,6 +1,6 @@
 import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import type { DomainError } from "../../../shared/domain/domain-error.ts";
-import type { Command } from "../framework/command.ts";
+import type { DomainCommand } from "../domain-command.ts";
 
 /** A problem with one field of an imported line. */
 export interface FieldProblem {
@@ -36,7 +36,7 @@ const OPTION_BY_CODE: Record<string, string> = {
  * Describes why a line's command was refused, and which fields are invalid. If no single field is invalid, for example
  * in an illegal status transition, the problem names the id of the changed object.
  */
-export function describeRefusal(line: number, error: DomainError, command: Command): LineFailure {
+export function describeRefusal(line: number, error: DomainError, command: DomainCommand): LineFailure {
   const { code, message } = error;
   const problems =
     error instanceof InvalidAppointmentError
@@ -50,20 +50,20 @@ export function describeRefusal(line: number, error: DomainError, command: Comma
 }
 
 /** Converts the path of a field in the domain to its JSONPath in the line: `resourceIds.1` becomes `$.resources[1]`. */
-function toFieldPath(path: string, { options }: Command): string {
+function toFieldPath(path: string, { options }: DomainCommand): string {
   const [name = "", ...indexes] = path.split(".");
   const option = [name, name.replace(/Id(s?)$/, "$1")].find((optionName) => optionName in options);
   return formatJsonPath(option === undefined ? [] : [option, ...indexes.map(Number)]);
 }
 
 /** Finds the option for an error code. For `branch_not_found`, this is `branch`, or `id` in a branch command. */
-function findOptionName(code: string, { noun, options }: Command): string {
+function findOptionName(code: string, { name, options }: DomainCommand): string {
   const optionNames = Object.keys(options);
   const listedOption = OPTION_BY_CODE[code];
   if (listedOption !== undefined && optionNames.includes(listedOption)) return listedOption;
   const namedOption = code
     .split("_")
-    .filter((word) => word !== noun)
+    .filter((word) => !name.startsWith(`${word} `))
     .flatMap((word) => [word, `${word}s`])
     .find((word) => optionNames.includes(word));
   return namedOption ?? (optionNames.includes("id") ? "id" : (optionNames[0] ?? ""));

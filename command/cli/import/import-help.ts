@@ -1,12 +1,10 @@
 import path from "node:path";
-import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 
 /** Path of the example, also in the built product. */
 const EXAMPLE_FILE = path.join(import.meta.dirname, "examples", "move-in.ndjson");
 
-/** Help text of `import`, shown after its options. */
-export const IMPORT_HELP = `
-Each line contains a command and its options in camelCase. Every id is required:
+/** Help text of `import`, shown between its options and its example. */
+export const IMPORT_HELP = `Each line contains a command and its options in camelCase. Every id is required:
   {"command": "customer register", "id": "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002", "clinic": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "fullName": "Ada Example"}
 
 To migrate a clinic, import its past appointments with their final status, and its future appointments. Partners are not
@@ -26,7 +24,4 @@ totals:
 "end" is complete, interrupted or failed.
 
 Exit codes: 0 all lines applied, 2 some lines are invalid or the file cannot be read, 3 some lines were refused,
-4 event log unavailable, 130 interrupted, 1 any other error.
-
-Example:
-  ${formatCommandLine("import customers.ndjson --dry-run")}`;
+4 a server is unavailable, 130 interrupted, 1 any other error.`;

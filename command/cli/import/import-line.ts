@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
-import { commands } from "../commands/commands.ts";
-import type { Command, PreparedCommand } from "../framework/command.ts";
-import { formatProblems } from "../framework/failure.ts";
+import { formatProblems } from "../../../shared/command-line/option.ts";
+import { domainCommands } from "../commands/domain-commands.ts";
+import type { DomainCommand, PreparedCommand } from "../domain-command.ts";
 import { type FieldProblem, formatJsonPath } from "./import-failure.ts";
 
 /** Namespace of the ids that are derived from lines and files. Must never change. */
@@ -11,7 +11,7 @@ const NAMESPACE_BYTES = Buffer.from(ID_NAMESPACE.replaceAll("-", ""), "hex");
 
 /** A valid line with its command. */
 export interface CommandLine {
-  command: Command;
+  command: DomainCommand;
   preparedCommand: PreparedCommand;
   /** Content of the line, independent of the order of the options. The line's id is derived from this content. */
   contentKey: string;
@@ -26,7 +26,7 @@ export interface InvalidLine {
 }
 
 const importableCommands = new Map(
-  commands.filter(({ isImportable }) => isImportable).map((command) => [`${command.noun} ${command.verb}`, command]),
+  domainCommands.filter(({ isImportable }) => isImportable).map((command) => [command.name, command]),
 );
 
 /** Maximum number of problems that are reported for one line. */

@@ -2,8 +2,8 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
+import { InputError } from "../../../shared/command-line/failure.ts";
 import { decodeUtf8 } from "../../../shared/runtime/decode-utf8.ts";
-import { InputError } from "../framework/failure.ts";
 
 /** A non-blank line, with the line number (from 1) and either the text or the reason why the line is unreadable. */
 export type Line = { number: number; text: string } | { number: number; problem: string };

@@ -1,4 +1,4 @@
-import type { PreparedCommand } from "../framework/command.ts";
+import type { PreparedCommand } from "../domain-command.ts";
 
 /** Turn of one command in an import. The command may run only after `ready` has resolved. */
 export interface Turn {

@@ -1,5 +1,5 @@
-import { createProgressBar } from "../framework/progress-bar.ts";
-import type { Terminal } from "../framework/run-command.ts";
+import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import type { LineFailure } from "./import-failure.ts";
 
 /** Numbers of lines of an import, by result. */

@@ -1,5 +1,5 @@
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { createRetry, type RetryOptions } from "../framework/retry.ts";
+import { createRetry, type RetryOptions } from "../retry.ts";
 
 /**
  * Creates an event log that retries its operations with backoff while the log is unavailable. Retrying an append is

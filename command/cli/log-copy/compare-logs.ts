@@ -1,4 +1,4 @@
-import { ServerUnavailableError } from "../framework/failure.ts";
+import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import type { CopyOptions } from "./copy-log.ts";
 import { describeDifference, readPairs } from "./event-pairs.ts";
 import { LogDigest, type LogSummary } from "./log-digest.ts";

@@ -1,5 +1,5 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import { ServerUnavailableError } from "../framework/failure.ts";
+import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { AppendBatch, appendBatch } from "./copy-events.ts";
 import type { CopyServer } from "./copy-server.ts";
 import { describeDifference, readPairs } from "./event-pairs.ts";

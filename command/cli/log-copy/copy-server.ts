@@ -3,9 +3,8 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import { isAccessDenied, REACH_TIMEOUT_MS, reachEventStore, removeSecrets } from "../../../shared/eventstore/reach.ts";
-import { StartError } from "../../../shared/runtime/run-service.ts";
-import { ServerUnavailableError } from "../framework/failure.ts";
-import { createRetry, type RetryOptions } from "../framework/retry.ts";
+import { ServerUnavailableError, StartError } from "../../../shared/runtime/run-service.ts";
+import { createRetry, type RetryOptions } from "../retry.ts";
 import type { TransformEvent } from "./encrypt-stored-event.ts";
 import { LogReader } from "./log-reader.ts";
 

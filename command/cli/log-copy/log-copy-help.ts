@@ -1,8 +1,6 @@
-import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
-
-/** Help text of `log copy`, shown after its options. */
-export const LOG_COPY_HELP = `
-The source is the log at EVENTSTORE_URL, the target is the log at COPY_TARGET_URL. The target must be empty, or contain
+/** Help text of `log copy`, shown between its options and its example. */
+export const LOG_COPY_HELP = `The source is the log at EVENTSTORE_URL, the target is the log at COPY_TARGET_URL, which has the form
+esdb://admin:<password>@db.example:2113. The target must be empty, or contain
 the first events of the source. Stream, revision, id, type, content type, data and metadata of each event stay
 unchanged, and so does the order of all events. Log positions and the times of storage are those of the target. System
 streams of the source are not copied, except for the metadata of other streams.
@@ -21,7 +19,4 @@ With --json, the result is printed as one line:
 
 Exit codes: 0 the logs are equal, 1 the logs differ, or any other error, 2 invalid option or setting,
 3 the target is not a copy of the source, or an event cannot be copied unchanged, 4 a log is unavailable,
-130 interrupted.
-
-Example:
-  COPY_TARGET_URL='esdb://admin:<password>@db.example:2113' ${formatCommandLine("log copy")}`;
+130 interrupted.`;

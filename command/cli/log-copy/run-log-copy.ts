@@ -1,14 +1,13 @@
 import type pg from "pg";
+import { EXIT_CODE, InputError } from "../../../shared/command-line/failure.ts";
+import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
-import { EXIT_CODE, InputError } from "../framework/failure.ts";
-import { createProgressBar } from "../framework/progress-bar.ts";
-import { parseLogWait } from "../framework/retry.ts";
-import type { Terminal } from "../framework/run-command.ts";
 import { compareLogs } from "./compare-logs.ts";
 import { type CopyOptions, type CopyProgress, copyLog } from "./copy-log.ts";
 import { type CopyServer, connectCopyServer } from "./copy-server.ts";
@@ -17,10 +16,11 @@ import type { LogSummary } from "./log-digest.ts";
 
 /** Options of `log copy` on the command line. */
 export interface LogCopyOptions {
-  verifyOnly?: boolean;
-  encrypt?: boolean;
-  logWait?: string;
-  json?: boolean;
+  verifyOnly: boolean;
+  encrypt: boolean;
+  /** Seconds. */
+  logWait: number;
+  json: boolean;
 }
 
 const COMMAND_NAME = "log copy";
@@ -44,7 +44,7 @@ interface LogCopyResult {
  * @throws {ServerUnavailableError}
  */
 export async function runLogCopy(options: LogCopyOptions, terminal: Terminal): Promise<number> {
-  const timeoutMs = parseLogWait(options.logWait) * 1000;
+  const timeoutMs = options.logWait * 1000;
   const { EVENTSTORE_URL, COPY_TARGET_URL } = readConfig(["EVENTSTORE_URL", "COPY_TARGET_URL"], terminal.env);
   if (EVENTSTORE_URL === COPY_TARGET_URL) throw new InputError("COPY_TARGET_URL must differ from EVENTSTORE_URL");
   const signal = terminal.catchInterruption();

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import { SignJWT } from "jose";
 import { z } from "zod";
-import { createOperatorContext } from "../../../command/cli/framework/operator.ts";
 import { loadAggregate } from "../../../command/handling/handle.ts";
+import { createOperatorContext } from "../../../command/handling/operator.ts";
 import {
   hashClientSecret,
   issueCredential,

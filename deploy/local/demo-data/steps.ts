@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
-import { createOperatorContext } from "../../../command/cli/framework/operator.ts";
 import { AlreadyAppliedError, createRecognizingEventLog } from "../../../command/cli/import/idempotent-log.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
+import { createOperatorContext } from "../../../command/handling/operator.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { awaitAll } from "../servers/servers.ts";
 

@@ -1,5 +1,7 @@
-import { runAudit } from "../../../command/audit/cli/run-audit.ts";
-import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
+import { auditCommandLine } from "../../../command/audit/cli/command-line.ts";
+import { runCommandLine } from "../../../shared/command-line/command-line.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
+import { createTestTerminal } from "../../support/terminal.ts";
 
 /** Exit code and output of a command. */
 export interface CommandResult {
@@ -9,19 +11,8 @@ export interface CommandResult {
 }
 
 /** Runs the auditors' command line in this process, without a terminal unless the caller provides one. */
-export async function runAuditCommand(args: string[], terminal: Partial<AuditTerminal> = {}): Promise<CommandResult> {
-  let output = "";
-  const errorLines: string[] = [];
-  const code = await runAudit(args, {
-    env: {},
-    write: async (text) => {
-      output += text;
-    },
-    writeError: (line) => errorLines.push(line),
-    redraw: undefined,
-    columns: undefined,
-    readKey: undefined,
-    ...terminal,
-  });
-  return { code, output, errorLines };
+export async function runAuditCommand(args: string[], overrides: Partial<Terminal> = {}): Promise<CommandResult> {
+  const { terminal, outputLines, errorLines } = createTestTerminal(overrides);
+  const code = await runCommandLine(auditCommandLine, args, terminal);
+  return { code, output: outputLines.map((line) => `${line}\n`).join(""), errorLines };
 }

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { AuditTerminal } from "../../../command/audit/cli/terminal.ts";
 import { findChanges } from "../../../command/audit/state/changes.ts";
 import { getFold } from "../../../command/audit/state/replay.ts";
 import { loadAggregate } from "../../../command/handling/handle.ts";
+import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
 import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";
 import { categories } from "../../../shared/domain/events/catalog.ts";
@@ -143,7 +143,7 @@ describe("the state of a stream", () => {
   });
 
   describe("at the command line", () => {
-    const runAudit = (args: string[], overrides: Partial<AuditTerminal> = {}) =>
+    const runAudit = (args: string[], overrides: Partial<Terminal> = {}) =>
       runAuditCommand(args, { env: world.env, ...overrides });
 
     it("the commands `as-of` and `diff` print text, and `as-of --json` prints JSON", async () => {

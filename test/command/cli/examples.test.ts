@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { commands } from "../../../command/cli/commands/commands.ts";
+import { domainCommands } from "../../../command/cli/commands/domain-commands.ts";
 import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
@@ -95,11 +95,12 @@ describe("the examples of the operator's command line", () => {
     // No command creates this id, because the identity provider creates the ids of users.
     const ids: Record<string, string> = { user: randomUUID() };
     for (const [name, options = ""] of COMMAND_SEQUENCE) {
-      const command = commands.find(({ noun, verb }) => `${noun} ${verb}` === name);
+      const command = domainCommands.find((command) => command.name === name);
       expect(command, name).to.not.equal(undefined);
       if (name === "endpoint disable") ids.endpoint = await registerTestEndpoint(env.EVENTSTORE_URL, ids);
       if (name === "appointment no-show") ids.appointment = await createMissedAppointment(env.EVENTSTORE_URL, ids);
-      const { noun, verb, example } = command!;
+      const { example } = command!;
+      const [noun = "", verb = ""] = name.split(" ");
       const entity = noun === "partner" ? "application" : noun;
       const words = splitExample(example).map((word, index, allWords) => {
         const option = allWords[index - 1]?.replace(/^--/, "") ?? "";
@@ -118,13 +119,12 @@ describe("the examples of the operator's command line", () => {
 
   it("the sequence of examples contains every command", () => {
     const coveredCommands = new Set(COMMAND_SEQUENCE.map(([name]) => name));
-    expect(commands.map(({ noun, verb }) => `${noun} ${verb}`).filter((name) => !coveredCommands.has(name))).to.eql([]);
+    expect(domainCommands.map(({ name }) => name).filter((name) => !coveredCommands.has(name))).to.eql([]);
   });
 
   it("`branch open` prints the id of the branch, not the id of the clinic", async () => {
     const env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
-    const example = (name: string) =>
-      splitExample(commands.find(({ noun, verb }) => `${noun} ${verb}` === name)!.example);
+    const example = (name: string) => splitExample(domainCommands.find((command) => command.name === name)!.example);
     const registration = await runClinic(["clinic", "register", ...example("clinic register")], { env });
     const clinicId = registration.outputLines[0]!.slice(-36);
     const branchId = randomUUID();

@@ -1,5 +1,7 @@
 import { Readable } from "node:stream";
-import { runCli } from "../../../command/cli/run-cli.ts";
+import { clinicCommandLine } from "../../../command/cli/command-line.ts";
+import { runCommandLine } from "../../../shared/command-line/command-line.ts";
+import { createTestTerminal } from "../../support/terminal.ts";
 
 /** Exit code and output of a command line. */
 export interface CliResult {
@@ -16,16 +18,11 @@ export async function runClinic(
   args: string[],
   environment: { env?: NodeJS.ProcessEnv; stdin?: string | Buffer | Readable; signal?: AbortSignal } = {},
 ): Promise<CliResult> {
-  const outputLines: string[] = [];
-  const errorLines: string[] = [];
   const { env = {}, stdin = "", signal = new AbortController().signal } = environment;
-  const code = await runCli(args, {
+  const { terminal, ...lines } = createTestTerminal({
     env: { PERSONAL_DATA_ENCRYPTION: "off", ...env },
     stdin: stdin instanceof Readable ? stdin : Readable.from([stdin]),
-    writeOutput: async (line) => void outputLines.push(line),
-    writeError: async (line) => void errorLines.push(line),
-    redraw: undefined,
     catchInterruption: () => signal,
   });
-  return { code, outputLines, errorLines };
+  return { code: await runCommandLine(clinicCommandLine, args, terminal), ...lines };
 }

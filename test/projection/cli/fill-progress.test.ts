@@ -10,7 +10,11 @@ describe("the progress of a run through the log", () => {
   function collectReports(endPosition: bigint, ...moments: [number, bigint][]): string[] {
     const lines: string[] = [];
     let now = 0;
-    const onProgress = createProgressReporter({ showProgress: (text) => lines.push(text) }, endPosition, () => now);
+    const onProgress = createProgressReporter(
+      (text) => lines.push(text),
+      endPosition,
+      () => now,
+    );
     for (const [seconds, lastReadPosition] of moments) {
       now = seconds * 1_000;
       onProgress({ lastReadPosition, eventCount: Math.max(0, Number(lastReadPosition)), waitsFor: null });

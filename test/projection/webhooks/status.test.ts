@@ -7,6 +7,7 @@ import { startReporter } from "../../../projection/status/reporter.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startReceiver } from "../../support/receiver.ts";
+import { createTestTerminal } from "../../support/terminal.ts";
 import { createWorld, type World } from "./world.ts";
 
 const logger = createLogger("test", "silent");
@@ -20,11 +21,10 @@ describe("the operator's status of webhooks", () => {
   after(() => world.close());
 
   const readStatus = async (json: boolean) => {
-    const lines: string[] = [];
-    const terminal = { out: (line: string) => void lines.push(line), showProgress: () => undefined };
+    const { terminal, outputLines } = createTestTerminal();
     const { signal } = new AbortController();
     await showStatus({ ...world, logger, terminal, now: Date.now(), signal }, { json });
-    return lines.join("\n");
+    return outputLines.join("\n");
   };
 
   /** Counts all deliveries. A log at EVENTSTORE_URL contains events of other tests, which cause more deliveries. */

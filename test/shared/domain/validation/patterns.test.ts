@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { z } from "zod";
 import { manifestSchema } from "../../../../command/audit/export/manifest.ts";
-import { commands } from "../../../../command/cli/commands/commands.ts";
+import { domainCommands } from "../../../../command/cli/commands/domain-commands.ts";
 import { categories } from "../../../../shared/domain/events/catalog.ts";
 import { parseStoredEvent } from "../../../../shared/domain/events/stored-event.ts";
 import { describeIssue } from "../../../../shared/domain/validation/describe-issue.ts";
@@ -35,8 +35,8 @@ const rootSchemas: [string, Schema][] = [
   ...categories.flatMap(({ name, events }) =>
     Object.entries(events).map(([type, schema]): [string, Schema] => [`${name}.${type}`, schema]),
   ),
-  ...commands.flatMap(({ noun, verb, options }) =>
-    Object.entries(options).map(([key, { schema }]): [string, Schema] => [`${noun} ${verb} ${key}`, schema]),
+  ...domainCommands.flatMap(({ name, options }) =>
+    Object.entries(options).map(([key, { schema }]): [string, Schema] => [`${name} ${key}`, schema]),
   ),
   ...Object.entries<unknown>(requestBodies).filter(
     (entry): entry is [string, z.ZodType] => entry[1] instanceof z.ZodType,
@@ -98,7 +98,7 @@ describe("validation messages", () => {
       }
     }
     expect(texts.length).to.be.greaterThan(40);
-    for (const command of commands) {
+    for (const command of domainCommands) {
       const optionValues = Object.fromEntries(Object.keys(command.options).map((name) => [name, "~"]));
       const checkedOptions = command.check(optionValues, false);
       if ("problems" in checkedOptions) texts.push(...checkedOptions.problems.map(({ message }) => message));

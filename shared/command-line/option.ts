@@ -1,8 +1,9 @@
 import { z } from "zod";
-import { uuid } from "../../../shared/domain/events/fields.ts";
-import { TIME_ZONE_RULE, timeZones } from "../../../shared/domain/time/time-zone.ts";
+import { uuid } from "../domain/events/fields.ts";
+import { describeIssue } from "../domain/validation/describe-issue.ts";
+import { InputError } from "./failure.ts";
 
-/** An option of an operator command. */
+/** An option of a command. */
 export interface Option<Schema extends z.ZodType = z.ZodType> {
   schema: Schema;
   /** Description of the option in the help text. */
@@ -15,6 +16,22 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
   parseText(text: string): unknown;
   /** If true, the command line generates an id if the option is omitted. */
   isGenerated: boolean;
+  /** If true, the value is given without the name of the option, after the command's name. */
+  isPositional: boolean;
+}
+
+/** Options of a command, by name in camelCase. */
+export type Options = Record<string, Option>;
+
+/** Valid values of options. */
+export type OptionValues<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
+
+/** A problem with one option of a command. */
+export interface OptionProblem {
+  option: string;
+  /** Path to the invalid value within the options; empty if the problem concerns all options together. */
+  path: readonly PropertyKey[];
+  message: string;
 }
 
 /** Maximum nesting of a JSON value. Code that recurses this deep stays far below the stack limit. */
@@ -26,10 +43,10 @@ function createOption<Schema extends z.ZodType>(
   placeholder: string | undefined,
   parseText: (text: string) => unknown,
 ): Option<Schema> {
-  return { schema, help, placeholder, parseText, isGenerated: false };
+  return { schema, help, placeholder, parseText, isGenerated: false, isPositional: false };
 }
 
-/** Defines the options of operator commands. */
+/** Defines the options of commands. */
 export const option = {
   /** Defines an option with a text value. */
   text<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
@@ -90,17 +107,69 @@ export const option = {
     return option.text(uuid, help, "uuid");
   },
 
+  /** Defines a value that is given without a name, after the command's name. */
+  argument<Schema extends z.ZodType>(schema: Schema, help: string): Option<Schema> {
+    return { ...option.text(schema, help), isPositional: true };
+  },
+
+  /** Defines an option that takes one or more values. */
+  values<Schema extends z.ZodType>(schema: Schema, help: string, placeholder: string) {
+    return option.text(schema, help, `${placeholder}...`);
+  },
+
   /** Defines an option with the id of the object that the command creates. Only an import requires the id. */
   newId(help: string): Option<typeof uuid> {
     return { ...option.id(help), isGenerated: true };
   },
 };
 
-/** Option with the id of the clinic that a command concerns. */
-export const clinic = option.id("the clinic");
+/** Option that prints the result as JSON. */
+export const jsonOption = option.flag("print the result as one line of JSON");
 
-/** Schema of a time zone. The schema of the stored event allows other names, so that earlier events stay readable. */
-export const timeZoneSchema = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
+/**
+ * Validates the values of options.
+ *
+ * @param givenValues values by option name, in the JSON type that the schema expects
+ * @throws {InputError} that names the invalid options
+ */
+export function readOptions<O extends Options>(options: O, givenValues: Record<string, unknown>): OptionValues<O> {
+  const parseResult = createOptionsSchema(options).safeParse(givenValues);
+  if (parseResult.success) return parseResult.data as OptionValues<O>;
+  throw new InputError(formatProblems(toOptionProblems(parseResult.error, givenValues), toOptionName));
+}
+
+/** Creates the schema of the values of options. The schema permits no other values. */
+export function createOptionsSchema(options: Options) {
+  return z.strictObject(Object.fromEntries(Object.entries(options).map(([name, { schema }]) => [name, schema])));
+}
+
+/** Converts zod issues to problems, each with the name of its option. */
+export function toOptionProblems({ issues }: z.ZodError, givenValues: Record<string, unknown>): OptionProblem[] {
+  return issues.flatMap((issue): OptionProblem[] => {
+    if (issue.code === "unrecognized_keys") {
+      const message = "is not an option of this command";
+      return issue.keys.map((option) => ({ option, path: [option], message }));
+    }
+    const { path } = issue;
+    const option = path.join(".");
+    const isMissing = path.length === 1 && givenValues[option] === undefined;
+    return [{ option, path, message: isMissing ? "is missing" : describeIssue(issue) }];
+  });
+}
+
+/**
+ * Formats problems as one line.
+ *
+ * @param getOptionName returns the name of an option as the operator types it
+ */
+export function formatProblems(problems: OptionProblem[], getOptionName: (option: string) => string): string {
+  return problems.map(({ option, message }) => `${getOptionName(option)} ${message}`).join("; ");
+}
+
+/** Converts an option name to its form on the command line: `fullName` becomes `--full-name`. */
+export function toOptionName(option: string): string {
+  return `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
 
 /**
  * Returns true if the nesting of a value is within the limit. The function works level by level, because recursion
@@ -117,10 +186,4 @@ function isNestedWithinLimit(value: unknown): boolean {
 
 function toNullIfEmpty(text: string): string | null {
   return text === "" ? null : text;
-}
-
-/** Returns a copy of an object without the members that are undefined. */
-export function omitUndefined<T extends object>(object: T) {
-  const definedMembers = Object.entries(object).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(definedMembers) as { [Name in keyof T]?: Exclude<T[Name], undefined> };
 }

@@ -1,13 +1,22 @@
 import { randomUUID } from "node:crypto";
-import { z } from "zod";
-import { type Category, toStreamName } from "../../../shared/domain/events/category.ts";
-import { describeIssue } from "../../../shared/domain/validation/describe-issue.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
-import type { CommandContext } from "../../handling/handle.ts";
-import type { Option } from "./option.ts";
+import type { Command } from "../../shared/command-line/command-line.ts";
+import { InputError } from "../../shared/command-line/failure.ts";
+import { actorOption, requireOperator } from "../../shared/command-line/operator.ts";
+import {
+  createOptionsSchema,
+  formatProblems,
+  jsonOption,
+  type OptionProblem,
+  type Options,
+  type OptionValues,
+  toOptionName,
+  toOptionProblems,
+} from "../../shared/command-line/option.ts";
+import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import type { CommandContext } from "../handling/handle.ts";
+import { createOperatorContext, withEventLog } from "../handling/operator.ts";
 
-type Options = Record<string, Option>;
-type OptionValues<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
 type PartialValues<O extends Options> = {
   [Name in keyof OptionValues<O>]?: OptionValues<O>[Name] | undefined;
 };
@@ -38,24 +47,16 @@ export interface PreparedCommand {
   ids: string[];
 }
 
-/** A problem with one option of a command. */
-export interface OptionProblem {
-  option: string;
-  /** Path to the invalid value within the options; empty if the problem concerns all options together. */
-  path: readonly PropertyKey[];
-  message: string;
-}
-
 /** Result of checking the options of a command. */
 export type CheckResult =
   | { prepared: PreparedCommand }
   /** `changedId` is the id of the object that the command would change; undefined if the options do not name it. */
   | { problems: OptionProblem[]; changedId: string | undefined };
 
-/** An operator command, as used by the command line and the import. */
-export interface Command {
-  noun: string;
-  verb: string;
+/** A command that appends events to one stream. The command line and the import use it. */
+export interface DomainCommand {
+  /** Noun and verb. */
+  name: string;
   summary: string;
   /** Options of the example in the help text. */
   example: string;
@@ -79,11 +80,11 @@ interface RunResult {
 }
 
 /**
- * Defines an operator command.
+ * Defines a command that appends events to one stream.
  *
  * @param category category of the stream to which the command appends
  */
-export function defineCommand<O extends Options>(
+export function defineDomainCommand<O extends Options>(
   category: Category,
   declaration: {
     name: `${string} ${string}`;
@@ -98,13 +99,16 @@ export function defineCommand<O extends Options>(
     getStreamId?(values: PartialValues<O>): string | undefined;
     run(log: EventLog, values: OptionValues<O>, context: CommandContext): Promise<RunResult>;
   },
-): Command {
+): DomainCommand {
   const { name, summary, example, options, isImportable = true } = declaration;
   const getStreamId = declaration.getStreamId ?? ((values) => (values as { id?: string }).id);
-  const [noun = "", verb = ""] = name.split(" ");
-  const schema = z.strictObject(Object.fromEntries(Object.entries(options).map(([key, { schema }]) => [key, schema])));
+  const schema = createOptionsSchema(options);
   return {
-    ...{ noun, verb, summary, example, options, isImportable },
+    name,
+    summary,
+    example,
+    options,
+    isImportable,
     check(givenValues, generatesIds) {
       const generatedIds = generatesIds ? generateIds(options, givenValues) : {};
       const parseResult = schema.safeParse({ ...generatedIds, ...givenValues });
@@ -144,23 +148,40 @@ function pickGeneratedIds(options: Options, values: Record<string, unknown>): Re
   return Object.fromEntries(names.map((name) => [name, String(values[name])]));
 }
 
-/** Converts zod issues to problems, each with the name of its option. */
-export function toOptionProblems({ issues }: z.ZodError, givenValues: Record<string, unknown>): OptionProblem[] {
-  return issues.flatMap((issue): OptionProblem[] => {
-    if (issue.code === "unrecognized_keys") {
-      const message = "is not an option of this command";
-      return issue.keys.map((option) => ({ option, path: [option], message }));
-    }
-    const { path } = issue;
-    const option = path.join(".");
-    const isMissing = path.length === 1 && givenValues[option] === undefined;
-    return [{ option, path, message: isMissing ? "is missing" : describeIssue(issue) }];
-  });
-}
-
 const UUID_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 function collectIds(value: unknown): string[] {
   if (typeof value === "string") return UUID_PATTERN.test(value) ? [value] : [];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectIds) : [];
+}
+
+/** Converts a command to its form for the command line, which prints the result as one line of text or JSON. */
+export function toCommand({ name, summary, example, options, check }: DomainCommand): Command {
+  return {
+    name,
+    summary,
+    example,
+    options: { ...options, actor: actorOption, json: jsonOption },
+    async run({ json, actor, ...givenValues }, terminal) {
+      const checkResult = check(givenValues, true);
+      if ("problems" in checkResult) throw new InputError(formatProblems(checkResult.problems, toOptionName));
+      const operator = requireOperator(terminal.env, actor as string | undefined);
+      const context = createOperatorContext(operator, Date.now());
+      const printedResult = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
+      await terminal.writeOutput(formatResult(name, printedResult, json === true));
+      return undefined;
+    },
+  };
+}
+
+/** Formats the result of a command as one line of text or JSON. */
+export function formatResult(name: string, printedResult: PrintedResult, isJson: boolean): string {
+  const { id, eventCount, extraValues } = printedResult;
+  if (isJson) {
+    const position = printedResult.position === undefined ? null : String(printedResult.position);
+    return JSON.stringify({ command: name, id, changed: eventCount > 0, position, ...extraValues });
+  }
+  const status = eventCount > 0 ? "done" : "nothing to change";
+  const extraTexts = Object.entries(extraValues).map(([valueName, value]) => `, ${valueName} ${value}`);
+  return `${name}: ${status}, id ${id}${extraTexts.join("")}`;
 }

@@ -1,16 +1,10 @@
+import type { Terminal } from "../../shared/command-line/terminal.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { ReadLog } from "../engine/read-log.ts";
 
-/** Output of a command. */
-export interface Terminal {
-  /** Writes a line to standard output. */
-  out(line: string): void;
-  /** Writes a line to standard error. On a terminal, the line replaces the previous progress line. */
-  showProgress(text: string): void;
-}
-
+/** Connections and settings of a command. */
 export interface CommandContext extends LogAndDatabase {
   /** Keys of personal data. The first use reads PERSONAL_DATA_KEYS. */
   dataKeys: DataKeys;

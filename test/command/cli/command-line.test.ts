@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { commands } from "../../../command/cli/commands/commands.ts";
+import { domainCommands } from "../../../command/cli/commands/domain-commands.ts";
 import { parseLine } from "../../../command/cli/import/import-line.ts";
 import { hashClientSecret } from "../../../command/operations/application-operations.ts";
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
@@ -151,15 +151,15 @@ describe("the operator's command line", () => {
 });
 
 describe("the help of the operator's command line", () => {
-  for (const { noun, verb, options, example } of commands) {
-    it(`the help of \`${noun} ${verb}\` has a valid example`, async () => {
-      const result = await runClinic([noun, verb, "--help"]);
+  for (const { name, options, example } of domainCommands) {
+    it(`the help of \`${name}\` has a valid example`, async () => {
+      const result = await runClinic([...name.split(" "), "--help"]);
       expect(result.code).to.equal(0);
-      expect(result.outputLines.join("\n")).to.contain(`clinic ${noun} ${verb} ${example}`);
+      expect(result.outputLines.join("\n")).to.contain(`clinic ${name} ${example}`);
       expect(Object.keys(options).length).to.be.greaterThan(0);
       // EVENTSTORE_URL is checked only if the options are valid.
       const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
-      const exampleResult = await runClinic([noun, verb, ...words], { env: {} });
+      const exampleResult = await runClinic([...name.split(" "), ...words], { env: {} });
       expect(exampleResult.errorLines.join()).to.contain("EVENTSTORE_URL is missing");
     });
   }
@@ -175,7 +175,7 @@ describe("the help of the operator's command line", () => {
   it("the help lists the noun of every command", async () => {
     const { code, outputLines: out } = await runClinic(["--help"]);
     expect(code).to.equal(0);
-    for (const { noun } of commands) expect(out.join("\n")).to.contain(noun);
+    for (const { name } of domainCommands) expect(out.join("\n")).to.contain(name.split(" ")[0]);
     expect((await runClinic(["import", "--help"])).outputLines.join("\n")).to.contain("--dry-run");
   });
 });

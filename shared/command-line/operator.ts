@@ -1,7 +1,29 @@
 import { X509Certificate } from "node:crypto";
 import fs from "node:fs";
 import os from "node:os";
+import { z } from "zod";
 import type { Actor } from "../domain/events/metadata.ts";
+import { readConfig } from "../runtime/config.ts";
+import { InputError } from "./failure.ts";
+import { option } from "./option.ts";
+
+/** Option with the name of the operator. {@link requireOperator} checks the name. */
+export const actorOption = option.text(
+  z.string().optional(),
+  "your name, recorded in the event log; a note if the event log knows you; default: your user name",
+  "name",
+);
+
+/**
+ * Returns the operator who runs a command. See {@link identifyOperator}.
+ *
+ * @param name value of `--actor`
+ * @throws {InputError} if the name is missing, empty or longer than 200 characters
+ * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid
+ */
+export function requireOperator(env: NodeJS.ProcessEnv, name: string | undefined): Actor {
+  return identifyOperator(readConfig(["EVENTSTORE_URL"], env).EVENTSTORE_URL, name);
+}
 
 /**
  * Returns the actor of an operator's commands. If the connection string of the event log names a user, the log
@@ -10,17 +32,26 @@ import type { Actor } from "../domain/events/metadata.ts";
  *
  * @param url valid connection string of the event log
  * @param name name of the operator; default: the name of this process's user
- * @returns the actor, or the reason why the actor cannot be determined
+ * @throws {InputError} if the name is missing, empty or longer than 200 characters
  */
-export function identifyOperator(url: string, name = findUserName()): { actor: Actor } | { problem: string } {
+export function identifyOperator(url: string, name = findUserName()): Actor {
   if (name !== undefined && (name.length < 1 || name.length > 200))
-    return { problem: "--actor must have 1 to 200 characters" };
+    throw new InputError("--actor must have 1 to 200 characters");
   const user = findLogUser(url);
   if (user !== undefined) {
-    return { actor: { type: "operator", id: user, ...(name !== undefined && name !== user && { note: name }) } };
+    return { type: "operator", id: user, ...(name !== undefined && name !== user && { note: name }) };
   }
-  if (name === undefined) return { problem: "--actor is required, because the user of this process has no name" };
-  return { actor: { type: "operator", id: name } };
+  if (name === undefined) throw new InputError("--actor is required, because the user of this process has no name");
+  return { type: "operator", id: name };
+}
+
+/** Returns the name of this process's user; undefined if the user has only a number, as in a container. */
+function findUserName(): string | undefined {
+  try {
+    return os.userInfo().username;
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -37,13 +68,4 @@ function findLogUser(url: string): string | undefined {
   if (certificateFile === undefined || !fs.existsSync(certificateFile)) return undefined;
   const { subject } = new X509Certificate(fs.readFileSync(certificateFile)).toLegacyObject();
   return [subject.CN].flat()[0];
-}
-
-/** Returns the name of this process's user; undefined if the user has only a number, as in a container. */
-export function findUserName(): string | undefined {
-  try {
-    return os.userInfo().username;
-  } catch {
-    return undefined;
-  }
 }

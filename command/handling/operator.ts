@@ -1,22 +1,19 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import type { Actor } from "../../../shared/domain/events/metadata.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { identifyOperator } from "../../../shared/eventstore/identify-operator.ts";
-import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
-import { createDataKeys, deferDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
-import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
-import { readConfig } from "../../../shared/runtime/config.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
-import type { CommandContext } from "../../handling/handle.ts";
-import { InputError } from "./failure.ts";
+import type { Actor } from "../../shared/domain/events/metadata.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { createDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
+import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { readConfig } from "../../shared/runtime/config.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import type { CommandContext } from "./handle.ts";
 
 /** Number of connections to the store of data keys. The keys of concurrent commands share their statements. */
 const POOL_SIZE = 2;
 
-/** Time limit for one SQL statement. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
@@ -52,19 +49,6 @@ export async function withEventLog<Result>(
   } finally {
     await Promise.all([client.dispose(), pool?.end()]);
   }
-}
-
-/**
- * Returns the operator who runs a command. See {@link identifyOperator}.
- *
- * @param name value of `--actor`
- * @throws {InputError} if the name is missing, empty or longer than 200 characters
- * @throws {ConfigError} if EVENTSTORE_URL is missing or invalid
- */
-export function requireOperator(env: NodeJS.ProcessEnv, name: string | undefined): Actor {
-  const operator = identifyOperator(readConfig(["EVENTSTORE_URL"], env).EVENTSTORE_URL, name);
-  if ("problem" in operator) throw new InputError(operator.problem);
-  return operator.actor;
 }
 
 /**

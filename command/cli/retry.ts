@@ -1,26 +1,7 @@
 import { setMaxListeners } from "node:events";
-import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
-import { createBackoff } from "../../../shared/runtime/backoff.ts";
-import { InputError } from "./failure.ts";
-
-/** Default time limit for the retries while an event log is unavailable. Seconds. */
-export const DEFAULT_LOG_WAIT_S = 300;
-
-/** Maximum value of `--log-wait`: one day. Seconds. */
-const MAX_LOG_WAIT_S = 86_400;
-
-/**
- * Parses the value of `--log-wait`.
- *
- * @returns the time limit in seconds
- * @throws {InputError}
- */
-export function parseLogWait(text = String(DEFAULT_LOG_WAIT_S)): number {
-  const seconds = Number(text);
-  if (/^\d+$/.test(text) && seconds <= MAX_LOG_WAIT_S) return seconds;
-  throw new InputError(`--log-wait must be a whole number of seconds from 0 to ${MAX_LOG_WAIT_S}`);
-}
+import { LogUnavailableError } from "../../shared/eventstore/log.ts";
+import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
+import { createBackoff } from "../../shared/runtime/backoff.ts";
 
 /** First and longest delay between two attempts of one operation. Milliseconds. */
 const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };

@@ -1,10 +1,14 @@
 import { createHash } from "node:crypto";
+import { z } from "zod";
+import { defineCommand } from "../../../shared/command-line/command-line.ts";
+import { EXIT_CODE, InputError } from "../../../shared/command-line/failure.ts";
+import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
+import { option } from "../../../shared/command-line/option.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { EXIT_CODE, InputError } from "../framework/failure.ts";
-import { createOperatorContext, requireOperator, withEventLog } from "../framework/operator.ts";
-import { parseLogWait } from "../framework/retry.ts";
-import type { Terminal } from "../framework/run-command.ts";
+import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
+import { logWaitOption } from "../options.ts";
 import { createCachingEventLog } from "./caching-log.ts";
+import { IMPORT_HELP } from "./import-help.ts";
 import { deriveImportId } from "./import-line.ts";
 import { type ImportInput, readLines, withInput } from "./import-lines.ts";
 import { createImportReport, type ImportReport } from "./import-report.ts";
@@ -14,44 +18,40 @@ import { createRetryingEventLog } from "./retrying-log.ts";
 /** Maximum number of lines of a file. The maximum limits the memory for the line ids, about 200 bytes per line. */
 const MAX_LINES = 1_000_000;
 
-/** Options of `import` on the command line. */
-export interface ImportOptions {
-  dryRun?: boolean;
-  logWait?: string;
-  actor?: string;
-  json?: boolean;
-}
-
 /**
  * Applies the commands of a file of JSON lines. A line that is invalid or refused is reported with its line number, and
  * the import continues. Lines that change the same object as a failed line are not applied. A second import of the same
  * file changes nothing. To finish a stopped or killed import, import the same file again.
- *
- * @param name path of the file, or `-` for standard input
- * @param options.dryRun checks every line without writing
- * @returns the exit code
- * @throws {InputError} if the file cannot be read or has too many lines
- * @throws {LogUnavailableError} or any other error that stopped the import, after the totals are printed
  */
-export async function importFile(name: string, options: ImportOptions, terminal: Terminal): Promise<number> {
-  const outputOptions = { json: options.json === true, dryRun: options.dryRun === true };
-  const waitSeconds = parseLogWait(options.logWait);
-  return withInput(name, terminal.stdin, async (input) => {
-    const baseContext = createOperatorContext(requireOperator(terminal.env, options.actor), Date.now());
-    const survey = await surveyLines(input);
-    const report = createImportReport(survey.lineCount, outputOptions, terminal);
-    const interruption = terminal.catchInterruption();
-    interruption.addEventListener("abort", () => report.writeNote(INTERRUPTED_NOTE), { once: true });
-    const { tally, end, error } = await withEventLog(terminal.env, (log) => {
-      const targetLog = outputOptions.dryRun ? createCachingEventLog(log, "kept") : log;
-      const retryingLog = createReportingLog(targetLog, waitSeconds, interruption, report);
-      return applyLines(readLines(input), { survey, log: retryingLog, baseContext, report, interruption });
-    });
-    await report.writeTotals(tally, end);
-    if (end === "failed") throw error;
-    return toExitCode({ tally, end });
-  });
-}
+export const importCommand = defineCommand({
+  name: "import",
+  summary: "Applies the commands of a file, one JSON object per line. Importing the same file again changes nothing.",
+  options: {
+    file: option.argument(z.string(), "path of the file, or - for standard input"),
+    dryRun: option.flag("check every line against the event log without writing"),
+    logWait: logWaitOption,
+    actor: actorOption,
+    json: option.flag("print each failed line and the totals to standard output, one JSON object per line"),
+  },
+  example: "customers.ndjson --dry-run",
+  details: IMPORT_HELP,
+  run: ({ file, dryRun, logWait: waitSeconds, actor, json }, terminal) =>
+    withInput(file, terminal.stdin, async (input) => {
+      const baseContext = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
+      const survey = await surveyLines(input);
+      const report = createImportReport(survey.lineCount, { json, dryRun }, terminal);
+      const interruption = terminal.catchInterruption();
+      interruption.addEventListener("abort", () => report.writeNote(INTERRUPTED_NOTE), { once: true });
+      const { tally, end, error } = await withEventLog(terminal.env, (log) => {
+        const targetLog = dryRun ? createCachingEventLog(log, "kept") : log;
+        const retryingLog = createReportingLog(targetLog, waitSeconds, interruption, report);
+        return applyLines(readLines(input), { survey, log: retryingLog, baseContext, report, interruption });
+      });
+      await report.writeTotals(tally, end);
+      if (end === "failed") throw error;
+      return toExitCode({ tally, end });
+    }),
+});
 
 const INTERRUPTED_NOTE = "finishing the lines in progress; press Ctrl-C again to stop immediately";
 

@@ -1,4 +1,4 @@
-import type { Terminal } from "./run-command.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** Width of the bar in characters. */
 const BAR_WIDTH = 30;

@@ -1,4 +1,4 @@
-import type { Command } from "../framework/command.ts";
+import type { DomainCommand } from "../domain-command.ts";
 import { animalCommands } from "./animal-commands.ts";
 import { appointmentCommands } from "./appointment-commands.ts";
 import { auditorCommands } from "./auditor-commands.ts";
@@ -12,8 +12,8 @@ import { partnerCommands } from "./partner-commands.ts";
 import { peopleCommands } from "./people-commands.ts";
 import { retentionCommands } from "./retention-commands.ts";
 
-/** All operator commands, in the order of the help text. */
-export const commands: Command[] = [
+/** All commands that append events to one stream, in the order of the help text. */
+export const domainCommands: DomainCommand[] = [
   ...clinicCommands,
   ...peopleCommands,
   ...customerCommands,

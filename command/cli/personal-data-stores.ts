@@ -1,13 +1,12 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
-import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
-import { readConfig } from "../../../shared/runtime/config.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
-import { StartError } from "../../../shared/runtime/run-service.ts";
-import { type PersonalDataStores, ReadModelsBehindError } from "../../operations/personal-data/erase-person.ts";
-import { ServerUnavailableError } from "./failure.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
+import { readConfig } from "../../shared/runtime/config.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import { ServerUnavailableError, StartError } from "../../shared/runtime/run-service.ts";
+import { type PersonalDataStores, ReadModelsBehindError } from "../operations/personal-data/erase-person.ts";
 
 /** Number of connections to Postgres. */
 const POOL_SIZE = 10;

@@ -1,0 +1,33 @@
+import type { CommandLine } from "../../shared/command-line/command-line.ts";
+import { applyRetentionCommand, listRetentionCommand } from "./commands/apply-retention.ts";
+import { discloseCommand } from "./commands/disclose.ts";
+import { domainCommands } from "./commands/domain-commands.ts";
+import { eraseCommands } from "./commands/erase.ts";
+import { logCopyCommand } from "./commands/log-copy.ts";
+import { recoverWebhooksCommand } from "./commands/recover-webhooks.ts";
+import { rotateDataKeysCommand } from "./commands/rotate-data-keys.ts";
+import { rotateSecretCommand } from "./commands/rotate-secret.ts";
+import { toCommand } from "./domain-command.ts";
+import { importCommand } from "./import/import-command.ts";
+
+/** The operators' command line. */
+export const clinicCommandLine: CommandLine = {
+  program: "clinic",
+  description: "Manages clinics, partners and auditors. Every change is recorded in the event log.",
+  commands: [
+    ...domainCommands.map(toCommand),
+    discloseCommand,
+    rotateSecretCommand,
+    recoverWebhooksCommand,
+    listRetentionCommand,
+    applyRetentionCommand,
+    ...eraseCommands,
+    importCommand,
+    logCopyCommand,
+    rotateDataKeysCommand,
+  ],
+  // The executable `clinic` passes these command lines on, so this program does not define them.
+  details: `Other command lines:
+  audit --help        commands for auditors
+  projection --help   commands for the read models and the database`,
+};

@@ -1,0 +1,30 @@
+import { z } from "zod";
+import { option } from "../../shared/command-line/option.ts";
+import { TIME_ZONE_RULE, timeZones } from "../../shared/domain/time/time-zone.ts";
+
+/** Option with the id of the clinic that a command concerns. */
+export const clinic = option.id("the clinic");
+
+const DEFAULT_LOG_WAIT_S = 300;
+const MAX_LOG_WAIT_S = 86_400;
+const LOG_WAIT_RULE = `must be a whole number of seconds from 0 to ${MAX_LOG_WAIT_S}`;
+
+/** Option with the longest time for which a command waits for an unavailable event log. Seconds. */
+export const logWaitOption = option.number(
+  z
+    .number(LOG_WAIT_RULE)
+    .int(LOG_WAIT_RULE)
+    .min(0, LOG_WAIT_RULE)
+    .max(MAX_LOG_WAIT_S, LOG_WAIT_RULE)
+    .default(DEFAULT_LOG_WAIT_S),
+  `how many seconds to wait for an unavailable event log; default: ${DEFAULT_LOG_WAIT_S}`,
+);
+
+/** Schema of a time zone. The schema of the stored event allows other names, so that earlier events stay readable. */
+export const timeZoneSchema = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
+
+/** Returns a copy of an object without the members that are undefined. */
+export function omitUndefined<T extends object>(object: T) {
+  const definedMembers = Object.entries(object).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(definedMembers) as { [Name in keyof T]?: Exclude<T[Name], undefined> };
+}

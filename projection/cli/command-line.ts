@@ -1,0 +1,199 @@
+import { z } from "zod";
+import { type Command, type CommandLine, defineCommand } from "../../shared/command-line/command-line.ts";
+import { EXIT_CODE, InputError } from "../../shared/command-line/failure.ts";
+import { actorOption, requireOperator } from "../../shared/command-line/operator.ts";
+import { type Options, type OptionValues, option } from "../../shared/command-line/option.ts";
+import type { Terminal } from "../../shared/command-line/terminal.ts";
+import { instant } from "../../shared/domain/events/fields.ts";
+import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { requireEventStore } from "../../shared/eventstore/reach.ts";
+import { createUncachedDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
+import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
+import { readConfig } from "../../shared/runtime/config.ts";
+import { createLogger } from "../../shared/runtime/logger.ts";
+import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
+import { DifferentLogError } from "../checkpoints/same-log.ts";
+import { readInThread } from "../engine/read-in-thread.ts";
+import { CommandRefusedError } from "../parking/parking-commands.ts";
+import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
+import { requirePreparedDatabase } from "../require-prepared-database.ts";
+import { ProjectionError } from "../roles/failure.ts";
+import { adoptCurrentLog } from "./adopt-log.ts";
+import type { CommandContext } from "./command-context.ts";
+import { migrateDatabase } from "./migrate.ts";
+import { park, resume } from "./parking.ts";
+import { pruneOtherReadModels } from "./prune.ts";
+import { rebuildReadModels } from "./rebuild.ts";
+import { scrubTables } from "./scrub.ts";
+import { showStatus } from "./status.ts";
+import { verifyReadModels } from "./verify.ts";
+
+/** Defines a command that needs the event log and a prepared database. */
+function defineServerCommand<O extends Options>(declaration: {
+  name: string;
+  summary: string;
+  options: O;
+  example?: string;
+  run(context: CommandContext, values: OptionValues<O>): Promise<number>;
+}): Command {
+  return defineCommand({
+    example: "",
+    ...declaration,
+    run: (values, terminal) => withServers(terminal, (context) => declaration.run(context, values)),
+  });
+}
+
+const parkingOptions = {
+  position: option.argument(
+    z
+      .string()
+      .regex(/^\d{1,20}$/, "must be a whole number")
+      .transform(BigInt),
+    "log position of the event, as `status` shows it",
+  ),
+  reason: option.text(z.string().trim().min(1).max(200), "reason, 1 to 200 characters, stored in the event log"),
+  actor: actorOption,
+};
+
+/** Defines `park` or `resume`. */
+function defineParkingCommand(name: string, summary: string, run: typeof park): Command {
+  return defineServerCommand({
+    name,
+    summary,
+    options: parkingOptions,
+    example: "1234 --reason 'Unknown event type'",
+    run: (context, { position, reason, actor }) =>
+      run(context, position, { reason, actor: requireOperator(context.terminal.env, actor) }),
+  });
+}
+
+/** The command line for operators of the read models and the database. */
+export const projectionCommandLine: CommandLine = {
+  program: "clinic projection",
+  description:
+    "Migrates the database, inspects, rebuilds and verifies the read models, and parks event streams that stop the projection.",
+  ownExitCodes: [
+    [ProjectionError, EXIT_CODE.failed],
+    [CommandRefusedError, EXIT_CODE.refused],
+    [DifferentLogError, EXIT_CODE.refused],
+  ],
+  commands: [
+    defineServerCommand({
+      name: "status",
+      summary: "Shows the state of the projectors, relay and webhooks roles, and the parked streams.",
+      options: { json: option.flag("print JSON") },
+      run: showStatus,
+    }),
+    defineCommand({
+      name: "migrate",
+      summary:
+        "Prepares the database for this release: applies new migrations, and creates missing read models. Changes nothing if the database is prepared.",
+      options: {},
+      example: "",
+      run: (_, terminal) =>
+        withDatabase(readConfig(["DATABASE_URL"], terminal.env).DATABASE_URL, (database) =>
+          migrateDatabase(database, terminal),
+        ),
+    }),
+    defineServerCommand({
+      name: "rebuild",
+      summary:
+        "Rebuilds all read models from the event log. The current read models stay in use until the new ones have caught up and replace them.",
+      options: {
+        adoptLog: option.flag(
+          "continue with an event log that is not the one this database was built from, for example after a restore from an older backup, or after a loss of the database",
+        ),
+        tellSince: option.text(
+          instant.transform((time) => Date.parse(time)).optional(),
+          "with --adopt-log: also send webhooks for the events stored in the log since this time",
+          "date-time",
+        ),
+      },
+      async run(context, { adoptLog, tellSince: notifyFrom }) {
+        if (adoptLog) {
+          const nats = toNatsSettings(readConfig(NATS_SETTING_NAMES, context.terminal.env));
+          return adoptCurrentLog(context, nats, notifyFrom);
+        }
+        if (notifyFrom !== undefined) throw new InputError("--tell-since requires --adopt-log");
+        return rebuildReadModels(context);
+      },
+    }),
+    defineServerCommand({
+      name: "verify",
+      summary: "Compares the read models with the event log, and lists every row that differs.",
+      options: {},
+      run: verifyReadModels,
+    }),
+    defineServerCommand({
+      name: "prune",
+      summary:
+        "Drops the read models that other releases have built. Without them, a return to such a release needs to fill them again.",
+      options: {},
+      run: (context) => pruneOtherReadModels(context),
+    }),
+    defineServerCommand({
+      name: "scrub",
+      summary:
+        "Rewrites the tables that held erased personal data, because Postgres keeps former row versions in its files. Each table is locked while it is rewritten. Run it after erasures.",
+      options: {},
+      run: scrubTables,
+    }),
+    defineParkingCommand(
+      "park",
+      "Parks the stream of the event that stopped the projectors or the relay: skips this event and all later events of the stream.",
+      park,
+    ),
+    defineParkingCommand(
+      "resume",
+      "Stops skipping a parked stream. If the read models lack events of the stream, they are rebuilt with these events first.",
+      resume,
+    ),
+  ],
+};
+
+/** Runs a command that needs the event log and a prepared database. */
+function withServers(terminal: Terminal, run: (context: CommandContext) => Promise<number>): Promise<number> {
+  const { env } = terminal;
+  const { EVENTSTORE_URL, DATABASE_URL } = readConfig(["EVENTSTORE_URL", "DATABASE_URL"], env);
+  return withDatabase(DATABASE_URL, async (database) => {
+    const client = connectEventStore(EVENTSTORE_URL, "projection-cli");
+    const signal = terminal.catchInterruption();
+    try {
+      await requireEventStore(client, EVENTSTORE_URL);
+      const { pool } = database;
+      await requirePreparedDatabase(pool);
+      const dataKeys = deferDataKeys(() => createUncachedDataKeys(pool, readConfig(["PERSONAL_DATA_KEYS"], env)));
+      const readLog = readInThread(EVENTSTORE_URL);
+      return await run({ client, ...database, dataKeys, readLog, terminal, now: Date.now(), signal });
+    } finally {
+      await client.dispose();
+    }
+  });
+}
+
+/** @throws {ServerUnavailableError} if Postgres is unavailable */
+async function withDatabase(
+  databaseUrl: string,
+  run: (database: Pick<CommandContext, "pool" | "logger" | "databaseUrl">) => Promise<number>,
+): Promise<number> {
+  const logger = createLogger("projection-cli", "error");
+  const pool = createPool({
+    url: databaseUrl,
+    applicationName: "projection-cli",
+    size: 4,
+    statementTimeoutMs: 60_000,
+    logger,
+  });
+  try {
+    return await run({ pool, logger, databaseUrl });
+  } catch (error) {
+    if (!isPostgresUnavailable(error)) throw error;
+    throw new ServerUnavailableError(
+      `The database is unavailable. Check DATABASE_URL. (${(error as Error).message || (error as { code?: string }).code})`,
+      { cause: error },
+    );
+  } finally {
+    await pool.end();
+  }
+}

@@ -1,0 +1,149 @@
+import { CommanderError, Command as Program } from "commander";
+import { formatCommandLine } from "../runtime/command-line.ts";
+import { describeFailure, EXIT_CODE, type OwnExitCodes } from "./failure.ts";
+import { type Option, type Options, type OptionValues, readOptions, toOptionName } from "./option.ts";
+import { escapeControlCharacters, type Terminal } from "./terminal.ts";
+
+/** A command of a command line. */
+export interface Command {
+  /** One word or two: the name, or a noun and a verb. */
+  name: string;
+  /** First sentence of the help text. */
+  summary: string;
+  options: Options;
+  /** Words after the command's name in the example of the help text. */
+  example: string;
+  /** Further help text, between the options and the example. */
+  details?: string | undefined;
+  /**
+   * Runs the command.
+   *
+   * @param givenValues values of the options that the operator has given, not yet validated
+   * @returns the exit code; nothing if the command has succeeded
+   */
+  run(givenValues: Record<string, unknown>, terminal: Terminal): Promise<number | undefined>;
+}
+
+/** A program with its commands. */
+export interface CommandLine {
+  /** Words before the name of a command, such as `clinic audit`. The last word starts each error message. */
+  program: string;
+  description: string;
+  /** In the order of the help text. */
+  commands: readonly Command[];
+  /** Further help text of the program. */
+  details?: string;
+  ownExitCodes?: OwnExitCodes;
+}
+
+/** Defines a command whose options are validated before the command runs. */
+export function defineCommand<O extends Options>(
+  declaration: Omit<Command, "options" | "run"> & {
+    options: O;
+    run(values: OptionValues<O>, terminal: Terminal): Promise<number | undefined> | Promise<void>;
+  },
+): Command {
+  return {
+    ...declaration,
+    run: async (givenValues, terminal) =>
+      (await declaration.run(readOptions(declaration.options, givenValues), terminal)) ?? undefined,
+  };
+}
+
+/**
+ * Runs one command line, and prints an error as one line on standard error.
+ *
+ * @param args words after the program's name
+ * @returns the exit code, see {@link EXIT_CODE}
+ */
+export async function runCommandLine(
+  commandLine: CommandLine,
+  args: readonly string[],
+  terminal: Terminal,
+): Promise<number> {
+  let exitCode: number = EXIT_CODE.done;
+  const program = createProgram(commandLine, terminal, (code) => {
+    exitCode = code;
+  });
+  try {
+    await program.parseAsync(args, { from: "user" });
+    return exitCode;
+  } catch (error) {
+    const failure =
+      error instanceof CommanderError ? describeUsageError(error) : describeFailure(error, commandLine.ownExitCodes);
+    if (failure.exitCode === EXIT_CODE.done) return failure.exitCode;
+    terminal.redraw?.("");
+    await terminal.writeError(`${commandLine.program.split(" ").at(-1)}: ${escapeControlCharacters(failure.line)}`);
+    return failure.exitCode;
+  }
+}
+
+/** Help that the user requested is a success. Help that is shown because the command is missing is an error. */
+function describeUsageError({ code, exitCode, message }: CommanderError) {
+  const line = code === "commander.help" ? "no command given; see --help" : message;
+  return {
+    exitCode: exitCode === 0 ? EXIT_CODE.done : EXIT_CODE.badInput,
+    line: line.replace(/^error: /, "").replaceAll("\n", " "),
+  };
+}
+
+/** Creates the parser of the command line. It throws errors instead of printing them. */
+function createProgram(
+  { program: programName, description, commands, details }: CommandLine,
+  terminal: Terminal,
+  setExitCode: (code: number) => void,
+): Program {
+  const [, ...prefix] = programName.split(" ");
+  const formatHelp = (details: string | undefined, ...example: string[]) =>
+    `${details === undefined ? "" : `\n${details}\n`}\nExample:\n  ${formatCommandLine([...prefix, ...example].join(" "))}`;
+  const program = new Program(programName)
+    .description(description)
+    .exitOverride()
+    .configureOutput({ writeOut: (text) => void terminal.writeOutput(text.trimEnd()), writeErr: () => {} })
+    .configureHelp({ sortSubcommands: false, helpWidth: 110 });
+  const [firstCommand] = commands;
+  if (firstCommand) program.addHelpText("after", formatHelp(details, firstCommand.name, firstCommand.example));
+  for (const command of commands) {
+    const { name, summary, options, example } = command;
+    const [noun = "", verb] = name.split(" ");
+    let parent = program;
+    if (verb !== undefined) {
+      const group = program.commands.find((subcommand) => subcommand.name() === noun);
+      parent = group ?? program.command(noun).addHelpText("after", formatHelp(undefined, name, example));
+      parent.description(group ? `${group.description()}, ${verb}` : verb);
+    }
+    const subcommand = parent.command(verb ?? noun).description(summary);
+    const positionalNames: string[] = [];
+    for (const [optionName, option] of Object.entries(options)) {
+      if (option.isPositional) {
+        positionalNames.push(optionName);
+        subcommand.argument(`<${optionName}>`, option.help);
+      } else {
+        const placeholder = option.placeholder === undefined ? "" : ` <${option.placeholder}>`;
+        subcommand.option(`${toOptionName(optionName)}${placeholder}`, describeOption(option));
+      }
+    }
+    subcommand.addHelpText("after", formatHelp(command.details, name, example)).action(async (...words: unknown[]) => {
+      const positionalValues = positionalNames.map((optionName, index) => [optionName, words[index]]);
+      const givenTexts = { ...Object.fromEntries(positionalValues), ...(words[positionalNames.length] as object) };
+      const exitCode = await command.run(parseOptionTexts(options, givenTexts), terminal);
+      if (exitCode !== undefined) setExitCode(exitCode);
+    });
+  }
+  return program;
+}
+
+function describeOption({ help, isGenerated, schema }: Option): string {
+  if (isGenerated) return `${help}; generated if omitted`;
+  return schema.safeParse(undefined).success ? help : `${help} (required)`;
+}
+
+/** Converts the texts of options to the JSON types that their schemas expect. The value of a flag is true. */
+function parseOptionTexts(options: Options, givenTexts: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(givenTexts).map(([name, value]) => [
+      name,
+      typeof value === "string" ? (options[name]?.parseText(value) ?? null) : value,
+    ]),
+  );
+}

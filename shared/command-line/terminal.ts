@@ -1,0 +1,112 @@
+import { once } from "node:events";
+import type { ReadStream } from "node:tty";
+import { EXIT_CODE } from "./failure.ts";
+
+/** Interface between a command and its process: environment variables, streams, keyboard and signals. */
+export interface Terminal {
+  env: NodeJS.ProcessEnv;
+  stdin: NodeJS.ReadableStream;
+  /** Writes a line to standard output. Resolves when more lines can be written. */
+  writeOutput(line: string): Promise<void>;
+  /** Writes a line to standard error. Resolves when more lines can be written. */
+  writeError(line: string): Promise<void>;
+  /** Replaces the last line on standard error; undefined if standard error is not a terminal. */
+  redraw: ((text: string) => void) | undefined;
+  /** Width of standard output in characters; undefined if standard output is not a terminal. */
+  columns: number | undefined;
+  /** Waits for the user to press a key; undefined if standard input or output is not a terminal. */
+  readKey: (() => Promise<"next" | "end">) | undefined;
+  /**
+   * Catches the first Ctrl-C or SIGTERM and aborts the returned signal. The caller must then stop in an orderly way. A
+   * second Ctrl-C or SIGTERM ends the process immediately.
+   */
+  catchInterruption(): AbortSignal;
+}
+
+/**
+ * Runs a command line in this process, and ends the process with the exit code.
+ *
+ * @param run runs the command line with the arguments after the program's name, and returns the exit code
+ */
+export async function runInProcess(run: (args: string[], terminal: Terminal) => Promise<number>): Promise<never> {
+  const { stdin, stdout, stderr, env } = process;
+  // A program that reads the output, such as `head`, may close the pipe early. The command then ends unfinished.
+  for (const stream of [stdout, stderr]) stream.on("error", () => process.exit(EXIT_CODE.failed));
+  const exitCode = await run(process.argv.slice(2), {
+    env,
+    stdin,
+    writeOutput: (line) => writeLine(stdout, line),
+    writeError: (line) => writeLine(stderr, line),
+    redraw: stderr.isTTY ? (text) => stderr.write(`\r\x1b[K${text}`) : undefined,
+    columns: stdout.isTTY ? stdout.columns : undefined,
+    readKey: stdin.isTTY && stdout.isTTY ? () => readKey(stdin) : undefined,
+    catchInterruption,
+  });
+  for (const stream of [stdout, stderr]) await new Promise((resolve) => stream.write("", resolve));
+  // A pending request to an unresponsive server would keep the process alive.
+  process.exit(exitCode);
+}
+
+async function writeLine(stream: NodeJS.WriteStream, line: string): Promise<void> {
+  if (!stream.write(`${line}\n`)) await once(stream, "drain");
+}
+
+function catchInterruption(): AbortSignal {
+  const controller = new AbortController();
+  const signals = ["SIGINT", "SIGTERM"] as const;
+  const abort = () => {
+    for (const signal of signals) process.off(signal, abort);
+    controller.abort();
+  };
+  for (const signal of signals) process.on(signal, abort);
+  return controller.signal;
+}
+
+/** Keys that quit. A terminal in raw mode passes Ctrl-C and Ctrl-D on as ordinary keys. */
+const QUIT_KEYS = new Set(["q", "Q", "\u0003", "\u0004"]);
+
+/** Waits for a key: Enter or Space returns `next`, a quit key returns `end`. Other keys are ignored. */
+async function readKey(stdin: ReadStream): Promise<"next" | "end"> {
+  stdin.setRawMode(true);
+  try {
+    for (;;) {
+      stdin.resume();
+      const [pressedKeys] = (await once(stdin, "data")) as [Buffer];
+      for (const key of pressedKeys.toString("utf8")) {
+        if (QUIT_KEYS.has(key)) return "end";
+        if (key === "\r" || key === "\n" || key === " ") return "next";
+      }
+    }
+  } finally {
+    stdin.setRawMode(false);
+    stdin.pause();
+  }
+}
+
+/** Shows a text as the last line on standard error. If standard error is not a terminal, writes a new line. */
+export function showProgress({ redraw, writeError }: Pick<Terminal, "redraw" | "writeError">, text: string): void {
+  if (redraw) redraw(text);
+  else void writeError(text);
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression finds control characters on purpose
+const CONTROL_CHARACTERS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Escapes the control characters in stored text, because a terminal would interpret them. */
+export function escapeControlCharacters(text: string): string {
+  return text.replaceAll(CONTROL_CHARACTERS, (character) => {
+    const codePoint = character.codePointAt(0) ?? 0;
+    return `\\u${codePoint.toString(16).padStart(4, "0")}`;
+  });
+}
+
+/**
+ * Truncates a line to a width.
+ *
+ * @param columns the width in characters; undefined if the line is not truncated
+ */
+export function truncateLine(line: string, columns: number | undefined): string {
+  const characters = [...line];
+  if (columns === undefined || characters.length <= columns) return line;
+  return `${characters.slice(0, Math.max(0, columns - 1)).join("")}…`;
+}

@@ -205,9 +205,9 @@ const STOPPED_PROCESS_PATTERN = /^ {2}process {6}\S+ stopped: the event log is n
       const result = await runInProcess(world.getServers(), (context) => showStatus(context, { json: false }));
       return STOPPED_PROCESS_PATTERN.test(result.stdout) ? result : undefined;
     });
-    expect(verifyResult.code).to.equal(2);
+    expect(verifyResult.code).to.equal(3);
     expect(verifyResult.stderr).to.match(
-      /^\nprojection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `clinic projection rebuild --adopt-log`\.\n$/,
+      /^projection: The event log is not the one that this database was built from: the read models stopped after event [0-9a-f-]{36} at position \d+, but the log ends at position \d+\. .* To continue with this log instead, run `clinic projection rebuild --adopt-log`\.\n$/,
     );
     expect(statusResult.stdout).to.match(/^The event log is not the one that this database was built from: /);
     const rebuildError = await runInProcess(world.getServers(), rebuildReadModels).catch((error: unknown) => error);

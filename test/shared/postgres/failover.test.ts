@@ -209,7 +209,7 @@ describe("Postgres with TLS and a standby", function () {
     const { status, stderr } = runStatus(buildUrl({ sslrootcert }));
     expect(status).to.equal(2);
     expect(stderr).to.match(
-      /^\nprojection: The database is unavailable\. Check DATABASE_URL\. \(No server of DATABASE_URL is suitable \(.*\)\.\)\n$/,
+      /^projection: The database is unavailable\. Check DATABASE_URL\. \(No server of DATABASE_URL is suitable \(.*\)\.\)\n$/,
     );
     expect(stderr).not.to.include(new URL(buildUrl({}, "host")).password);
   });

@@ -185,24 +185,6 @@ describe("the embedded log on a full disk", function () {
     await reopenedStore.close();
   });
 
-  it("an append that needs a new segment fails on a full disk and succeeds when the disk has space", async () => {
-    const store = await openStore(dir, { segmentBytes: 1 });
-    await appendEvents(store, 100);
-    const segmentCount = store.log.segments.count;
-    disk.fill();
-    for (let n = 0; n < 3; n += 1) {
-      expect((await submit(store, createAppendRequest("late", ["one"]))).outcome).to.equal("disk-full");
-    }
-    disk.free();
-    expect((await submit(store, createAppendRequest("late", ["one"]))).outcome).to.equal("written");
-    expect(store.log.segments.count).to.equal(segmentCount + 1);
-    const content = await readContent(store);
-    await store.close();
-    const reopenedStore = await openStore(dir);
-    expect(await readContent(reopenedStore)).to.deep.equal(content);
-    await reopenedStore.close();
-  });
-
   it("if a full disk prevents the creation of a log, the log can be created when the disk has space", async () => {
     disk.fill();
     const { message } = await getRejection(openStore(dir));

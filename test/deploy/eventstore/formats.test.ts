@@ -11,15 +11,15 @@ import {
 } from "../../../deploy/local/eventstore/model/record.ts";
 import {
   decodeFrameHeader,
-  decodeSegmentHeader,
+  decodeLogHeader,
   decodeStoredRecord,
   encodeFrame,
-  encodeSegmentHeader,
+  encodeLogHeader,
   encodeStoredRecord,
   FRAME_HEADER_BYTES,
   readSafeInteger,
   writeSafeInteger,
-} from "../../../deploy/local/eventstore/storage/segment-format.ts";
+} from "../../../deploy/local/eventstore/storage/log-format.ts";
 
 const nameArbitrary = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
 const safeIntegerArbitrary = fc.maxSafeNat();
@@ -123,12 +123,12 @@ describe("the stored formats of the embedded log", () => {
     expect(decodeStoredRecord(encodedRecord, 0, 6)).to.equal(undefined);
     const previousState = { eventCount: 3, position: 99, checksum: 4 };
     const frameHeader = encodeFrame([encodedRecord], previousState).bytes.subarray(0, FRAME_HEADER_BYTES);
-    const segmentHeader = encodeSegmentHeader("00112233445566778899aabbccddeeff", 2, previousState);
+    const logHeader = encodeLogHeader("00112233445566778899aabbccddeeff");
     expect(decodeFrameHeader(frameHeader)?.previousState).to.deep.equal(previousState);
-    expect(decodeSegmentHeader(segmentHeader)?.previousState).to.deep.equal(previousState);
+    expect(decodeLogHeader(logHeader)?.logId).to.equal("00112233445566778899aabbccddeeff");
     for (const [header, decode] of [
       [frameHeader, decodeFrameHeader],
-      [segmentHeader, decodeSegmentHeader],
+      [logHeader, decodeLogHeader],
     ] as const) {
       for (let bit = 0; bit < 8 * header.length; bit += 1) {
         const flippedBytes = Buffer.from(header);

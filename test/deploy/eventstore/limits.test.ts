@@ -22,7 +22,7 @@ describe("the limits of the embedded log", function () {
     ["streams", { ...LIMITS, maxStreams: 72 }],
   ] as const) {
     it(`a log with the maximum number of ${limitName} refuses appends but serves reads`, async () => {
-      const store = await openStore(dir, { limits, segmentBytes: 10_000 });
+      const store = await openStore(dir, { limits });
       await appendEvents(store, 50);
       let outcome = "written";
       for (let n = 0; outcome === "written" && n < 100; n += 1) {

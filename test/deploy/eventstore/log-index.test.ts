@@ -5,16 +5,15 @@ import { LogIndex } from "../../../deploy/local/eventstore/storage/log-index.ts"
 const body = Buffer.alloc(0);
 
 /** Creates an index with one event for each stream name, at positions 10, 20, 30 … */
-function createIndex(streams: readonly string[], eventsPerSegment = 7): LogIndex {
+function createIndex(streams: readonly string[]): LogIndex {
   const index = new LogIndex();
   const revisions = new Map<string, number>();
   for (const [ordinal, stream] of streams.entries()) {
-    if (ordinal % eventsPerSegment === 0) index.startSegment();
     const revision = revisions.get(stream) ?? 0;
     revisions.set(stream, revision + 1);
     const record = { ordinal, position: 10 * (ordinal + 1), revision, body };
-    expect(index.add(stream, record, 100 * (1 + (ordinal % eventsPerSegment)))).to.equal(undefined);
-    index.setSegmentEnd(10_000);
+    expect(index.add(stream, record, 100 * (1 + ordinal))).to.equal(undefined);
+    index.setEndOffset(10_000);
   }
   return index;
 }
@@ -37,12 +36,10 @@ describe("the index of the embedded log", () => {
     );
   });
 
-  it("the index finds the first event at or after a log position, and the segment that contains an event", () => {
+  it("the index finds the first event at or after a log position, and the end of a record", () => {
     const index = createIndex(Array.from({ length: 30 }, () => "a"));
     expect([0, 10, 11, 300, 301].map((position) => index.findOrdinalFrom(position))).to.deep.equal([0, 0, 1, 29, 30]);
-    expect([0, 6, 7, 29].map((ordinal) => index.findSegment(ordinal))).to.deep.equal([0, 0, 1, 4]);
-    expect(index.getSegmentOrdinals(1)).to.deep.equal({ first: 7, end: 14 });
-    expect([0, 6, 29].map((ordinal) => index.getEndOffset(ordinal))).to.deep.equal([200, 10_000, 10_000]);
+    expect([0, 6, 29].map((ordinal) => index.getEndOffset(ordinal))).to.deep.equal([200, 800, 10_000]);
   });
 
   it("the index refuses an event with an unexpected ordinal, position or revision", () => {

@@ -9,13 +9,10 @@ import type { WriteRequest } from "../../../deploy/local/eventstore/store/staged
 import { Store, type StoreOptions } from "../../../deploy/local/eventstore/store/store.ts";
 import { getRejection } from "../../conformance/log-under-test.ts";
 
-/** Segment size in bytes for tests. It is small, so that a log with several hundred events has several segments. */
-export const SMALL_SEGMENT_BYTES = 64 * 1024;
-
 const NO_DEADLINE = Number.POSITIVE_INFINITY;
 
 export function openStore(dir: string, options: Partial<StoreOptions> = {}): Promise<Store> {
-  return Store.open({ dir, segmentBytes: SMALL_SEGMENT_BYTES, ...options });
+  return Store.open({ dir, ...options });
 }
 
 export function createProposedEvent(text: string): ProposedEvent {
@@ -46,13 +43,11 @@ export async function appendEvents(store: Store, eventCount: number, streamCount
   }
 }
 
-/** Creates a log with the given number of events. Returns the number of segments. */
-export async function createLog(dir: string, eventCount: number): Promise<number> {
+/** Creates a log with the given number of events. */
+export async function createLog(dir: string, eventCount: number): Promise<void> {
   const store = await openStore(dir);
   await appendEvents(store, eventCount);
-  const { count } = store.log.segments;
   await store.close();
-  return count;
 }
 
 /** Opens a log, changes it, and returns its content. */
@@ -131,9 +126,9 @@ export function getEndFilePath(dir: string): string {
   return join(dir, "events", "acknowledged");
 }
 
-/** Returns the path of a segment. Segment numbers count from 1. */
-export function getSegmentPath(dir: string, segmentNumber: number): string {
-  return join(dir, "events", `${String(segmentNumber).padStart(8, "0")}.segment`);
+/** Returns the path of the file with the events. */
+export function getLogPath(dir: string): string {
+  return join(dir, "events", "log");
 }
 
 /** Flips one bit of a file. `offsetOrFraction` is in bytes, or a fraction of the file size if it is below 1. */

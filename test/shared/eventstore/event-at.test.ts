@@ -7,7 +7,7 @@ import { DifferentLogError, requireCheckpointInLog } from "../../../projection/c
 import { readEventAt } from "../../../shared/eventstore/event-at.ts";
 import { createEvent, getRejection } from "../../conformance/log-under-test.ts";
 import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
-import { flipBit, getSegmentPath } from "../../deploy/eventstore/stored-log.ts";
+import { flipBit, getLogPath } from "../../deploy/eventstore/stored-log.ts";
 
 describe("reading the event at a log position", () => {
   it("reading the event at a log position fails if the record is damaged", async () => {
@@ -16,10 +16,10 @@ describe("reading the event at a log position", () => {
     const client = createClient(server.port);
     try {
       await client.appendToStream("before", createEvent(1));
-      const offset = (await stat(getSegmentPath(dir, 1))).size;
+      const offset = (await stat(getLogPath(dir))).size;
       const damagedEvent = createEvent(2);
       const { position } = await client.appendToStream("damaged", damagedEvent);
-      await flipBit(getSegmentPath(dir, 1), offset + 100);
+      await flipBit(getLogPath(dir), offset + 100);
       const { commit } = position!;
       expect((await getRejection(readEventAt(client, commit))).message).to.include("checksum");
       const checkpoint = { position: commit, eventId: damagedEvent.id };

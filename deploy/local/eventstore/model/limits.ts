@@ -75,11 +75,6 @@ export const MAX_PAGE_READS = 64;
 /** Two events of a stream share a disk read if the gap between them does not exceed this number of bytes. */
 export const MAX_READ_GAP_BYTES = 64 * 1024;
 
-/**
- * Size in bytes at which a segment is full and the next segment starts. A segment may exceed this size by one frame.
- */
-const FULL_SEGMENT_BYTES = 64 * 1024 * 1024;
-
 /** Maximum numbers of events and streams in the log. A log that reaches a limit refuses appends and still serves reads. */
 export interface LogLimits {
   readonly maxEvents: number;
@@ -87,15 +82,13 @@ export interface LogLimits {
 }
 
 /**
- * The index is in memory. A million events take 24 MB, and a million streams with names of 48 characters take 100 MB.
+ * The index is in memory. A million events take 28 MB, and a million streams with names of 48 characters take 100 MB.
  */
 const LOG_LIMITS: LogLimits = { maxEvents: 64_000_000, maxStreams: 8_000_000 };
 
 /** Settings of a log that tests and benchmarks change. */
 export interface LogOptions {
   readonly limits: LogLimits;
-  /** Size in bytes at which a segment is full and the next segment starts. */
-  readonly segmentBytes: number;
   /** If true, each append is flushed to disk before it is acknowledged. Only benchmarks disable this. */
   readonly shouldSync: boolean;
   /** Prints a line for the operator. A line may contain internal error details that clients do not see. */
@@ -104,7 +97,6 @@ export interface LogOptions {
 
 export const DEFAULT_LOG_OPTIONS: LogOptions = {
   limits: LOG_LIMITS,
-  segmentBytes: FULL_SEGMENT_BYTES,
   shouldSync: true,
   printLine: () => undefined,
 };

@@ -1,14 +1,14 @@
 /**
  * The file `acknowledged`. It records the acknowledged end, which is the end of the last acknowledged frame.
  *
- * After each frame, the log flushes the segment, writes this file and then acknowledges the appends. At startup, all
+ * After each frame, the log flushes the file `log`, writes this file and then acknowledges the appends. At startup, all
  * data up to the acknowledged end must be intact. Only data after the acknowledged end may be incomplete.
  *
  * The log does not flush the file after an append. A crash of the process does not lose the writes to the file. After a
- * power loss, the file may be older than the segments. Its 64 bytes lie in one sector of the disk:
+ * power loss, the file may be older than the log. Its 64 bytes lie in one sector of the disk:
  *
- *      0  "EVENTEND"    8  format version    12  log id, 16 bytes   28  segment number    32  end offset
- *     40  events       48  last position     56  checksum of the last frame   60  checksum of bytes 0 to 59
+ *      0  "EVENTEND"    8  format version    12  log id, 16 bytes   32  end offset       40  events       48  last position
+ *     56  checksum of the last frame   60  checksum of bytes 0 to 59
  */
 import fs from "node:fs";
 import { join } from "node:path";
@@ -25,24 +25,22 @@ import {
   sealBlock,
   writeChainState,
   writeSafeInteger,
-} from "./segment-format.ts";
+} from "./log-format.ts";
 
 export const ACKNOWLEDGED_FILE = "acknowledged";
 
 const MAGIC = "EVENTEND";
 
-/** End of a log: its last segment, the offset at which its last frame ends, and the state of the frame chain there. */
+/** End of a log: the offset at which its last frame ends, and the state of the frame chain there. */
 export interface LogEnd extends ChainState {
   readonly logId: string;
-  /** Number of the last segment, counted from 1. */
-  readonly segment: number;
   /** Offset in bytes at which the last frame ends. */
   readonly offset: number;
 }
 
 /** Encodes the content of the file. */
 export function encodeEnd(end: LogEnd): Buffer {
-  const block = createBlock(MAGIC, end.logId, end.segment);
+  const block = createBlock(MAGIC, end.logId);
   writeSafeInteger(block, end.offset, 32);
   writeChainState(block, end, 40);
   return sealBlock(block);
@@ -73,10 +71,10 @@ export class AcknowledgedEndFile {
     fs.readSync(this.#fd, block, 0, BLOCK_BYTES, 0);
     const fields = readBlock(block, MAGIC);
     if (fields === undefined) throw createDamageError(this.path, "The file's checksum does not match its content.");
-    const { version, logId, segment } = fields;
+    const { version, logId } = fields;
     if (version !== FORMAT_VERSION)
       throw new LogStartError(`The log has format ${version}; this program reads format ${FORMAT_VERSION}.`);
-    return { logId, segment, offset: readSafeInteger(block, 32), ...readChainState(block, 40) };
+    return { logId, offset: readSafeInteger(block, 32), ...readChainState(block, 40) };
   }
 
   /**
@@ -95,9 +93,5 @@ export class AcknowledgedEndFile {
 
 /** Compares two ends of the same log. */
 export function isSameLogEnd(firstEnd: LogEnd, secondEnd: LogEnd): boolean {
-  return (
-    firstEnd.segment === secondEnd.segment &&
-    firstEnd.offset === secondEnd.offset &&
-    isSameChainState(firstEnd, secondEnd)
-  );
+  return firstEnd.offset === secondEnd.offset && isSameChainState(firstEnd, secondEnd);
 }

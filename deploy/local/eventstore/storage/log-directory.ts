@@ -2,22 +2,24 @@
  * Creates and opens the directory of a log:
  *
  *     lock           id of the process that has the log open
- *     events/        the log: segment files and the acknowledged end
+ *     events/        the log: the files `log` and `acknowledged`
  *     events.new/    a new log that is not complete yet; the next start removes it
  */
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { tryLock } from "../../setup/processes.mjs";
 import type { LogOptions } from "../model/limits.ts";
-import { createDamageError, LogDamagedError, LogStartError } from "../model/log-errors.ts";
+import { LogDamagedError, LogStartError } from "../model/log-errors.ts";
 import { ACKNOWLEDGED_FILE, AcknowledgedEndFile, encodeEnd, isSameLogEnd } from "./acknowledged-end.ts";
+import { createFile, LogFile, syncDirectory } from "./log-file.ts";
+import { computeChecksumSeed, EMPTY_CHAIN, encodeLogHeader, LOG_HEADER_BYTES } from "./log-format.ts";
 import type { CommittedLog } from "./log-reader.ts";
 import { LogScan } from "./log-scan.ts";
 import { LogWriter } from "./log-writer.ts";
-import { computeChecksumSeed, EMPTY_CHAIN, encodeSegmentHeader, SEGMENT_HEADER_BYTES } from "./segment-format.ts";
-import { createFile, formatSegmentName, parseSegmentNumber, Segments, syncDirectory } from "./segments.ts";
+
+const LOG_FILE = "log";
 
 /** A log that is open for reads and appends. */
 export interface OpenLog {
@@ -60,52 +62,42 @@ export async function openLogDirectory(dir: string, options: LogOptions): Promis
 async function createLog(dir: string, eventsDir: string): Promise<void> {
   const unfinishedDir = `${eventsDir}.new`;
   const logId = randomBytes(16).toString("hex");
-  const end = { ...EMPTY_CHAIN, logId, segment: 1, offset: SEGMENT_HEADER_BYTES };
+  const end = { ...EMPTY_CHAIN, logId, offset: LOG_HEADER_BYTES };
   await rm(unfinishedDir, { recursive: true, force: true });
   await mkdir(unfinishedDir, { mode: 0o700 });
-  await createFile(unfinishedDir, formatSegmentName(1), encodeSegmentHeader(logId, 1, EMPTY_CHAIN));
+  await createFile(unfinishedDir, LOG_FILE, encodeLogHeader(logId));
   await createFile(unfinishedDir, ACKNOWLEDGED_FILE, encodeEnd(end));
+  await syncDirectory(unfinishedDir);
   await rename(unfinishedDir, eventsDir);
   await syncDirectory(dir);
 }
 
 async function openEventsDirectory(dir: string, options: LogOptions): Promise<OpenLog> {
-  const segmentCount = await countSegments(dir);
   const endFile = new AcknowledgedEndFile(dir);
-  const segments = new Segments(dir);
+  let file: LogFile | undefined;
   const close = async () => {
-    await segments.close();
+    file?.close();
     endFile.close();
   };
   try {
+    file = new LogFile(join(dir, LOG_FILE));
     const acknowledgedEnd = endFile.read();
-    const { index, end, incompleteBytes } = await new LogScan(segments, segmentCount, acknowledgedEnd).run();
+    const { index, end, incompleteBytes } = await new LogScan(file, acknowledgedEnd).run();
     if (incompleteBytes > 0) {
       options.printLine(
-        `${segments.getPath(segmentCount - 1)}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
+        `${file.path}: dropped ${incompleteBytes} bytes at offset ${end.offset}, after position ${end.position}: an incomplete write that was never acknowledged.`,
       );
-      await segments.truncate(end.offset);
+      await file.truncate(end.offset);
     }
-    await segments.flush();
+    await file.flush();
     if (!isSameLogEnd(end, acknowledgedEnd)) endFile.write(end);
     return {
-      log: { index, segments, checksumSeed: computeChecksumSeed(end.logId) },
-      writer: new LogWriter(segments, endFile, end, options),
+      log: { index, file, checksumSeed: computeChecksumSeed(end.logId) },
+      writer: new LogWriter(file, endFile, end, options),
       close,
     };
   } catch (error) {
     await close();
     throw error;
   }
-}
-
-/** @throws LogDamagedError if a segment file is missing */
-async function countSegments(dir: string): Promise<number> {
-  const fileNames = await readdir(dir);
-  const segmentNumbers = new Set(fileNames.map(parseSegmentNumber).filter((number) => number !== undefined));
-  for (let number = 1; number <= Math.max(1, segmentNumbers.size); number += 1) {
-    if (segmentNumbers.has(number)) continue;
-    throw createDamageError(join(dir, formatSegmentName(number)), "The segment file is missing.");
-  }
-  return segmentNumbers.size;
 }

@@ -1,26 +1,25 @@
 /**
  * In-memory index of the log: the location of each event, and the events of each stream.
  *
- * An entry takes 24 bytes. It points to the previous event of the same stream, and to an older event of that stream (a
+ * An entry takes 28 bytes. It points to the previous event of the same stream, and to an older event of that stream (a
  * skew-binary jump pointer). So finding a revision takes O(log n) steps and needs no list per stream. Readers compare
  * each record with its index entry.
  */
 import { NO_STREAM } from "../model/append-rules.ts";
 import { decodeProposedEvent, readStreamName } from "../model/record.ts";
 import { getOriginalStream, parseMetadata, type StreamState } from "../model/stream-metadata.ts";
-import type { StoredRecord } from "./segment-format.ts";
+import type { StoredRecord } from "./log-format.ts";
 
 /** Marks a tombstone in the column of revisions. A tombstone has no revision. */
 const TOMBSTONE_MARK = 0xffff_ffff;
 
 export class LogIndex {
   readonly #positions = new NumberColumn(Float64Array);
-  readonly #offsets = new NumberColumn(Uint32Array);
+  readonly #offsets = new NumberColumn(Float64Array);
   readonly #revisions = new NumberColumn(Uint32Array);
   readonly #previousOrdinals = new NumberColumn(Uint32Array);
   readonly #jumps = new NumberColumn(Uint32Array);
-  readonly #segmentStarts: number[] = [];
-  readonly #segmentEnds: number[] = [];
+  #endOffset = 0;
   readonly streams = new StreamTable();
 
   /** Number of events in the log. The next event gets this number as its ordinal. */
@@ -28,24 +27,14 @@ export class LogIndex {
     return this.#positions.length;
   }
 
-  get segmentCount(): number {
-    return this.#segmentStarts.length;
-  }
-
   /** Log position of the last event; 0 in an empty log. */
   get lastPosition(): number {
     return this.eventCount === 0 ? 0 : this.#positions.at(this.eventCount - 1);
   }
 
-  /** Starts a new segment. Events added later belong to the new segment. */
-  startSegment(): void {
-    this.#segmentStarts.push(this.eventCount);
-    this.#segmentEnds.push(0);
-  }
-
-  /** Sets the offset at which the last frame of the last segment ends. */
-  setSegmentEnd(offset: number): void {
-    this.#segmentEnds[this.#segmentEnds.length - 1] = offset;
+  /** Sets the offset at which the last frame ends. */
+  setEndOffset(offset: number): void {
+    this.#endOffset = offset;
   }
 
   /**
@@ -82,7 +71,7 @@ export class LogIndex {
     return this.#positions.at(ordinal);
   }
 
-  /** Returns the offset of an event's record in its segment. */
+  /** Returns the offset of an event's record. */
   getOffset(ordinal: number): number {
     return this.#offsets.at(ordinal);
   }
@@ -93,27 +82,12 @@ export class LogIndex {
     return revision === TOMBSTONE_MARK ? undefined : revision;
   }
 
-  /** Returns the index of the segment that stores an event, counted from 0. */
-  findSegment(ordinal: number): number {
-    return findFirstIndex(this.#segmentStarts.length, (segment) => (this.#segmentStarts[segment] ?? 0) > ordinal) - 1;
-  }
-
-  /** Returns the ordinals of the first event of a segment and of the first event after the segment. */
-  getSegmentOrdinals(segment: number): { first: number; end: number } {
-    return {
-      first: this.#segmentStarts[segment] ?? 0,
-      end: this.#segmentStarts[segment + 1] ?? this.eventCount,
-    };
-  }
-
   /**
-   * Returns an offset at or after the end of an event's record: the start of the segment's next record, or the end of
-   * the segment's last frame. A frame header may lie between the record and this offset.
+   * Returns an offset at or after the end of an event's record: the start of the next record, or the end of the last
+   * frame. A frame header may lie between the record and this offset.
    */
   getEndOffset(ordinal: number): number {
-    const segment = this.findSegment(ordinal);
-    const isLast = ordinal + 1 === this.getSegmentOrdinals(segment).end;
-    return isLast ? (this.#segmentEnds[segment] ?? 0) : this.getOffset(ordinal + 1);
+    return ordinal + 1 === this.eventCount ? this.#endOffset : this.getOffset(ordinal + 1);
   }
 
   /**
@@ -163,7 +137,7 @@ export class LogIndex {
 /**
  * Adds a stored record to the index. A metadata record also changes the state of the stream that it describes.
  *
- * @param offset offset of the record in the last segment
+ * @param offset offset of the record
  * @returns undefined on success; otherwise a sentence that states why the record cannot follow the previous record
  */
 export function indexRecord(index: LogIndex, record: StoredRecord, offset: number): string | undefined {

@@ -1,15 +1,15 @@
-/** Reads events from the segments in pages of limited size, and verifies each event against the index. */
+/** Reads events in pages of limited size, and verifies each event against the index. */
 import { MAX_PAGE_BYTES, MAX_PAGE_EVENTS, MAX_PAGE_READS, MAX_READ_GAP_BYTES } from "../model/limits.ts";
 import { createDamageError } from "../model/log-errors.ts";
 import { type LogEvent, readStreamName } from "../model/record.ts";
+import type { LogFile } from "./log-file.ts";
+import { decodeStoredRecord } from "./log-format.ts";
 import type { LogIndex } from "./log-index.ts";
-import { decodeStoredRecord } from "./segment-format.ts";
-import type { Segments } from "./segments.ts";
 
 /** The committed part of a log. */
 export interface CommittedLog {
   readonly index: LogIndex;
-  readonly segments: Segments;
+  readonly file: LogFile;
   /** Initial value for the checksums of records, derived from the log id. */
   readonly checksumSeed: number;
 }
@@ -22,14 +22,13 @@ interface PositionRange {
   readonly isBackwards: boolean;
 }
 
-/** A disk read. All its events belong to the same segment. */
+/** A disk read. */
 interface DiskRead {
   /** Ordinals of the events in ascending order. They need not be consecutive. */
   readonly ordinals: number[];
-  readonly segment: number;
-  /** Offset in the segment at which the read starts. */
+  /** Offset at which the read starts. */
   readonly start: number;
-  /** Offset in the segment at which the read ends. */
+  /** Offset at which the read ends. */
   end: number;
 }
 
@@ -79,19 +78,19 @@ export async function* readStreamEvents(
   }
 }
 
-/** Plans a disk read that starts with `firstOrdinal`. The read stays within the segment and the limits of a page. */
+/** Plans a disk read that starts with `firstOrdinal`. The read stays within the limits of a page. */
 function planReadFrom(index: LogIndex, firstOrdinal: number, stopOrdinal: number): DiskRead {
   const diskRead = planRead(index, firstOrdinal);
-  const limit = Math.min(stopOrdinal, firstOrdinal + MAX_PAGE_EVENTS, index.getSegmentOrdinals(diskRead.segment).end);
+  const limit = Math.min(stopOrdinal, firstOrdinal + MAX_PAGE_EVENTS);
   let endOrdinal = firstOrdinal + 1;
   while (endOrdinal < limit && index.getEndOffset(endOrdinal) - diskRead.start <= MAX_PAGE_BYTES) endOrdinal += 1;
   return { ...diskRead, ordinals: listOrdinals(firstOrdinal, endOrdinal), end: index.getEndOffset(endOrdinal - 1) };
 }
 
-/** Plans a disk read that ends before `endOrdinal`. The read stays within the segment and the limits of a page. */
+/** Plans a disk read that ends before `endOrdinal`. The read stays within the limits of a page. */
 function planReadBefore(index: LogIndex, endOrdinal: number): DiskRead {
   const diskRead = planRead(index, endOrdinal - 1);
-  const limit = Math.max(endOrdinal - MAX_PAGE_EVENTS, index.getSegmentOrdinals(diskRead.segment).first);
+  const limit = Math.max(endOrdinal - MAX_PAGE_EVENTS, 0);
   let firstOrdinal = endOrdinal - 1;
   while (firstOrdinal > limit && diskRead.end - index.getOffset(firstOrdinal - 1) <= MAX_PAGE_BYTES) firstOrdinal -= 1;
   return { ...diskRead, ordinals: listOrdinals(firstOrdinal, endOrdinal), start: index.getOffset(firstOrdinal) };
@@ -109,7 +108,7 @@ function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
   for (const ordinal of ordinals) {
     const next = planRead(index, ordinal);
     const read = page.at(-1);
-    const isNear = read !== undefined && read.segment === next.segment && next.start - read.end <= MAX_READ_GAP_BYTES;
+    const isNear = read !== undefined && next.start - read.end <= MAX_READ_GAP_BYTES;
     const addedBytes = isNear ? next.end - read.end : next.end - next.start;
     if (page.length > 0 && (pageBytes + addedBytes > MAX_PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
       pages.push(page);
@@ -128,16 +127,15 @@ function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
 }
 
 function planRead(index: LogIndex, ordinal: number): DiskRead {
-  const segment = index.findSegment(ordinal);
-  return { ordinals: [ordinal], segment, start: index.getOffset(ordinal), end: index.getEndOffset(ordinal) };
+  return { ordinals: [ordinal], start: index.getOffset(ordinal), end: index.getEndOffset(ordinal) };
 }
 
 /** @throws LogDamagedError if any of the events is damaged */
 async function performRead(log: CommittedLog, diskRead: DiskRead, stream?: string): Promise<LogEvent[]> {
-  const { index, segments, checksumSeed } = log;
+  const { index, file, checksumSeed } = log;
   const [firstOrdinal = 0] = diskRead.ordinals;
-  const { segment, start, end } = diskRead;
-  const bytes = await segments.read(segment, start, end - start, index.getPosition(firstOrdinal));
+  const { start, end } = diskRead;
+  const bytes = await file.read(start, end - start, index.getPosition(firstOrdinal));
   return diskRead.ordinals.map((ordinal) => {
     const offset = index.getOffset(ordinal);
     const position = index.getPosition(ordinal);
@@ -153,7 +151,6 @@ async function performRead(log: CommittedLog, diskRead: DiskRead, stream?: strin
       record === undefined
         ? "The event's checksum does not match its content."
         : "The file contains a different event at this offset.";
-    const path = segments.getPath(segment);
-    throw createDamageError(`${path}, offset ${offset}, position ${position}`, problem);
+    throw createDamageError(`${file.path}, offset ${offset}, position ${position}`, problem);
   });
 }

@@ -7,25 +7,27 @@
 import { crc32 } from "node:zlib";
 import { createDamageError, LogStartError } from "../model/log-errors.ts";
 import type { LogEnd } from "./acknowledged-end.ts";
-import { indexRecord, LogIndex } from "./log-index.ts";
+import type { LogFile } from "./log-file.ts";
 import {
   type ChainState,
   computeChecksumSeed,
   decodeFrameHeader,
-  decodeSegmentHeader,
+  decodeLogHeader,
   decodeStoredRecord,
   EMPTY_CHAIN,
   FORMAT_VERSION,
   FRAME_HEADER_BYTES,
   type FrameHeader,
   isSameChainState,
+  LOG_HEADER_BYTES,
   RECORD_HEADER_BYTES,
-  SEGMENT_HEADER_BYTES,
-} from "./segment-format.ts";
-import type { Segments } from "./segments.ts";
+} from "./log-format.ts";
+import { indexRecord, LogIndex } from "./log-index.ts";
 
 /** Minimum size of a disk sector in bytes. After a power loss, the content of whole sectors can be missing. */
 const SECTOR_BYTES = 512;
+
+const WINDOW_BYTES = 4 * 1024 * 1024;
 
 interface ScannedLog {
   readonly index: LogIndex;
@@ -37,136 +39,129 @@ interface ScannedLog {
 
 /** Verifies the whole log and builds the index. */
 export class LogScan {
-  readonly #segments: Segments;
-  readonly #segmentCount: number;
+  readonly #file: LogFile;
+  readonly #fileSize: number;
   readonly #acknowledgedEnd: LogEnd;
   readonly #index = new LogIndex();
   readonly #seed: number;
   #chainState: ChainState = EMPTY_CHAIN;
   #hasReachedEnd = false;
+  #window: Buffer = Buffer.alloc(0);
+  #windowStart = 0;
 
-  /**
-   * @param segmentCount number of segment files
-   * @param acknowledgedEnd the acknowledged end; all frames up to this end must be intact
-   */
-  constructor(segments: Segments, segmentCount: number, acknowledgedEnd: LogEnd) {
-    this.#segments = segments;
-    this.#segmentCount = segmentCount;
+  /** @param acknowledgedEnd the acknowledged end; all frames up to this end must be intact */
+  constructor(file: LogFile, acknowledgedEnd: LogEnd) {
+    this.#file = file;
+    this.#fileSize = file.getSize();
     this.#acknowledgedEnd = acknowledgedEnd;
     this.#seed = computeChecksumSeed(acknowledgedEnd.logId);
   }
 
   /**
-   * Opens and verifies all segments.
+   * Verifies and indexes all frames.
    *
    * @throws LogDamagedError if acknowledged data is missing or changed
    * @throws LogStartError if the log has an unsupported format
    */
   async run(): Promise<ScannedLog> {
-    let offset = 0;
-    let fileSize = 0;
-    for (let segment = 0; segment < this.#segmentCount; segment += 1) {
-      fileSize = await this.#segments.openNext();
-      offset = this.#scanSegment(segment, await this.#segments.read(segment, 0, fileSize, this.#index.lastPosition));
-    }
-    if (!this.#hasReachedEnd) {
-      const { position } = this.#acknowledgedEnd;
-      const problem = `The log ends here, but all events up to position ${position} were acknowledged.`;
-      throw this.#createError(this.#segmentCount - 1, offset, problem);
-    }
-    const end = { ...this.#chainState, logId: this.#acknowledgedEnd.logId, segment: this.#segmentCount, offset };
-    return { index: this.#index, end, incompleteBytes: fileSize - offset };
-  }
-
-  /** Verifies and indexes a segment. Returns the offset at which the segment's last complete frame ends. */
-  #scanSegment(segment: number, bytes: Buffer): number {
-    this.#verifyHeader(segment, bytes.subarray(0, SEGMENT_HEADER_BYTES));
-    this.#index.startSegment();
-    let offset = SEGMENT_HEADER_BYTES;
-    this.#markIntact(segment, offset);
-    while (offset < bytes.length) {
-      const frame = this.#readFrame(segment, bytes, offset);
-      if (frame === undefined) {
-        // Only the last frame of the log may be incomplete, and only if the frame was not acknowledged.
-        if (this.#hasReachedEnd && segment === this.#segmentCount - 1) return offset;
-        throw this.#createError(segment, offset, "The frame is incomplete.");
-      }
-      this.#indexFrame(segment, offset, frame.header, frame.payload);
+    this.#verifyHeader(await this.#read(0, LOG_HEADER_BYTES));
+    let offset = LOG_HEADER_BYTES;
+    this.#markIntact(offset);
+    while (offset < this.#fileSize) {
+      const frame = await this.#readFrame(offset);
+      if (frame === undefined) break;
+      this.#indexFrame(offset, frame.header, frame.payload);
       offset += FRAME_HEADER_BYTES + frame.payload.length;
-      this.#markIntact(segment, offset);
+      this.#markIntact(offset);
     }
-    return offset;
+    const { logId, position } = this.#acknowledgedEnd;
+    if (!this.#hasReachedEnd) {
+      const problem = `The log ends here, but all events up to position ${position} were acknowledged.`;
+      throw this.#createError(offset, problem);
+    }
+    return {
+      index: this.#index,
+      end: { ...this.#chainState, logId, offset },
+      incompleteBytes: this.#fileSize - offset,
+    };
   }
 
-  #verifyHeader(segment: number, bytes: Buffer): void {
-    const header = decodeSegmentHeader(bytes);
-    if (header === undefined) throw this.#createError(segment, 0, "The segment's header is damaged.");
-    const { version, logId, previousState } = header;
-    if (version !== FORMAT_VERSION) {
-      const file = this.#segments.getPath(segment);
-      throw new LogStartError(`${file} has format ${version}; this program reads format ${FORMAT_VERSION}.`);
-    }
-    if (logId !== this.#acknowledgedEnd.logId) throw this.#createError(segment, 0, "The file belongs to another log.");
-    if (header.segment !== segment + 1 || !isSameChainState(previousState, this.#chainState))
-      throw this.#createError(segment, 0, "The segment does not continue the previous segment.");
+  #verifyHeader(bytes: Buffer): void {
+    const header = decodeLogHeader(bytes);
+    if (header === undefined) throw this.#createError(0, "The log's header is damaged.");
+    const { version, logId } = header;
+    if (version !== FORMAT_VERSION)
+      throw new LogStartError(`${this.#file.path} has format ${version}; this program reads format ${FORMAT_VERSION}.`);
+    if (logId !== this.#acknowledgedEnd.logId) throw this.#createError(0, "The file belongs to another log.");
   }
 
   /**
    * Reads the frame at an offset. Returns undefined if the frame is incomplete: the file ends within the frame, or a
    * power loss left zeros in the frame.
    */
-  #readFrame(segment: number, bytes: Buffer, offset: number): { header: FrameHeader; payload: Buffer } | undefined {
-    const rest = bytes.subarray(offset);
-    if (rest.length < FRAME_HEADER_BYTES) return undefined;
-    const header = decodeFrameHeader(rest);
+  async #readFrame(offset: number): Promise<{ header: FrameHeader; payload: Buffer } | undefined> {
+    const headerBytes = await this.#read(offset, FRAME_HEADER_BYTES);
+    if (headerBytes.length < FRAME_HEADER_BYTES) return undefined;
+    const header = decodeFrameHeader(headerBytes);
     if (header === undefined) {
-      if (isAllZeros(rest)) return undefined;
-      throw this.#createError(segment, offset, "The frame's header is damaged.");
+      if (isAllZeros(await this.#read(offset, WINDOW_BYTES))) return undefined;
+      throw this.#createError(offset, "The frame's header is damaged.");
     }
     if (!isSameChainState(header.previousState, this.#chainState))
-      throw this.#createError(segment, offset, "The frame does not continue the previous frame.");
-    const payload = rest.subarray(FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + header.payloadBytes);
+      throw this.#createError(offset, "The frame does not continue the previous frame.");
+    const payload = await this.#read(offset + FRAME_HEADER_BYTES, header.payloadBytes);
     if (payload.length < header.payloadBytes) return undefined;
     if (crc32(payload) === header.payloadChecksum) return { header, payload };
-    const isLastFrame = rest.length === FRAME_HEADER_BYTES + payload.length;
-    const lastSectorBytes = ((bytes.length - 1) % SECTOR_BYTES) + 1;
+    const isLastFrame = offset + FRAME_HEADER_BYTES + payload.length === this.#fileSize;
+    const lastSectorBytes = ((this.#fileSize - 1) % SECTOR_BYTES) + 1;
     if (isLastFrame && isAllZeros(payload.subarray(-lastSectorBytes))) return undefined;
-    throw this.#createError(segment, offset, "The frame's checksum does not match its content.");
+    throw this.#createError(offset, "The frame's checksum does not match its content.");
   }
 
-  #indexFrame(segment: number, offset: number, frame: FrameHeader, payload: Buffer): void {
+  /** Returns bytes of the file, fewer if it ends earlier. Reads large blocks, so that few disk reads are needed. */
+  async #read(offset: number, length: number): Promise<Buffer> {
+    const end = Math.min(offset + length, this.#fileSize);
+    if (offset < this.#windowStart || end > this.#windowStart + this.#window.length) {
+      const windowBytes = Math.min(Math.max(length, WINDOW_BYTES), this.#fileSize - offset);
+      this.#window = await this.#file.read(offset, windowBytes, this.#index.lastPosition);
+      this.#windowStart = offset;
+    }
+    return this.#window.subarray(offset - this.#windowStart, end - this.#windowStart);
+  }
+
+  #indexFrame(offset: number, frame: FrameHeader, payload: Buffer): void {
     const eventCount = this.#chainState.eventCount + frame.recordCount;
     let payloadOffset = 0;
     while (payloadOffset < payload.length) {
       const recordOffset = offset + FRAME_HEADER_BYTES + payloadOffset;
       const record = decodeStoredRecord(payload, payloadOffset, this.#seed);
       if (record === undefined)
-        throw this.#createError(segment, recordOffset, "The event's checksum does not match its content.");
+        throw this.#createError(recordOffset, "The event's checksum does not match its content.");
       const problem = indexRecord(this.#index, record, recordOffset);
-      if (problem !== undefined) throw this.#createError(segment, recordOffset, problem);
+      if (problem !== undefined) throw this.#createError(recordOffset, problem);
       payloadOffset += RECORD_HEADER_BYTES + record.body.length;
     }
     if (this.#index.eventCount !== eventCount)
-      throw this.#createError(segment, offset, "The number of events in the frame differs from its header.");
+      throw this.#createError(offset, "The number of events in the frame differs from its header.");
     this.#chainState = { eventCount, position: this.#index.lastPosition, checksum: frame.checksum };
   }
 
   /**
-   * Marks a segment as intact up to an offset.
+   * Marks the log as intact up to an offset.
    * @throws LogDamagedError if the offset is the acknowledged end, but the frames differ from the acknowledged frames
    */
-  #markIntact(segment: number, offset: number): void {
-    this.#index.setSegmentEnd(offset);
+  #markIntact(offset: number): void {
+    this.#index.setEndOffset(offset);
     const end = this.#acknowledgedEnd;
-    if (segment + 1 !== end.segment || offset !== end.offset) return;
+    if (offset !== end.offset) return;
     if (!isSameChainState(this.#chainState, end))
-      throw this.#createError(segment, offset, "The events before this offset differ from the acknowledged events.");
+      throw this.#createError(offset, "The events before this offset differ from the acknowledged events.");
     this.#hasReachedEnd = true;
   }
 
-  #createError(segment: number, offset: number, problem: string): Error {
-    const path = this.#segments.getPath(segment);
-    return createDamageError(`${path}, offset ${offset}, after position ${this.#index.lastPosition}`, problem);
+  #createError(offset: number, problem: string): Error {
+    const location = `${this.#file.path}, offset ${offset}, after position ${this.#index.lastPosition}`;
+    return createDamageError(location, problem);
   }
 }
 

@@ -1,28 +1,26 @@
-/** Appends frames to the last segment and records the acknowledged end. */
+/** Appends frames to the log and records the acknowledged end. */
 import type { LogOptions } from "../model/limits.ts";
 import { DiskFullError } from "../model/log-errors.ts";
 import type { AcknowledgedEndFile, LogEnd } from "./acknowledged-end.ts";
+import type { LogFile } from "./log-file.ts";
 import {
   computeChecksumSeed,
   encodeFrame,
-  encodeSegmentHeader,
   encodeStoredRecord,
   FRAME_HEADER_BYTES,
-  SEGMENT_HEADER_BYTES,
   type StoredRecord,
-} from "./segment-format.ts";
-import type { Segments } from "./segments.ts";
+} from "./log-format.ts";
 
 export class LogWriter {
-  readonly #segments: Segments;
+  readonly #file: LogFile;
   readonly #acknowledgedEndFile: AcknowledgedEndFile;
   readonly #options: LogOptions;
   readonly #seed: number;
   #end: LogEnd;
 
-  /** @param end current end of the log; its last segment must be open */
-  constructor(segments: Segments, acknowledgedEndFile: AcknowledgedEndFile, end: LogEnd, options: LogOptions) {
-    this.#segments = segments;
+  /** @param end current end of the log */
+  constructor(file: LogFile, acknowledgedEndFile: AcknowledgedEndFile, end: LogEnd, options: LogOptions) {
+    this.#file = file;
     this.#acknowledgedEndFile = acknowledgedEndFile;
     this.#end = end;
     this.#seed = computeChecksumSeed(end.logId);
@@ -36,20 +34,18 @@ export class LogWriter {
   /**
    * Writes records as one frame, flushes the frame and records the new end of the log. Calls must not overlap.
    *
-   * @returns the offset of each record in the last segment
+   * @returns the offset of each record
    * @throws DiskFullError if the disk is full; the log is then unchanged
    * @throws any other disk error; the log must then stop, because only the next start can determine what was written
    */
   async append(records: readonly StoredRecord[]): Promise<number[]> {
-    if (this.#end.offset >= this.#options.segmentBytes) await this.#startSegment();
-    const { offset, segment, logId, eventCount, position } = this.#end;
+    const { offset, logId, eventCount, position } = this.#end;
     const encodedRecords = records.map((record) => encodeStoredRecord(record, this.#seed));
     const frame = encodeFrame(encodedRecords, this.#end);
     await this.#writeFrame(frame.bytes, offset);
-    if (this.#options.shouldSync) await this.#segments.flush();
+    if (this.#options.shouldSync) await this.#file.flush();
     this.#end = {
       logId,
-      segment,
       offset: offset + frame.bytes.length,
       eventCount: eventCount + records.length,
       position: records.at(-1)?.position ?? position,
@@ -63,23 +59,13 @@ export class LogWriter {
     });
   }
 
-  async #startSegment(): Promise<void> {
-    const segment = this.#end.segment + 1;
-    try {
-      await this.#segments.createNext(encodeSegmentHeader(this.#end.logId, segment, this.#end));
-    } catch (error) {
-      throw isNoSpaceError(error) ? new DiskFullError(String(error), { cause: error }) : error;
-    }
-    this.#end = { ...this.#end, segment, offset: SEGMENT_HEADER_BYTES };
-  }
-
   async #writeFrame(bytes: Buffer, offset: number): Promise<void> {
     try {
-      await this.#segments.write(bytes, offset);
+      await this.#file.write(bytes, offset);
     } catch (error) {
       if (!isNoSpaceError(error)) throw error;
       // The next frame must not follow an incomplete frame, so the log stops if the truncation fails.
-      await this.#segments.truncate(offset);
+      await this.#file.truncate(offset);
       throw new DiskFullError(String(error), { cause: error });
     }
   }

@@ -11,7 +11,7 @@ import {
   parseMetadata,
   type StreamState,
 } from "../model/stream-metadata.ts";
-import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/segment-format.ts";
+import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/log-format.ts";
 
 /** A request to append events to a stream or to delete a stream. */
 export interface WriteRequest {

@@ -187,13 +187,11 @@ export class Store {
 
   #publish(group: StagedGroup, offsets: readonly number[]): void {
     const { index } = this.log;
-    const { segment, offset } = this.#openLog.writer.end;
-    while (index.segmentCount < segment) index.startSegment();
     for (const [recordIndex, record] of group.records.entries()) {
       const problem = indexRecord(index, record, offsets[recordIndex] ?? 0);
       if (problem !== undefined) throw new LogDamagedError(`The written group is out of order: ${problem}`);
     }
-    index.setSegmentEnd(offset);
+    index.setEndOffset(this.#openLog.writer.end.offset);
     for (const [id, revision] of group.revisionsById) this.#recentIds.set(id, revision);
     this.recentEvents.push(group.records.map(({ position, body }) => ({ position, record: body })));
     for (const listener of this.#listeners) listener();

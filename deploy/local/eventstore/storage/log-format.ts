@@ -1,10 +1,9 @@
 /**
- * Byte layout of a segment file: a header, then frames. A frame contains records that are flushed together.
+ * Byte layout of the file `log`: a header, then frames. A frame contains records that are flushed together.
  *
- *     segment header, 64 bytes
+ *     header, 64 bytes
  *        0  "EVENTLOG"            8  format version        12  log id, 16 bytes
- *       28  segment number       32  events before         40  position of the previous event
- *       48  checksum of the previous frame                 60  checksum of bytes 0 to 59
+ *       60  checksum of bytes 0 to 59
  *     frame header, 40 bytes
  *        0  "FRAM"                4  payload bytes          8  number of records
  *       12  events before        20  position of the previous event
@@ -24,14 +23,14 @@ import { crc32 } from "node:zlib";
 export const FORMAT_VERSION = 1;
 
 export const BLOCK_BYTES = 64;
-export const SEGMENT_HEADER_BYTES = BLOCK_BYTES;
+export const LOG_HEADER_BYTES = BLOCK_BYTES;
 export const FRAME_HEADER_BYTES = 40;
 export const RECORD_HEADER_BYTES = 32;
 
 /** Revision stored for a tombstone: the largest signed 64-bit integer, as in EventStoreDB. */
 export const TOMBSTONE_REVISION = 9_223_372_036_854_775_807n;
 
-const SEGMENT_MAGIC = "EVENTLOG";
+const LOG_MAGIC = "EVENTLOG";
 const FRAME_MAGIC = "FRAM";
 const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
 
@@ -56,17 +55,11 @@ export function isSameChainState(firstState: ChainState, secondState: ChainState
   );
 }
 
-/** Fields that occur both in segment headers and in entries of the file `acknowledged`. */
+/** Fields that occur both in the header of the log and in the file `acknowledged`. */
 interface BlockFields {
   readonly version: number;
   /** 32 hexadecimal digits. */
   readonly logId: string;
-  /** Number of the segment, counted from 1. */
-  readonly segment: number;
-}
-
-interface SegmentHeader extends BlockFields {
-  readonly previousState: ChainState;
 }
 
 export interface FrameHeader {
@@ -114,13 +107,12 @@ export function readChainState(source: Buffer, offset: number): ChainState {
   };
 }
 
-/** Creates a 64-byte block with the fields that segment headers and entries of the file `acknowledged` share. */
-export function createBlock(magic: string, logId: string, segment: number): Buffer {
+/** Creates a 64-byte block with the fields that the header of the log and the file `acknowledged` share. */
+export function createBlock(magic: string, logId: string): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES);
   block.write(magic, 0, "latin1");
   block.writeUInt32BE(FORMAT_VERSION, 8);
   block.write(logId, 12, "hex");
-  block.writeUInt32BE(segment, 28);
   return block;
 }
 
@@ -134,23 +126,16 @@ export function sealBlock(block: Buffer): Buffer {
 export function readBlock(block: Buffer, magic: string): BlockFields | undefined {
   if (block.length < BLOCK_BYTES || block.toString("latin1", 0, 8) !== magic) return undefined;
   if (crc32(block.subarray(0, 60)) !== block.readUInt32BE(60)) return undefined;
-  return {
-    version: block.readUInt32BE(8),
-    logId: block.toString("hex", 12, 28),
-    segment: block.readUInt32BE(28),
-  };
+  return { version: block.readUInt32BE(8), logId: block.toString("hex", 12, 28) };
 }
 
-export function encodeSegmentHeader(logId: string, segment: number, previousState: ChainState): Buffer {
-  const header = createBlock(SEGMENT_MAGIC, logId, segment);
-  writeChainState(header, previousState, 32);
-  return sealBlock(header);
+export function encodeLogHeader(logId: string): Buffer {
+  return sealBlock(createBlock(LOG_MAGIC, logId));
 }
 
-/** Decodes a segment header. Returns undefined if it is damaged. */
-export function decodeSegmentHeader(header: Buffer): SegmentHeader | undefined {
-  const fields = readBlock(header, SEGMENT_MAGIC);
-  return fields && { ...fields, previousState: readChainState(header, 32) };
+/** Decodes the header of the log. Returns undefined if it is damaged. */
+export function decodeLogHeader(header: Buffer): BlockFields | undefined {
+  return readBlock(header, LOG_MAGIC);
 }
 
 /** Encodes a frame of encoded records. Returns the bytes and the checksum of the frame. */

@@ -55,6 +55,7 @@ const STOPPED_PROCESS_PATTERN = /^ {2}process {6}\S+ stopped: the event log is n
     log: join(backupRoot, "log"),
     postgres: join(backupRoot, "postgres"),
     secrets: join(backupRoot, "secrets.json"),
+    version: join(backupRoot, "version"),
     auditExport: join(backupRoot, "export.ndjson"),
   };
 
@@ -79,6 +80,7 @@ const STOPPED_PROCESS_PATTERN = /^ {2}process {6}\S+ stopped: the event log is n
     laterId = await world.createAppointment(laterOwner.animalId);
     await world.awaitDeliveryStatus(laterId, "delivered");
     await copyFile(paths.secrets, backups.secrets);
+    await copyFile(paths.version, backups.version);
     await backUpLog(paths.eventstore, backups.log);
     await dumpDataKeys(servers.databaseUrls.projection, backupRoot);
     exportEnd = new Date().toISOString();
@@ -253,6 +255,7 @@ const STOPPED_PROCESS_PATTERN = /^ {2}process {6}\S+ stopped: the event log is n
     const [deliveredCount = 0, pendingCount = 0, laterCount = 0] = world.countWebhooks(restoredIds);
     await world.moveTo(root, async () => {
       await copyFile(backups.secrets, join(root, "secrets.json"));
+      await copyFile(backups.version, join(root, "version"));
       await restoreFolder(backups.log, join(root, "eventstore"));
       await restoreFolder(backups.postgres, join(root, "postgres"));
     });

@@ -53,7 +53,6 @@ interface DemoOptions {
 /** Time limit for servers that do not respond in time on a busy machine. Milliseconds. */
 const SERVER_TIMEOUT_MS = 60_000;
 
-/** Time limit for one SQL statement. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 10_000;
 
 /**

@@ -44,7 +44,6 @@ const SERVER_SETTINGS = [
 /** Time limit in milliseconds for the processes of a killed server to end. */
 const EXIT_TIMEOUT_MS = 60_000;
 
-/** Returns the URL of the superuser. */
 export function buildSuperuserUrl(port: number, password: string): string {
   return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
 }

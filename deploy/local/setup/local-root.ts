@@ -17,7 +17,6 @@ const DATA_VERSION = "1";
 export interface LocalRoot {
   paths: LocalPaths;
   secrets: LocalSecrets;
-  /** Releases the lock. */
   release(): void;
 }
 

@@ -46,7 +46,6 @@ export function mapServices<Value>(create: (name: ServiceName) => Value): Record
   return Object.fromEntries(entries) as Record<ServiceName, Value>;
 }
 
-/** Returns the URL of each service. */
 export function buildServiceUrls(ports: Ports): ServiceUrls {
   return mapServices((name) => `http://127.0.0.1:${ports[name]}`);
 }

@@ -1,4 +1,4 @@
-/** All limits of the embedded log. The comments state what happens if a limit is reached. */
+/** Limits of the embedded log. The comments state what happens if a limit is reached. */
 
 /**
  * Maximum size of an append in bytes. As in EventStoreDB, the size of an event is its data, its metadata and twice the
@@ -75,20 +75,8 @@ export const MAX_PAGE_READS = 64;
 /** Two events of a stream share a disk read if the gap between them does not exceed this number of bytes. */
 export const MAX_READ_GAP_BYTES = 64 * 1024;
 
-/** Maximum numbers of events and streams in the log. A log that reaches a limit refuses appends and still serves reads. */
-export interface LogLimits {
-  readonly maxEvents: number;
-  readonly maxStreams: number;
-}
-
-/**
- * The index is in memory. A million events take 28 MB, and a million streams with names of 48 characters take 100 MB.
- */
-const LOG_LIMITS: LogLimits = { maxEvents: 64_000_000, maxStreams: 8_000_000 };
-
 /** Settings of a log that tests and benchmarks change. */
 export interface LogOptions {
-  readonly limits: LogLimits;
   /** If true, each append is flushed to disk before it is acknowledged. Only benchmarks disable this. */
   readonly shouldSync: boolean;
   /** Prints a line for the operator. A line may contain internal error details that clients do not see. */
@@ -96,7 +84,6 @@ export interface LogOptions {
 }
 
 export const DEFAULT_LOG_OPTIONS: LogOptions = {
-  limits: LOG_LIMITS,
   shouldSync: true,
   printLine: () => undefined,
 };

@@ -14,7 +14,6 @@ import type { WriteRequest, WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
 import {
   createInvalidArgumentError,
-  createLogFullError,
   createStreamDeletedError,
   createTimeoutError,
   createUnavailableError,
@@ -138,8 +137,6 @@ async function writeOrThrow(
       throw createUnavailableError("The log is shutting down.");
     case "disk-full":
       throw createTimeoutError("The disk of the log is full. Nothing was written.");
-    case "log-full":
-      throw createLogFullError();
     default:
       return writeOutcome;
   }

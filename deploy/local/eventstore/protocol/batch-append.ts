@@ -12,13 +12,7 @@ import { any, empty, shared, status, streams } from "../model/pb.ts";
 import type { WriteOutcome } from "../store/group-commit.ts";
 import type { WriteResult } from "../store/staged-group.ts";
 import type { Store } from "../store/store.ts";
-import {
-  CallError,
-  createInvalidArgumentError,
-  createLogFullError,
-  createUnavailableError,
-  toCallError,
-} from "./errors.ts";
+import { CallError, createInvalidArgumentError, createUnavailableError, toCallError } from "./errors.ts";
 import {
   AppendEventList,
   parseSpecialRevision,
@@ -138,8 +132,6 @@ export class BatchAppendSession {
       case "wrong-revision":
       case "deleted":
         return createResultResponse(context, writeOutcome);
-      case "log-full":
-        return createRefusalResponse(context, createLogFullError());
       default:
         return createTimeoutResponse(context);
     }

@@ -58,13 +58,6 @@ export function createAppendTooLargeError(): CallError {
   });
 }
 
-/** Creates the error for an append to a log that has reached one of its limits. */
-export function createLogFullError(): CallError {
-  const message =
-    "The log has reached its maximum size. Nothing was written. deploy/local/eventstore/README.md lists the limits.";
-  return new CallError(status.RESOURCE_EXHAUSTED, message);
-}
-
 export function createMissingPropertyError(propertyName: string): CallError {
   return new CallError(status.INVALID_ARGUMENT, `The event lacks the metadata property '${propertyName}'.`, {
     exception: "missing-required-metadata-property",

@@ -175,14 +175,6 @@ class StreamTable {
   readonly #newestOrdinals = new NumberColumn(Uint32Array);
   readonly #effects = new Map<number, StreamEffect>();
 
-  get size(): number {
-    return this.#streamNumbers.size;
-  }
-
-  has(stream: string): boolean {
-    return this.#streamNumbers.has(stream);
-  }
-
   /** Returns the ordinal of the newest event of a stream; undefined if the stream has no events. */
   findNewestOrdinal(stream: string): number | undefined {
     const streamNumber = this.#streamNumbers.get(stream);

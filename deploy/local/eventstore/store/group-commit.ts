@@ -12,9 +12,7 @@ export type WriteRefusal =
   | { readonly outcome: "overloaded" }
   | { readonly outcome: "closing" }
   /** The disk is full. A later write can succeed. */
-  | { readonly outcome: "disk-full" }
-  /** The log has reached one of its limits. */
-  | { readonly outcome: "log-full" };
+  | { readonly outcome: "disk-full" };
 
 export type WriteOutcome = WriteResult | WriteRefusal;
 

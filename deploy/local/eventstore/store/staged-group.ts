@@ -86,11 +86,6 @@ export class StagedGroup {
     this.#position = committedState.lastPosition;
   }
 
-  /** Names of all streams whose state the group changes. */
-  get streams(): Iterable<string> {
-    return this.#states.keys();
-  }
-
   /** Accepts or refuses a write. Stages the records of an accepted write. */
   stage(request: WriteRequest): WriteResult {
     const state = this.#getState(request.stream);

@@ -1,7 +1,6 @@
 import { LRUCache } from "lru-cache";
 import {
   DEFAULT_LOG_OPTIONS,
-  type LogLimits,
   type LogOptions,
   MAX_CACHED_IDS,
   MAX_RECENT_BYTES,
@@ -47,15 +46,13 @@ export class Store {
   readonly recentEvents: RecentEvents;
   readonly printLine: (line: string) => void;
   readonly #openLog: OpenLog;
-  readonly #limits: LogLimits;
   readonly #recentIds = new LRUCache<string, StreamRevision>({ max: MAX_CACHED_IDS });
   readonly #listeners = new Set<() => void>();
   readonly #groupCommit = new GroupCommit((writes) => this.#commitGroup(writes));
   #isDiskFull = false;
 
-  private constructor(openLog: OpenLog, { limits, printLine }: LogOptions) {
+  private constructor(openLog: OpenLog, { printLine }: LogOptions) {
     this.#openLog = openLog;
-    this.#limits = limits;
     this.printLine = printLine;
     this.log = openLog.log;
     this.recentEvents = new RecentEvents(openLog.log.index.lastPosition);
@@ -167,9 +164,8 @@ export class Store {
     }
   }
 
-  /** Stores and publishes a group. If the log or the disk is full, changes nothing and returns the reason. */
+  /** Stores and publishes a group. If the disk is full, changes nothing and returns the reason. */
   async #writeGroup(group: StagedGroup): Promise<WriteRefusal | undefined> {
-    if (this.#exceedsLimits(group)) return { outcome: "log-full" };
     try {
       this.#publish(group, await this.#openLog.writer.append(group.records));
     } catch (error) {
@@ -211,13 +207,6 @@ export class Store {
       findMetadata: (stream) => metadata.get(stream),
       findRecentEvent: (id) => this.#recentIds.get(id),
     };
-  }
-
-  #exceedsLimits(group: StagedGroup): boolean {
-    const { index } = this.log;
-    const { maxEvents, maxStreams } = this.#limits;
-    const newStreamCount = [...group.streams].filter((stream) => !index.streams.has(stream)).length;
-    return index.eventCount + group.records.length > maxEvents || index.streams.size + newStreamCount > maxStreams;
   }
 }
 

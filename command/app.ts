@@ -26,8 +26,7 @@ import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-
 import { requireActiveClinic } from "./partner-api/request-context.ts";
 import { resetOwnSandbox } from "./partner-api/reset-own-sandbox.ts";
 import { getServerMetadataPath, KEYS_PATH, publishKeys, publishServerMetadata } from "./partner-api/server-metadata.ts";
-import { applyFormStatuses } from "./partner-api/token-errors.ts";
-import { parseTokenBody } from "./partner-api/token-request.ts";
+import { applyFormStatuses, parseTokenBody } from "./partner-api/token-request.ts";
 import type { TokenSigner } from "./partner-api/token-signer.ts";
 import {
   createWebhookEndpoint,

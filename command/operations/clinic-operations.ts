@@ -11,9 +11,23 @@ import {
   decideSetRetentionRule,
   decideSuspendClinic,
 } from "../../shared/domain/clinic/clinic.ts";
+import {
+  decideAddResource,
+  decideRemoveRule,
+  decideRetireResource,
+  decideSetRule,
+  resourceAggregate,
+} from "../../shared/domain/clinic/resource.ts";
+import {
+  decideOfferService,
+  decideReinstateService,
+  decideRepriceService,
+  decideWithdrawService,
+  serviceAggregate,
+} from "../../shared/domain/clinic/service.ts";
 import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
 import { handle, loadAggregate } from "../handling/handle.ts";
-import type { Operation } from "./operation.ts";
+import { defineClinicOperation, type Operation } from "./operation.ts";
 
 /**
  * Defines the operation of a command that changes a registered clinic. The clinic is loaded first, because the event
@@ -48,3 +62,13 @@ export const openBranch = defineOperation(decideOpenBranch);
 export const changeSubscription = defineOperation(decideChangeSubscription);
 export const setEntitlement = defineOperation(decideSetEntitlement);
 export const setRetentionRule = defineOperation(decideSetRetentionRule);
+
+export const offerService = defineClinicOperation(serviceAggregate, "serviceId", decideOfferService);
+export const repriceService = defineClinicOperation(serviceAggregate, "serviceId", decideRepriceService);
+export const withdrawService = defineClinicOperation(serviceAggregate, "serviceId", decideWithdrawService);
+export const reinstateService = defineClinicOperation(serviceAggregate, "serviceId", decideReinstateService);
+
+export const addResource = defineClinicOperation(resourceAggregate, "resourceId", decideAddResource);
+export const retireResource = defineClinicOperation(resourceAggregate, "resourceId", decideRetireResource);
+export const setRule = defineClinicOperation(resourceAggregate, "resourceId", decideSetRule);
+export const removeRule = defineClinicOperation(resourceAggregate, "resourceId", decideRemoveRule);

@@ -12,8 +12,7 @@ import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
-import { createTokenError } from "./token-errors.ts";
-import { readTokenRequest, type TokenRequest } from "./token-request.ts";
+import { createTokenError, readTokenRequest, type TokenRequest } from "./token-request.ts";
 import type { TokenSigner } from "./token-signer.ts";
 
 /** Maximum number of token exchanges per minute for one client id and address. */

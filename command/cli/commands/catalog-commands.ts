@@ -9,7 +9,7 @@ import {
   retireResource,
   setRule,
   withdrawService,
-} from "../../operations/catalog-operations.ts";
+} from "../../operations/clinic-operations.ts";
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic, timeZoneSchema } from "../options.ts";
 

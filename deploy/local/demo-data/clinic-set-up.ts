@@ -1,10 +1,13 @@
-import { addResource, offerService, setRule, withdrawService } from "../../../command/operations/catalog-operations.ts";
 import {
+  addResource,
   changeSubscription,
+  offerService,
   openBranch,
   registerClinic,
   setEntitlement,
+  setRule,
   suspendClinic,
+  withdrawService,
 } from "../../../command/operations/clinic-operations.ts";
 import { DAY_MS } from "../../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";

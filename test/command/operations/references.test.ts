@@ -1,8 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { createOperatorContext } from "../../../command/handling/operator.ts";
-import { addResource, retireResource } from "../../../command/operations/catalog-operations.ts";
-import { closeClinic, openBranch, registerClinic } from "../../../command/operations/clinic-operations.ts";
+import {
+  addResource,
+  closeClinic,
+  openBranch,
+  registerClinic,
+  retireResource,
+} from "../../../command/operations/clinic-operations.ts";
 import { issueTicket, placeHold } from "../../../command/operations/front-desk-operations.ts";
 import {
   grantMembership,

@@ -48,10 +48,14 @@ describe("the rights of the database roles", () => {
     return url.href;
   }
 
-  /** Returns the rights in the table of the guide, in the form "role table rights". */
+  /** Returns the rights in the table of the guide, in the form "role table rights". A row can list several tables. */
   function listDocumentedRights(): string[] {
-    return [...guide.matchAll(/^\| `(clinic_\w+)` \| (.+) \| ([A-Z, ]+) \|$/gm)].map(([, role, tables, rights]) =>
-      `${role} ${tables} ${rights}`.replaceAll("`", ""),
+    return [...guide.matchAll(/^\| `(clinic_\w+)` \| (.+) \| ([A-Z, ]+) \|$/gm)].flatMap(
+      ([, role, cell = "", rights]) => {
+        const [, names = cell, suffix = ""] = /^((?:`[^`]+`(?:, )?)+?)(, some columns)?$/.exec(cell) ?? [];
+        const tables = cell.includes("except") ? [cell] : names.split(", ");
+        return tables.map((table) => `${role} ${table}${suffix} ${rights}`.replaceAll("`", ""));
+      },
     );
   }
 

@@ -1,6 +1,6 @@
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
-import type { LineFailure } from "./import-failure.ts";
+import type { LineFailure } from "./import-line.ts";
 
 /** Numbers of lines of an import, by result. */
 export interface Tally {

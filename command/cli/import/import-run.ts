@@ -2,21 +2,20 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
-import { AlreadyAppliedError } from "./idempotent-log.ts";
-import { describeRefusal, type LineFailure } from "./import-failure.ts";
+import { createCommandQueue, LinesInProgress } from "./command-queue.ts";
 import {
   type CommandLine,
   createInvalidLine,
   createLineIdGenerator,
+  describeRefusal,
   type InvalidLine,
+  type LineFailure,
   parseLine,
 } from "./import-line.ts";
 import type { Line } from "./import-lines.ts";
-import { createImportOrder } from "./import-order.ts";
 import { countFinishedLines, type ImportEnd, type ImportReport, type Tally } from "./import-report.ts";
-import { createLineLog, UnverifiedAssumptionError } from "./line-log.ts";
-import { LinesInProgress } from "./lines-in-progress.ts";
-import { createStreamCache, type StreamCache } from "./stream-cache.ts";
+import { createLineLog, createStreamCache, type StreamCache, UnverifiedAssumptionError } from "./line-log.ts";
+import { AlreadyAppliedError } from "./log-decorators.ts";
 
 /** Summary of the file. The whole file is read before any line is applied. */
 export interface ImportSurvey {
@@ -54,7 +53,7 @@ interface ImportState extends Omit<ApplyOptions, "log"> {
    * streams, for example in a repeated import.
    */
   expectsNewStreams: boolean;
-  takeTurn: ReturnType<typeof createImportOrder>;
+  enqueue: ReturnType<typeof createCommandQueue>;
   tally: Tally;
   /** Line number of each valid line that was started, by the line's id. */
   lineNumberById: Map<string, number>;
@@ -70,18 +69,15 @@ interface ImportState extends Omit<ApplyOptions, "log"> {
 /** Applies the lines of an import. Lines about the same object are applied in order, all others concurrently. */
 export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptions): Promise<ImportOutcome> {
   const tally: Tally = { applied: 0, alreadyApplied: 0, invalid: 0, refused: 0 };
-  const takeTurn = createImportOrder();
   const { log, ...otherOptions } = options;
-  const cache = createStreamCache(log);
-  const failedLineById = new Map<string, number>();
   const state: ImportState = {
     ...otherOptions,
-    cache,
+    cache: createStreamCache(log),
     expectsNewStreams: true,
     tally,
-    takeTurn,
+    enqueue: createCommandQueue(),
     lineNumberById: new Map(),
-    failedLineById,
+    failedLineById: new Map(),
     fatalError: undefined,
   };
   const linesInProgress = new LinesInProgress();
@@ -115,7 +111,7 @@ async function startLines(
     } else {
       const id = createId(parsedLine.contentKey);
       state.lineNumberById.set(id, number);
-      completion = applyLineInTurn(state, { ...parsedLine, number, id });
+      completion = applyQueuedLine(state, { ...parsedLine, number, id });
     }
     const stopOnError = (error: unknown) => {
       state.fatalError ??= { error };
@@ -136,14 +132,14 @@ async function reportInvalidLine(state: ImportState, number: number, line: Inval
   const { reason, problems, changedId } = line;
   const failure = { line: number, code: "invalid", problems, text: reason };
   if (changedId === undefined) return recordFailure(state, "invalid", failure);
-  const turn = state.takeTurn({ changedId, ids: [changedId] });
-  await turn.ready;
+  const queued = state.enqueue({ changedId, ids: [changedId] });
+  await queued.ready;
   try {
     if (isStopped(state)) return;
     markFailed(state, changedId, number);
     await recordFailure(state, "invalid", failure);
   } finally {
-    turn.end();
+    queued.finish();
   }
 }
 
@@ -152,10 +148,10 @@ function markFailed({ failedLineById }: ImportState, id: string, line: number): 
 }
 
 /** Applies a line after all earlier lines about the same object. */
-async function applyLineInTurn(state: ImportState, line: NumberedCommandLine): Promise<void> {
+async function applyQueuedLine(state: ImportState, line: NumberedCommandLine): Promise<void> {
   const { number, command, preparedCommand } = line;
-  const turn = state.takeTurn(preparedCommand);
-  await turn.ready;
+  const queued = state.enqueue(preparedCommand);
+  await queued.ready;
   try {
     if (isStopped(state)) return;
     const failedLineNumber = state.failedLineById.get(preparedCommand.changedId);
@@ -168,7 +164,7 @@ async function applyLineInTurn(state: ImportState, line: NumberedCommandLine): P
       await recordFailure(state, "refused", describeRefusal(number, error, command));
     } else if (!(state.interruption.aborted && error instanceof LogUnavailableError)) state.fatalError ??= { error };
   } finally {
-    turn.end();
+    queued.finish();
   }
 }
 

@@ -1,8 +1,119 @@
+import { LRUCache } from "lru-cache";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
-import { type EventLog, type RecordedEvent, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
-import { AlreadyAppliedError } from "./idempotent-log.ts";
-import type { StreamCache } from "./stream-cache.ts";
+import { animalCategory, customerCategory } from "../../../shared/domain/events/people.ts";
+import {
+  EMPTY_STREAM,
+  type EventLog,
+  type NewEvent,
+  type RecordedEvent,
+  WrongExpectedRevisionError,
+} from "../../../shared/eventstore/log.ts";
+import { AlreadyAppliedError, toRecordedEvents } from "./log-decorators.ts";
+
+/** Streams that the lines of an import read and change, in bounded memory. */
+export interface StreamCache extends EventLog {
+  /**
+   * Returns the events of a stream that is in memory, however old. Returns undefined if the stream is not in memory.
+   */
+  find(stream: string): Promise<RecordedEvent[]> | undefined;
+  /** Reads a stream from the event log and keeps it in memory. */
+  refresh(stream: string): Promise<RecordedEvent[]>;
+}
+
+interface CacheEntry {
+  events: Promise<RecordedEvent[]>;
+  /** Estimated memory. */
+  byteCount: number;
+  /** Time at which the event log last confirmed the events, as a value of `performance.now()`. */
+  confirmedAt: number;
+}
+
+/** Maximum estimated memory for all events. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** Estimated memory of an event without its data. */
+const EVENT_BYTES = 1_000;
+
+/** Maximum age of an entry that a line refers to but does not change. Milliseconds. */
+const MAX_AGE_MS = 1_000;
+
+/**
+ * Streams whose entries do not become too old. A line that refers to a customer or an animal depends only on the clinic
+ * and on the animal's owner, which never change.
+ */
+const LASTING_PREFIXES = [customerCategory, animalCategory].map((category) => toStreamName(category, ""));
+
+/**
+ * Creates a cache of the event log's streams for one import. `read` may return events that are up to one second old.
+ * An append at an outdated revision fails, and removes the stream from the cache.
+ */
+export function createStreamCache(log: EventLog): StreamCache {
+  const entries = new LRUCache<string, CacheEntry>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ byteCount }) => byteCount,
+  });
+
+  async function refresh(stream: string): Promise<RecordedEvent[]> {
+    const loadingEntry = { events: log.read(stream), byteCount: EVENT_BYTES, confirmedAt: performance.now() };
+    entries.set(stream, loadingEntry);
+    try {
+      const events = await loadingEntry.events;
+      if (entries.get(stream) === loadingEntry)
+        entries.set(stream, { ...loadingEntry, byteCount: estimateBytes(events) });
+      return events;
+    } catch (error) {
+      if (entries.get(stream) === loadingEntry) entries.delete(stream);
+      throw error;
+    }
+  }
+
+  const readRecentEvents = (stream: string) => {
+    const entry = entries.get(stream);
+    return entry && isRecent(stream, entry) ? entry.events : refresh(stream);
+  };
+
+  async function append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint> {
+    const entry = entries.get(stream);
+    const knownEvents = expectedRevision === EMPTY_STREAM ? [] : await entry?.events;
+    // Until the append has succeeded, the content of the stream is unknown.
+    entries.delete(stream);
+    const confirmedAt = performance.now();
+    const position = await log.append(stream, expectedRevision, events);
+    if (knownEvents && (knownEvents.at(-1)?.revision ?? EMPTY_STREAM) === expectedRevision) {
+      const addedEvents = toRecordedEvents(stream, expectedRevision, events, position);
+      const byteCount = (entry?.byteCount ?? 0) + estimateBytes(addedEvents);
+      entries.set(stream, {
+        events: Promise.resolve([...knownEvents, ...addedEvents]),
+        byteCount,
+        confirmedAt,
+      });
+    }
+    return position;
+  }
+
+  return {
+    find: (stream) => entries.get(stream)?.events,
+    refresh,
+    async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
+      const events = await readRecentEvents(stream);
+      const history = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
+      return history as RecordedEvent<Event>[];
+    },
+    readLast: (stream) => log.readLast(stream),
+    append,
+  };
+}
+
+function isRecent(stream: string, { confirmedAt }: CacheEntry): boolean {
+  if (performance.now() - confirmedAt < MAX_AGE_MS) return true;
+  return LASTING_PREFIXES.some((prefix) => stream.startsWith(prefix));
+}
+
+function estimateBytes(events: RecordedEvent[]): number {
+  return events.reduce((sum, { data }) => sum + EVENT_BYTES + 2 * JSON.stringify(data).length, EVENT_BYTES);
+}
 
 /** An assumption about a stream was wrong, or cannot be verified. The command had no effect and must be repeated. */
 export class UnverifiedAssumptionError extends Error {

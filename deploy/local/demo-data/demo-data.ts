@@ -1,5 +1,5 @@
-import { createCachingEventLog } from "../../../command/cli/import/caching-log.ts";
-import { createRetryingEventLog } from "../../../command/cli/import/retrying-log.ts";
+import { createCachingEventLog } from "../../../command/cli/import/log-decorators.ts";
+import { createRetryingEventLog } from "../../../command/cli/retry.ts";
 import { loadAggregate } from "../../../command/handling/handle.ts";
 import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import { scopes } from "../../../shared/domain/events/partner.ts";

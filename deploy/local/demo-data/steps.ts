@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
-import { AlreadyAppliedError, createRecognizingEventLog } from "../../../command/cli/import/idempotent-log.ts";
+import { AlreadyAppliedError, createRecognizingEventLog } from "../../../command/cli/import/log-decorators.ts";
 import type { CommandContext } from "../../../command/handling/handle.ts";
 import { createOperatorContext } from "../../../command/handling/operator.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";

@@ -2,7 +2,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { jwtVerify } from "jose";
-import { createCachingEventLog } from "../../../command/cli/import/caching-log.ts";
+import { createCachingEventLog } from "../../../command/cli/import/log-decorators.ts";
 import { hashClientSecret } from "../../../command/operations/application-operations.ts";
 import { demoClinics } from "../../../deploy/local/demo-data/clinics.ts";
 import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-data.ts";

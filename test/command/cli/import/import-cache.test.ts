@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { Line } from "../../../../command/cli/import/import-lines.ts";
 import { applyLines } from "../../../../command/cli/import/import-run.ts";
-import { createStreamCache } from "../../../../command/cli/import/stream-cache.ts";
+import { createStreamCache } from "../../../../command/cli/import/line-log.ts";
 import { toNewEvent } from "../../../../command/handling/handle.ts";
 import { closeClinic } from "../../../../command/operations/clinic-operations.ts";
 import { changeCustomer, weighAnimal } from "../../../../command/operations/people-operations.ts";

@@ -1,23 +1,23 @@
 import { expect } from "chai";
 import fc from "fast-check";
-import { createImportOrder } from "../../../../command/cli/import/import-order.ts";
+import { createCommandQueue } from "../../../../command/cli/import/command-queue.ts";
 
-describe("the order of an import", () => {
+describe("the queue of an import's commands", () => {
   /** Runs commands, each with its own delay, and returns the times at which each command began and ended. */
   async function runCommands(commands: { changedId: string; otherIds: string[] }[], delays: number[]) {
-    const takeTurn = createImportOrder();
+    const enqueue = createCommandQueue();
     const history: { beganAt: number; endedAt: number }[] = [];
     let clock = 0;
     await Promise.all(
       commands.map(async ({ changedId, otherIds }, index) => {
-        const turn = takeTurn({ changedId, ids: [...new Set([changedId, ...otherIds])] });
-        await turn.ready;
+        const queued = enqueue({ changedId, ids: [...new Set([changedId, ...otherIds])] });
+        await queued.ready;
         clock += 1;
         const startTime = clock;
         for (let tick = 0; tick < (delays[index] ?? 0); tick += 1) await Promise.resolve();
         clock += 1;
         history[index] = { beganAt: startTime, endedAt: clock };
-        turn.end();
+        queued.finish();
       }),
     );
     return history;

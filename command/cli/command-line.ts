@@ -1,12 +1,11 @@
 import type { CommandLine } from "../../shared/command-line/command-line.ts";
-import { applyRetentionCommand, listRetentionCommand } from "./commands/apply-retention.ts";
 import { discloseCommand } from "./commands/disclose.ts";
 import { domainCommands } from "./commands/domain-commands.ts";
+import { recoverWebhooksCommand, rotateSecretCommand } from "./commands/endpoint-commands.ts";
 import { eraseCommands } from "./commands/erase.ts";
 import { logCopyCommand } from "./commands/log-copy.ts";
-import { recoverWebhooksCommand } from "./commands/recover-webhooks.ts";
+import { applyRetentionCommand, listRetentionCommand } from "./commands/retention-commands.ts";
 import { rotateDataKeysCommand } from "./commands/rotate-data-keys.ts";
-import { rotateSecretCommand } from "./commands/rotate-secret.ts";
 import { toCommand } from "./domain-command.ts";
 import { importCommand } from "./import/import-command.ts";
 

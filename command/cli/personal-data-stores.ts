@@ -8,10 +8,8 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { ServerUnavailableError, StartError } from "../../shared/runtime/run-service.ts";
 import { type PersonalDataStores, ReadModelsBehindError } from "../operations/personal-data/erase-person.ts";
 
-/** Number of connections to Postgres. */
 const POOL_SIZE = 10;
 
-/** Time limit for one SQL statement. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 60_000;
 
 /** SQLSTATE codes of a database without the tables of this release, and of a missing right. */
@@ -33,7 +31,10 @@ export async function withPersonalDataStores<Result>(
   const { EVENTSTORE_URL, DATABASE_URL: url } = readConfig(["EVENTSTORE_URL", "DATABASE_URL"], env);
   const client = connectEventStore(EVENTSTORE_URL, "operator");
   const pool = createPool({
-    ...{ url, applicationName: "operator", size: POOL_SIZE, statementTimeoutMs: STATEMENT_TIMEOUT_MS },
+    url,
+    applicationName: "operator",
+    size: POOL_SIZE,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     logger: createLogger("operator", "silent"), // the command reports a lost connection
   });
   try {

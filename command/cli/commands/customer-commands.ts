@@ -1,6 +1,12 @@
 import { option } from "../../../shared/command-line/option.ts";
-import { customerCategory } from "../../../shared/domain/events/people.ts";
-import { changeCustomer, registerCustomer } from "../../operations/people-operations.ts";
+import { animalCategory, customerCategory } from "../../../shared/domain/events/people.ts";
+import {
+  changeAnimal,
+  changeCustomer,
+  registerAnimal,
+  registerCustomer,
+  weighAnimal,
+} from "../../operations/people-operations.ts";
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic, omitUndefined } from "../options.ts";
 
@@ -38,5 +44,60 @@ export const customerCommands: DomainCommand[] = [
     },
     run: (log, { id: customerId, clinic: clinicId, ...changes }, context) =>
       changeCustomer(log, { customerId, clinicId, details: omitUndefined(changes) }, context),
+  }),
+];
+
+const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
+const animalFields = AnimalRegistered.shape;
+const EXAMPLE_ANIMAL_ARGUMENT = "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003";
+
+export const animalCommands: DomainCommand[] = [
+  defineDomainCommand(animalCategory, {
+    name: "animal register",
+    summary: "Registers a customer's animal.",
+    example: `${EXAMPLE_CLINIC_ARGUMENT} --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --name Luna --species cat --weight-kg 4.2`,
+    options: {
+      id: option.newId("the new animal's id"),
+      clinic,
+      customer: option.id("the customer who owns the animal"),
+      name: option.text(animalFields.name, "name"),
+      species: option.text(animalFields.species, "species, such as dog or cat"),
+      breed: option.nullableText(animalFields.breed, "breed"),
+      sex: option.nullableText(animalFields.sex, "sex"),
+      birthDate: option.nullableText(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
+      weightKg: option.number(animalFields.weightKg.default(null), "weight in kilograms"),
+      microchip: option.nullableText(animalFields.microchip, "microchip number"),
+    },
+    run: (log, { id: animalId, clinic: clinicId, customer: customerId, ...details }, context) =>
+      registerAnimal(log, { animalId, clinicId, customerId, ...details }, context),
+  }),
+  defineDomainCommand(animalCategory, {
+    name: "animal change",
+    summary: "Changes the given details of an animal. An empty value clears the detail.",
+    example: `${EXAMPLE_ANIMAL_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --name Luna --microchip 900000012345678`,
+    options: {
+      id: option.id("the animal"),
+      clinic,
+      name: option.textChange(animalFields.name, "name"),
+      species: option.textChange(animalFields.species, "species, such as dog or cat"),
+      breed: option.textChange(animalFields.breed, "breed"),
+      sex: option.textChange(animalFields.sex, "sex"),
+      birthDate: option.textChange(animalFields.birthDate, "date of birth", "YYYY-MM-DD"),
+      microchip: option.textChange(animalFields.microchip, "microchip number"),
+    },
+    run: (log, { id: animalId, clinic: clinicId, ...changes }, context) =>
+      changeAnimal(log, { animalId, clinicId, details: omitUndefined(changes) }, context),
+  }),
+  defineDomainCommand(animalCategory, {
+    name: "animal weigh",
+    summary: "Records an animal's weight.",
+    example: `${EXAMPLE_ANIMAL_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --weight-kg 4.35`,
+    options: {
+      id: option.id("the animal"),
+      clinic,
+      weightKg: option.number(AnimalWeighed.shape.weightKg, "weight in kilograms"),
+    },
+    run: (log, { id: animalId, clinic: clinicId, weightKg }, context) =>
+      weighAnimal(log, { animalId, clinicId, weightKg }, context),
   }),
 ];

@@ -1,10 +1,9 @@
 import type { DomainCommand } from "../domain-command.ts";
-import { animalCommands } from "./animal-commands.ts";
 import { appointmentCommands } from "./appointment-commands.ts";
 import { auditorCommands } from "./auditor-commands.ts";
 import { catalogCommands } from "./catalog-commands.ts";
 import { clinicCommands } from "./clinic-commands.ts";
-import { customerCommands } from "./customer-commands.ts";
+import { animalCommands, customerCommands } from "./customer-commands.ts";
 import { endpointCommands } from "./endpoint-commands.ts";
 import { frontDeskCommands } from "./front-desk-commands.ts";
 import { installationCommands } from "./installation-commands.ts";

@@ -1,8 +1,21 @@
-import { option } from "../../../shared/command-line/option.ts";
+import { defineCommand } from "../../../shared/command-line/command-line.ts";
+import { EXIT_CODE } from "../../../shared/command-line/failure.ts";
+import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
+import { jsonOption, option } from "../../../shared/command-line/option.ts";
+import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
+import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { clinicCategory } from "../../../shared/domain/events/clinic.ts";
+import { uuid } from "../../../shared/domain/events/fields.ts";
+import { requireExisting } from "../../../shared/domain/preconditions.ts";
+import { loadAggregate } from "../../handling/handle.ts";
+import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { setRetentionRule } from "../../operations/clinic-operations.ts";
+import { applyRetention, type RetentionSummary } from "../../operations/personal-data/apply-retention.ts";
+import type { DuePerson } from "../../operations/personal-data/find-due-persons.ts";
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic } from "../options.ts";
+import { withPersonalDataStores } from "../personal-data-stores.ts";
+import { ERASURE_NOTE } from "./erase.ts";
 
 const { category, months } = clinicCategory.events.RetentionRuleSet.shape;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
@@ -28,3 +41,89 @@ export const retentionCommands: DomainCommand[] = [
       setRetentionRule(log, { clinicId, category, months: null }, context),
   }),
 ];
+
+export const listRetentionCommand = defineCommand({
+  name: "retention list",
+  summary: "Shows a clinic's retention rules.",
+  options: { clinic, json: jsonOption },
+  example: EXAMPLE_CLINIC_ARGUMENT,
+  async run({ clinic: clinicId, json }, { env, writeOutput }) {
+    const { state } = await withEventLog(env, (log) => loadAggregate(log, clinicAggregate, clinicId));
+    const { retentionMonths: months } = requireExisting(state, "clinic");
+    if (json) return writeOutput(JSON.stringify({ command: "retention list", clinicId, months }));
+    const rules = Object.entries(months).map(([category, count]) => `${category}: ${count} months`);
+    await writeOutput(rules.length > 0 ? rules.join("\n") : "The clinic has no retention rules.");
+  },
+});
+
+const APPLY = "retention apply";
+
+/** A dry run lists the persons. The exit code is 1 if an erasure was refused. */
+export const applyRetentionCommand = defineCommand({
+  name: APPLY,
+  summary:
+    "Erases personal data whose retention period has ended. Also destroys again the data keys that a restore has brought back. Run it daily.",
+  options: {
+    clinic: option.text(uuid.optional(), "apply only the rules of this clinic; default: all clinics", "uuid"),
+    dryRun: option.flag("list the persons without erasing their data"),
+    actor: actorOption,
+    json: jsonOption,
+  },
+  example: "--dry-run",
+  details: ERASURE_NOTE,
+  async run({ clinic: clinicId, dryRun: isDryRun, actor, json }, terminal) {
+    const context = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
+    const signal = terminal.catchInterruption();
+    let progressBar: ReturnType<typeof createProgressBar> | undefined;
+    const summary = await withPersonalDataStores(terminal.env, (stores) =>
+      applyRetention(stores, context, {
+        clinicId,
+        isDryRun,
+        signal,
+        onDue: async (person) => {
+          if (isDryRun) await terminal.writeOutput(json ? JSON.stringify(person) : formatDuePerson(person));
+        },
+        onProgress: (processedCount, dueCount) => {
+          progressBar ??= createProgressBar(APPLY, dueCount, terminal);
+          progressBar.show(processedCount, `${processedCount} of ${dueCount} persons`);
+        },
+        onRefusal: ({ type, id }, { message, code }) =>
+          void terminal.writeError(`${APPLY}: ${type} ${id} refused: ${message} (${code})`),
+      }),
+    ).finally(() => progressBar?.end());
+    await terminal.writeOutput(
+      json
+        ? JSON.stringify({ command: APPLY, dryRun: isDryRun, ...summary })
+        : `${APPLY}: ${formatSummary(summary, isDryRun)}`,
+    );
+    if (summary.isInterrupted) return EXIT_CODE.interrupted;
+    return summary.refused > 0 ? EXIT_CODE.failed : EXIT_CODE.done;
+  },
+});
+
+function formatDuePerson({ type, id, clinicId, lastVisitAt, categories }: DuePerson): string {
+  return `${type} ${id} of clinic ${clinicId}, last visit ${lastVisitAt.slice(0, 10)}: ${categories.join(", ")}`;
+}
+
+function formatSummary(summary: RetentionSummary, isDryRun: boolean): string {
+  const { erased, refused, destroyedKeys, keysDestroyedAgain, isInterrupted } = summary;
+  const counts = [
+    formatCount(erased.customer, "customer"),
+    formatCount(erased.appointment, "appointment"),
+    formatCount(erased.queueTicket, "queue ticket"),
+  ].join(", ");
+  if (isDryRun) return `data of ${counts} would be erased (dry run)`;
+  return [
+    `data of ${counts} erased`,
+    `${formatCount(destroyedKeys, "data key")} destroyed`,
+    ...(keysDestroyedAgain > 0
+      ? [`${formatCount(keysDestroyedAgain, "data key")} of earlier erasures destroyed again`]
+      : []),
+    ...(refused > 0 ? [`${formatCount(refused, "erasure")} refused`] : []),
+    ...(isInterrupted ? ["interrupted; run the command again to continue"] : []),
+  ].join("; ");
+}
+
+function formatCount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -1,7 +1,7 @@
 import type pg from "pg";
+import { formatCommandLine } from "../shared/command-line/format-command-line.ts";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
 import { isPostgresUnavailable } from "../shared/postgres/unavailable.ts";
-import { formatCommandLine } from "../shared/runtime/command-line.ts";
 import { ServerUnavailableError, StartError } from "../shared/runtime/run-service.ts";
 import { MIGRATION_TABLE, readMigrationNames } from "./prepare-database.ts";
 

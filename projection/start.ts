@@ -1,4 +1,5 @@
 import { createSecretBox } from "../shared/auth/secret-box.ts";
+import { formatCommandLine } from "../shared/command-line/format-command-line.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
 import { requireEventStore } from "../shared/eventstore/reach.ts";
@@ -11,7 +12,6 @@ import type { DataKeys } from "../shared/personal-data/data-keys.ts";
 import { createPool } from "../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
-import { formatCommandLine } from "../shared/runtime/command-line.ts";
 import { type Config, readConfig } from "../shared/runtime/config.ts";
 import { createLogger, type Logger } from "../shared/runtime/logger.ts";
 import { type RunningService, StartError } from "../shared/runtime/run-service.ts";

@@ -1,11 +1,11 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
+import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
 import { readEventAt } from "../../shared/eventstore/event-at.ts";
 import { BEFORE_FIRST_EVENT, readLogEnd } from "../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
-import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { type Checkpoint, readCheckpoint } from "./checkpoint.ts";
 import { readRelayCheckpoint } from "./relay-checkpoint.ts";

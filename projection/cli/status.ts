@@ -1,4 +1,4 @@
-import { formatCommandLine } from "../../shared/runtime/command-line.ts";
+import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
 import { readModels } from "../read-models/all.ts";
 import {
   type FollowerStatus,

@@ -1,7 +1,7 @@
 import type pg from "pg";
+import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { formatCommandLine } from "../../shared/runtime/command-line.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { leadWithRecovery, type RecoveryOptions } from "../parking/lead-with-recovery.ts";

@@ -1,6 +1,6 @@
 import { CommanderError, Command as Program } from "commander";
-import { formatCommandLine } from "../runtime/command-line.ts";
 import { describeFailure, EXIT_CODE, type OwnExitCodes } from "./failure.ts";
+import { formatCommandLine } from "./format-command-line.ts";
 import { type Option, type Options, type OptionValues, readOptions, toOptionName } from "./option.ts";
 import { escapeControlCharacters, type Terminal } from "./terminal.ts";
 

@@ -1,9 +1,9 @@
 import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
+import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";

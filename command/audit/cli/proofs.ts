@@ -1,9 +1,9 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { RefusedError } from "../../../shared/command-line/failure.ts";
+import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { recordAccess } from "../access/record-access.ts";

@@ -1,7 +1,7 @@
 import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
+import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
-import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";

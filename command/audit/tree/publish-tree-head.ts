@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
+import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { readEventAt } from "../../../shared/eventstore/event-at.ts";
 import {
@@ -10,7 +11,6 @@ import {
 } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
-import { formatCommandLine } from "../../../shared/runtime/command-line.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";
 import type { AuditSigner } from "../export/signing.ts";

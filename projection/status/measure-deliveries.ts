@@ -5,8 +5,8 @@ import {
   buildPendingEndpointsSql,
   IS_DUE_SQL,
   LANE_CONDITIONS,
-} from "../webhooks/scheduling/due.ts";
-import type { Lane } from "../webhooks/scheduling/due-endpoints.ts";
+  type Lane,
+} from "../webhooks/schedule/due.ts";
 
 /**
  * Maximum number of deliveries that are counted exactly. A larger number is estimated with a standard error of 1.4 %,

@@ -1,18 +1,16 @@
 import { type Notifier, pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { retryForever } from "./outbox/retry-forever.ts";
-import type { FinishedAttempt } from "./outcomes/finished-attempt.ts";
-import { type OutcomeWriterOptions, runOutcomeWriter } from "./outcomes/outcome-writer.ts";
-import { releaseLeases } from "./outcomes/outcomes.ts";
-import { findDueEndpoints } from "./scheduling/due.ts";
-import type { DueEndpoints } from "./scheduling/due-endpoints.ts";
-import { MAX_RESERVED_DELIVERIES, type Slot, type SlotGrant, Slots } from "./scheduling/slots.ts";
-import { type AttemptOptions, attemptDelivery } from "./sending/attempt-delivery.ts";
-import { type ClaimedDelivery, claimDueDeliveries } from "./sending/claim.ts";
-import { judgeAttempt } from "./sending/retry-policy.ts";
-import type { AttemptLimits } from "./sending/send.ts";
+import { type FinishedAttempt, type OutcomeWriterOptions, runOutcomeWriter } from "./record/outcome-writer.ts";
+import { releaseLeases } from "./record/outcomes.ts";
+import { retryForever } from "./record/retry-forever.ts";
+import { type DueEndpoints, findDueEndpoints } from "./schedule/due.ts";
+import { MAX_RESERVED_DELIVERIES, type Slot, type SlotGrant, Slots } from "./schedule/slots.ts";
+import { type AttemptOptions, attemptDelivery } from "./send/attempt-delivery.ts";
+import { type ClaimedDelivery, claimDueDeliveries } from "./send/claim.ts";
+import { judgeAttempt } from "./send/retry-policy.ts";
+import type { AttemptLimits } from "./send/send.ts";
 
-export interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
+interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
   /** Seconds before each retry. */
   scheduleSeconds: readonly number[];
   /** Known endpoints with due deliveries. */

@@ -9,19 +9,18 @@ import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role.ts";
-import { runMaintenance } from "./maintenance/run-maintenance.ts";
-import type { ClosedStatus } from "./maintenance/sweep.ts";
-import { runDispatcher } from "./matching/dispatcher.ts";
-import { drainOutbox } from "./outbox/drain.ts";
-import type { Fact } from "./outbox/facts.ts";
-import { HealthTracker, repeatForever, retryForever } from "./outbox/retry-forever.ts";
-import { continueReplays } from "./replaying/continue-replays.ts";
-import { type DueEndpoint, DueEndpoints } from "./scheduling/due-endpoints.ts";
+import { runMaintenance } from "./maintain/run-maintenance.ts";
+import type { ClosedStatus } from "./maintain/sweep.ts";
+import { runDispatcher } from "./match/dispatcher.ts";
+import { drainOutbox } from "./record/drain-outbox.ts";
+import type { Fact } from "./record/outbox.ts";
+import { HealthTracker, repeatForever, retryForever } from "./record/retry-forever.ts";
+import { continueReplays } from "./replay/continue-replays.ts";
+import { type DueEndpoint, DueEndpoints } from "./schedule/due.ts";
+import { type AttemptOptions, createSecretCache } from "./send/attempt-delivery.ts";
+import { type Connections, createConnections } from "./send/connections.ts";
+import { EgressProxy } from "./send/egress-proxy.ts";
 import { Sender } from "./sender.ts";
-import type { AttemptOptions } from "./sending/attempt-delivery.ts";
-import { type Connections, createConnections } from "./sending/connections.ts";
-import { EgressProxy } from "./sending/egress-proxy.ts";
-import { createSecretCache } from "./sending/secrets.ts";
 
 export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connections"> {
   nats: NatsSettings;
@@ -158,19 +157,26 @@ function startParts(
   const [searchNotifier, outboxNotifier] = [createNotifier(), createNotifier()];
   const requireLog = async () => void (await requireSameLog({ client, pool }));
   const deps = {
-    ...{
-      pool,
-      log: options.log,
-      requireLog,
-      stream: deriveStreamNames(options.databaseUrl, nats.streamReplicas),
-    },
-    ...{ logger, health, clock, random, dueEndpoints, searchNotifier },
+    pool,
+    log: options.log,
+    requireLog,
+    stream: deriveStreamNames(options.databaseUrl, nats.streamReplicas),
+    logger,
+    health,
+    clock,
+    random,
+    dueEndpoints,
+    searchNotifier,
     onDue: (endpoints: readonly DueEndpoint[]) => dueEndpoints.add(endpoints),
-    ...{ onReplay: searchNotifier.wake, onFacts: outboxNotifier.wake },
+    onReplay: searchNotifier.wake,
+    onFacts: outboxNotifier.wake,
   };
   const secretReader = createSecretCache(options.secretReader);
   const sender = new Sender({
-    ...{ ...options, ...deps, connections, secretReader },
+    ...options,
+    ...deps,
+    connections,
+    secretReader,
     scheduleSeconds: options.retryScheduleSeconds,
   });
   let hasConnected = false;

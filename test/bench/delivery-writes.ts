@@ -10,9 +10,9 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import type { EventMessage } from "../../projection/relay/message.ts";
-import { addDeliveries } from "../../projection/webhooks/matching/match.ts";
-import { writeOutcomes } from "../../projection/webhooks/outcomes/outcomes.ts";
-import { type ClaimedDelivery, claimDueDeliveries } from "../../projection/webhooks/sending/claim.ts";
+import { addDeliveries } from "../../projection/webhooks/match/match-event.ts";
+import { writeOutcomes } from "../../projection/webhooks/record/outcomes.ts";
+import { type ClaimedDelivery, claimDueDeliveries } from "../../projection/webhooks/send/claim.ts";
 import type { DeliveryOrdering } from "../../shared/domain/events/partner.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { toMessage } from "../../../projection/relay/to-message.ts";
-import { reportExpiringSecrets } from "../../../projection/webhooks/maintenance/expiring-secrets.ts";
+import { reportExpiringSecrets } from "../../../projection/webhooks/maintain/run-maintenance.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { OperationalEventType, WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
-import { writeOutcomes } from "../../../projection/webhooks/outcomes/outcomes.ts";
-import { findDueEndpoints } from "../../../projection/webhooks/scheduling/due.ts";
-import { type ClaimedDelivery, claimDueDeliveries } from "../../../projection/webhooks/sending/claim.ts";
-import type { Verdict } from "../../../projection/webhooks/sending/retry-policy.ts";
+import { writeOutcomes } from "../../../projection/webhooks/record/outcomes.ts";
+import { findDueEndpoints } from "../../../projection/webhooks/schedule/due.ts";
+import { type ClaimedDelivery, claimDueDeliveries } from "../../../projection/webhooks/send/claim.ts";
+import type { Verdict } from "../../../projection/webhooks/send/retry-policy.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";

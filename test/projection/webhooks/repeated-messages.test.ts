@@ -4,7 +4,7 @@ import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
 import { type EventMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
-import { addDeliveries } from "../../../projection/webhooks/matching/match.ts";
+import { addDeliveries } from "../../../projection/webhooks/match/match-event.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";

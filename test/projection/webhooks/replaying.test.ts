@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { continueReplay } from "../../../projection/webhooks/replaying/continue-replays.ts";
-import { MAX_BATCH_SIZE } from "../../../projection/webhooks/replaying/select-deliveries.ts";
-import { findUnfinishedReplays } from "../../../projection/webhooks/replaying/unfinished-replays.ts";
+import { continueReplay } from "../../../projection/webhooks/replay/continue-replays.ts";
+import { findUnfinishedReplays, MAX_BATCH_SIZE } from "../../../projection/webhooks/replay/select-deliveries.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookReplayEvent } from "../../../shared/domain/events/partner.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";

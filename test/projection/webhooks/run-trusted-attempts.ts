@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import type { SendResult } from "../../../projection/webhooks/sending/send.ts";
+import type { SendResult } from "../../../projection/webhooks/send/send.ts";
 
 /** URL of an attempt, and its route: an egress proxy, or a port on loopback. */
 export type TrustedAttempt = { url: string } & ({ proxyUrl: string } | { port: number });

@@ -2,9 +2,10 @@
  * Makes attempts in a separate process, because Node reads NODE_EXTRA_CA_CERTS only at its start. The variable ATTEMPTS
  * holds the attempts as JSON, as described in `run-trusted-attempts.ts`. Prints the results as JSON.
  */
-import { type Connections, createConnections } from "../../../projection/webhooks/sending/connections.ts";
-import { EgressProxy } from "../../../projection/webhooks/sending/egress-proxy.ts";
-import { type SendResult, send } from "../../../projection/webhooks/sending/send.ts";
+
+import { type Connections, createConnections } from "../../../projection/webhooks/send/connections.ts";
+import { EgressProxy } from "../../../projection/webhooks/send/egress-proxy.ts";
+import { type SendResult, send } from "../../../projection/webhooks/send/send.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import type { TrustedAttempt } from "./run-trusted-attempts.ts";
 

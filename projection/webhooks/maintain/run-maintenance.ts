@@ -1,0 +1,135 @@
+import type pg from "pg";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { pause } from "../../../shared/runtime/backoff.ts";
+import { releaseForgottenDeliveries } from "../match/ordering.ts";
+import { addFacts, createExpiryReportedFact, type ExpiringSecret, inTransaction } from "../record/outbox.ts";
+import { type PartContext, repeatForever } from "../record/retry-forever.ts";
+import {
+  type ClosedStatus,
+  closedStatuses,
+  closeUnsendableDeliveries,
+  type SweepResult,
+  skipUnapprovedDeliveries,
+} from "./sweep.ts";
+
+interface MaintenanceOptions {
+  pool: pg.Pool;
+  /** Called with the number of pending deliveries that were closed without sending them. */
+  onClosed?: ((status: ClosedStatus, deliveryCount: number) => void) | undefined;
+  /** Called after events were added to the outbox. */
+  onFacts(): void;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
+
+/** Pauses of the background loops while no work is left. Milliseconds. */
+const SWEEP_INTERVAL_MS = 1_000;
+const SECRETS_INTERVAL_MS = 10 * 60_000;
+const RETENTION_INTERVAL_MS = 10 * 60_000;
+
+/**
+ * Runs the background loops that close deliveries which may not be sent, report expiring secrets, repair held
+ * deliveries and delete old rows, until the signal aborts.
+ */
+export async function runMaintenance(options: MaintenanceOptions, context: PartContext): Promise<void> {
+  const { pool, clock, onFacts } = options;
+  const { signal } = context;
+  const reportClosed = ({ closedCounts, hasMore }: SweepResult) => {
+    for (const status of closedStatuses) options.onClosed?.(status, closedCounts[status]);
+    // Skipped deliveries are recorded as events.
+    if (closedCounts.skipped > 0) onFacts();
+    return hasMore;
+  };
+  const sweep = async () => reportClosed(await closeUnsendableDeliveries(pool, clock()));
+  const reportSecrets = async () => {
+    if ((await reportExpiringSecrets(pool, clock())) > 0) onFacts();
+    return false;
+  };
+  const enforceRetention = async () => {
+    const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
+    await deleteOldPaces(pool);
+    const hasMoreToRelease = await releaseForgottenDeliveries(pool, clock());
+    await deleteOldReplays(pool, clock());
+    const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
+    return hasOldDeliveries || hasMoreToSkip || hasMoreToRelease;
+  };
+  await Promise.all([
+    repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
+    repeatForever("secrets", context, reportSecrets, () => pause(SECRETS_INTERVAL_MS, signal)),
+    repeatForever("retention", context, enforceRetention, () => pause(RETENTION_INTERVAL_MS, signal)),
+  ]);
+}
+
+/** Time before the expiry of a former secret at which the expiry is reported. Milliseconds. */
+const REPORT_BEFORE_MS = 6 * 60 * 60 * 1_000;
+
+/** Maximum number of secrets or deliveries that one call handles. */
+const MAX_BATCH_SIZE = 1_000;
+
+/**
+ * Adds a `WebhookSecretExpiryReported` event to the outbox for each former secret that expires within six hours and was
+ * not reported before.
+ *
+ * @param now milliseconds since 1970
+ * @returns number of events that were added to the outbox
+ */
+export function reportExpiringSecrets(pool: pg.Pool, now: number): Promise<number> {
+  return inTransaction(pool, async (client) => {
+    const { rows } = await client.query<ExpiringSecret>({
+      name: "expiring secrets",
+      text: `SELECT e.endpoint_id AS "endpointId", e.clinic_id AS "clinicId", e.environment,
+                    former->>'secretId' AS "secretId", former->>'expiresAt' AS "expiresAt",
+                    former->>'rotationId' AS "rotationId", former->>'correlationId' AS "correlationId"
+               FROM ${READ_MODEL_SCHEMA}.webhook_secret s
+               JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e USING (endpoint_id)
+              CROSS JOIN LATERAL jsonb_array_elements(s.former_secrets) former
+              WHERE former->>'isReported' = 'false' AND former->>'expiresAt' > $1 AND former->>'expiresAt' <= $2
+              LIMIT ${MAX_BATCH_SIZE}`,
+      values: [toInstant(now), toInstant(now + REPORT_BEFORE_MS)],
+    });
+    await addFacts(
+      client,
+      rows.map((row) => createExpiryReportedFact(row, now)),
+    );
+    return rows.length;
+  });
+}
+
+/** Deletes the paces of endpoints that had no attempt for an hour. */
+async function deleteOldPaces(pool: pg.Pool): Promise<void> {
+  await pool.query("DELETE FROM webhooks.endpoint_pace WHERE next_start_at < now() - interval '1 hour'");
+}
+
+/** Time for which deliveries, their attempts and the progress of replays are kept. Milliseconds. */
+const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
+
+/**
+ * Deletes the progress of replays that ended more than 30 days ago. The log contains their outcomes.
+ *
+ * @param now milliseconds since 1970
+ */
+async function deleteOldReplays(pool: pg.Pool, now: number): Promise<void> {
+  await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [
+    toInstant(now - RETENTION_MS),
+  ]);
+}
+
+/**
+ * Deletes a batch of deliveries that are no longer pending and older than 30 days, with their attempts.
+ *
+ * @param now milliseconds since 1970
+ * @returns true if more deliveries may need to be deleted
+ */
+async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<boolean> {
+  const { rowCount } = await pool.query({
+    name: "delete old deliveries",
+    text: `DELETE FROM webhooks.delivery WHERE delivery_id IN (
+             SELECT delivery_id FROM webhooks.delivery
+              WHERE created_at < $1 AND status <> 'pending'
+              ORDER BY created_at
+              LIMIT ${MAX_BATCH_SIZE} FOR UPDATE SKIP LOCKED)`,
+    values: [toInstant(now - RETENTION_MS)],
+  });
+  return rowCount === MAX_BATCH_SIZE;
+}

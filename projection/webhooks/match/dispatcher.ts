@@ -1,0 +1,252 @@
+import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
+import type pg from "pg";
+import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
+import { pause } from "../../../shared/runtime/backoff.ts";
+import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import { settlesWithin } from "../../../shared/runtime/timeout.ts";
+import { checkTraceparent, type Span, startSpan } from "../../../shared/tracing/span.ts";
+import { readCheckpoint } from "../../checkpoints/checkpoint.ts";
+import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
+import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
+import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
+import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/replay-delivery.ts";
+import type { DueEndpoint } from "../schedule/due.ts";
+import { addInOrder, consumeMessages, receiveMessages } from "./receive-messages.ts";
+
+interface DispatcherOptions extends ReplayDeps {
+  stream: EventStream;
+  /** Called with endpoints that have new deliveries to send. */
+  onDue(endpoints: readonly DueEndpoint[]): void;
+  /** Called when a replay makes a delivery due. */
+  onReplay(): void;
+  /** Called after events were added to the outbox. */
+  onFacts(): void;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
+
+/** Maximum number of messages in one transaction. */
+const MAX_BATCH_SIZE = 250;
+
+/**
+ * Maximum time that a message waits for the read models to include its event. After this time, NATS redelivers the
+ * message. Milliseconds.
+ */
+const CATCH_UP_TIMEOUT_MS = 2_000;
+
+/** Interval at which the position of the read models is checked. Milliseconds. */
+const POLL_INTERVAL_MS = 5;
+
+/** Delay before NATS redelivers a message that was not processed. Milliseconds. */
+const REDELIVERY_DELAY_MS = 1_000;
+
+/**
+ * Delay before NATS redelivers a message whose event must wait for an earlier event, for each time the message was
+ * delivered. Usually the earlier event is processed, or the relay's checkpoint passes it, within 100 ms. Milliseconds.
+ */
+const DEFERRAL_DELAY_MS = 100;
+
+/** Number of deferrals of a message after which its event no longer waits for the message of an earlier event. */
+const MAX_DEFERRALS = 4;
+
+/** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. Milliseconds. */
+const FINISH_TIMEOUT_MS = 800;
+
+interface ReceivedMessage<Message = EventMessage | ReplayMessage> {
+  jetStreamMessage: JsMsg;
+  message: Message;
+  /** Span from the arrival of the message to its acknowledgement, if the message is traced. */
+  span: Span | undefined;
+}
+
+/** Acknowledges a message whose effects are committed. */
+type Acknowledge = (message: ReceivedMessage) => void;
+
+/**
+ * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
+ * committed. If processing fails before the commit, NATS redelivers the message. A redelivered message does not add
+ * duplicate rows. If a batch fails or the signal aborts, the dispatcher returns all messages that it has not processed,
+ * so that NATS redelivers them soon.
+ */
+export async function runDispatcher(
+  connection: NatsConnection,
+  options: DispatcherOptions,
+  markHealthy: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { stream } = options;
+  await ensureEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), stream, options.logger);
+  const consumer = await connection.jetstream(JETSTREAM_OPTIONS).consumers.get(stream.name, stream.consumerName);
+  const messages = await consumeMessages(consumer);
+  const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH_SIZE);
+  markHealthy();
+  const dispatchBatches = async (groupSignal: AbortSignal) => {
+    for (;;) {
+      const batch = await buffer.take(MAX_BATCH_SIZE);
+      if (batch.length === 0) return;
+      if (groupSignal.aborted) {
+        for (const message of batch) message.nak();
+        continue;
+      }
+      const batchPromise = dispatchBatch(batch, options, markHealthy, groupSignal);
+      await waitUnlessAborted(batchPromise, groupSignal);
+      if (groupSignal.aborted) await settlesWithin(batchPromise, FINISH_TIMEOUT_MS);
+    }
+  };
+  try {
+    await runTaskGroup(signal, [(groupSignal) => receiveMessages(messages, buffer, groupSignal), dispatchBatches]);
+  } finally {
+    // If a batch failed, the messages behind it are still buffered.
+    const delayMs = getRedeliveryDelay(signal);
+    for (const message of buffer.takeNow(MAX_BATCH_SIZE)) message.nak(delayMs);
+    // If the server no longer responds, it redelivers the messages later.
+    if (!connection.isClosed()) await settlesWithin(connection.flush(), FINISH_TIMEOUT_MS).catch(() => false);
+  }
+}
+
+async function dispatchBatch(
+  batch: readonly JsMsg[],
+  options: DispatcherOptions,
+  markHealthy: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const receivedMessages = batch.flatMap((jetStreamMessage) => parseMessage(jetStreamMessage, options.logger));
+  const unacknowledgedMessages = new Set(receivedMessages);
+  const acknowledge = (message: ReceivedMessage) => {
+    unacknowledgedMessages.delete(message);
+    message.jetStreamMessage.ack();
+    message.span?.end();
+  };
+  const defer = (message: ReceivedMessage) => {
+    unacknowledgedMessages.delete(message);
+    const { redeliveryCount } = message.jetStreamMessage.info;
+    message.jetStreamMessage.nak(Math.min(REDELIVERY_DELAY_MS, redeliveryCount * DEFERRAL_DELAY_MS));
+    message.span?.end("not_processed");
+  };
+  try {
+    const position = await awaitReadModels(options.pool, receivedMessages, signal);
+    const readyMessages = receivedMessages.filter(({ message }) => message.position <= position);
+    await dispatchEvents(readyMessages.filter(isEventMessage), options, { acknowledge, defer });
+    await dispatchReplays(readyMessages.filter(isReplayMessage), options, acknowledge);
+    markHealthy();
+  } finally {
+    // The remaining messages were not processed, because the read models are behind, a server is unavailable or the
+    // dispatcher stops.
+    const delayMs = getRedeliveryDelay(signal);
+    for (const { jetStreamMessage, span } of unacknowledgedMessages) {
+      jetStreamMessage.nak(delayMs);
+      span?.end("not_processed");
+    }
+  }
+}
+
+/** Returns the delay before NATS redelivers a message: none if the dispatcher stops. Milliseconds. */
+function getRedeliveryDelay(signal: AbortSignal): number {
+  return signal.aborted ? 0 : REDELIVERY_DELAY_MS;
+}
+
+async function dispatchEvents(
+  eventMessages: readonly ReceivedMessage<EventMessage>[],
+  options: DispatcherOptions,
+  { acknowledge, defer }: { acknowledge: Acknowledge; defer(message: ReceivedMessage): void },
+): Promise<void> {
+  if (eventMessages.length === 0) return;
+  const messages = new Map(eventMessages.map(({ message, jetStreamMessage }) => [message, jetStreamMessage]));
+  const isOverdue = (event: EventMessage) => Number(messages.get(event)?.info.redeliveryCount) > MAX_DEFERRALS;
+  const addedDeliveries = await addInOrder(options, [...messages.keys()], isOverdue, options.clock());
+  const { dueEndpoints, factCount, deferredEvents } = addedDeliveries;
+  for (const event of eventMessages) {
+    if (deferredEvents.has(event.message)) defer(event);
+    else acknowledge(event);
+  }
+  if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
+  if (factCount > 0) options.onFacts();
+}
+
+async function dispatchReplays(
+  replayMessages: readonly ReceivedMessage<ReplayMessage>[],
+  options: DispatcherOptions,
+  acknowledge: Acknowledge,
+): Promise<void> {
+  for (const replayMessage of replayMessages) {
+    const replayResult = await replayOrReject(options, replayMessage.message);
+    acknowledge(replayMessage);
+    if (replayResult === "pending") options.onReplay();
+    if (replayResult === "skipped" || replayResult === "expired") options.onFacts();
+  }
+}
+
+/**
+ * Replays a delivery. If this release cannot read the event, the request is ignored, because a retry would fail again:
+ * NATS would redeliver the message forever, and the relay's checkpoint could not advance.
+ */
+async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<ReplayResult> {
+  try {
+    return await replayDelivery(options, request, options.clock());
+  } catch (error) {
+    if (!(error instanceof EventSchemaError)) throw error;
+    const { deliveryId, requestId } = request;
+    options.logger.error(
+      { error, deliveryId, requestId },
+      "A delivery was not replayed, because its event is unreadable.",
+    );
+    return "ignored";
+  }
+}
+
+function isEventMessage(receivedMessage: ReceivedMessage): receivedMessage is ReceivedMessage<EventMessage> {
+  return receivedMessage.message.kind === "event";
+}
+
+function isReplayMessage(receivedMessage: ReceivedMessage): receivedMessage is ReceivedMessage<ReplayMessage> {
+  return receivedMessage.message.kind === "replay";
+}
+
+const messageCodec = JSONCodec<unknown>();
+
+/** Parses a message. An unreadable message is logged and removed from the stream, because no retry can succeed. */
+function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[] {
+  const { data, subject, seq: sequence } = jetStreamMessage;
+  try {
+    const message = relayMessageSchema.parse(messageCodec.decode(data));
+    const span = startMatchSpan(jetStreamMessage, message.kind);
+    return [{ jetStreamMessage, message: { ...message, traceparent: span?.traceparent }, span }];
+  } catch (error) {
+    logger.error({ error, subject, sequence }, "An unreadable message was removed from the stream.");
+    jetStreamMessage.term("unreadable");
+    return [];
+  }
+}
+
+/** Starts a span in the trace that the header of a message names. */
+function startMatchSpan({ headers, info }: JsMsg, kind: RelayMessage["kind"]): Span | undefined {
+  const traceparent = headers?.get(TRACEPARENT_HEADER);
+  if (!traceparent) return undefined;
+  const name = kind === "event" ? "match endpoints" : "replay delivery";
+  const attributes = { "messaging.delivery_count": info.redeliveryCount };
+  return startSpan(name, "consumer", checkTraceparent(traceparent), attributes);
+}
+
+/**
+ * Waits until the read models include the newest message's event, and therefore every endpoint that was registered
+ * before that event. Stops waiting at the time limit.
+ *
+ * @returns log position of the read models
+ */
+async function awaitReadModels(
+  pool: pg.Pool,
+  receivedMessages: readonly ReceivedMessage[],
+  signal: AbortSignal,
+): Promise<bigint> {
+  const positions = receivedMessages.map(({ message }) => message.position);
+  const newestPosition = positions.reduce((highest, position) => (position > highest ? position : highest), 0n);
+  const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
+  for (;;) {
+    const { position } = await readCheckpoint(pool, READ_MODEL_SCHEMA);
+    if (position >= newestPosition || performance.now() > deadline || signal.aborted) return position;
+    await pause(POLL_INTERVAL_MS, signal);
+  }
+}

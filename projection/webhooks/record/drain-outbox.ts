@@ -1,0 +1,78 @@
+import { StreamDeletedError } from "@eventstore/db-client";
+import type pg from "pg";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { type EventLog, type RecordedEvent, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import type { Fact } from "./outbox.ts";
+
+/** Maximum number of events that one call appends. */
+const MAX_FACTS = 200;
+
+/** Maximum number of streams that are written at the same time. */
+const MAX_CONCURRENT_STREAMS = 16;
+
+/** Maximum number of tries to append one event while other writers append to the same stream. */
+const MAX_APPEND_TRIES = 10;
+
+interface DrainOptions {
+  pool: pg.Pool;
+  log: EventLog;
+  /** Throws an error if the database was not built from this log. */
+  requireLog(): Promise<void>;
+  /** Called with each event that is discarded, because its stream was deleted. */
+  onDiscarded(fact: Fact): void;
+}
+
+/**
+ * Appends the oldest events of the outbox to the log, and removes them from the outbox. Events that are obsolete, or
+ * that the log already holds, are removed without being appended. Events of a deleted stream are discarded, because no
+ * retry can succeed.
+ *
+ * @returns true if the outbox may contain more events
+ * @throws {LogUnavailableError}
+ * @throws {DifferentLogError} if the database was not built from this log; in this case, appends no event
+ */
+export async function drainOutbox({ pool, log, requireLog, onDiscarded }: DrainOptions): Promise<boolean> {
+  const { rows } = await pool.query<{ id: string } & Omit<Fact, "id">>({
+    name: "oldest facts",
+    text: `SELECT event_id AS id, stream, event, metadata FROM webhooks.outbox
+            ORDER BY created_at, event_id LIMIT ${MAX_FACTS}`,
+  });
+  if (rows.length > 0) await requireLog();
+  const factsByStream = new Map<string, Fact[]>();
+  for (const fact of rows) factsByStream.set(fact.stream, [...(factsByStream.get(fact.stream) ?? []), fact]);
+  const factGroups = [...factsByStream.values()];
+  const appendGroups = async () => {
+    for (let facts = factGroups.pop(); facts; facts = factGroups.pop()) {
+      for (const fact of facts) if (!(await appendFact(log, fact))) onDiscarded(fact);
+      await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [facts.map(({ id }) => id)]);
+    }
+  };
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_STREAMS }, appendGroups));
+  return rows.length === MAX_FACTS;
+}
+
+/** Appends an event if it is not settled. @returns false if the stream was deleted */
+async function appendFact(log: EventLog, fact: Fact): Promise<boolean> {
+  for (let tryCount = 1; ; tryCount += 1) {
+    try {
+      const events = await log.read<CatalogEvent>(fact.stream);
+      if (!isSettled(events, fact)) await log.append(fact.stream, events.at(-1)?.revision ?? -1n, [fact]);
+      return true;
+    } catch (error) {
+      if (error instanceof StreamDeletedError) return false;
+      if (!(error instanceof WrongExpectedRevisionError) || tryCount === MAX_APPEND_TRIES) throw error;
+    }
+  }
+}
+
+/**
+ * Returns true if the log already holds the outbox event, or if the event would disable an endpoint that is already
+ * disabled, is revoked, or was enabled after the event occurred.
+ */
+function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: Fact): boolean {
+  if (events.some((recordedEvent) => recordedEvent.id === id)) return true;
+  if (event.type !== "WebhookEndpointDisabled") return false;
+  const lastEvent = events.findLast(({ type }) => /^WebhookEndpoint(Disabled|Enabled|Revoked)$/.test(type));
+  if (!lastEvent) return false;
+  return lastEvent.type !== "WebhookEndpointEnabled" || lastEvent.metadata.occurredAt > metadata.occurredAt;
+}

@@ -1,0 +1,241 @@
+import type pg from "pg";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
+import type { Environment } from "../../../shared/domain/events/fields.ts";
+import { deriveConsequenceId, deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
+import {
+  type DeliverySource,
+  type ReplayOutcome,
+  webhookDeliveryCategory,
+  webhookEndpointCategory,
+  webhookReplayCategory,
+} from "../../../shared/domain/events/partner.ts";
+import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import type { NewEvent } from "../../../shared/eventstore/log.ts";
+import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
+import type { ReplayMessage } from "../../relay/message.ts";
+
+/** A round of a delivery, with the data for events about the round. */
+export interface DeliveryRound {
+  deliveryId: string;
+  endpointId: string;
+  clinicId: string;
+  environment: Environment;
+  /** Id of the event or replay request that started the round. */
+  causeId: string;
+  correlationId: string;
+  /** Stream of the delivered event. */
+  eventStream: string;
+  /** Revision of the delivered event. */
+  eventRevision: bigint;
+  /** W3C trace context of the step that started the round, if the step was traced. */
+  traceparent?: string | null | undefined;
+}
+
+/** Time without a success at an endpoint. */
+export interface FailurePeriod {
+  /** Time of the first failed attempt. Milliseconds since 1970. */
+  sinceMs: number;
+  failedAttempts: number;
+}
+
+/** SQL columns of a delivery `d` that describe the current round, under the names in {@link DeliveryRound}. */
+export const DELIVERY_ROUND_COLUMNS = `d.delivery_id AS "deliveryId", d.endpoint_id AS "endpointId",
+  d.clinic_id AS "clinicId", d.environment, d.cause_id AS "causeId", d.correlation_id AS "correlationId",
+  d.event_stream AS "eventStream", d.event_revision AS "eventRevision"`;
+
+/** An event that waits in the outbox to be appended to a stream of the log. */
+export interface Fact extends NewEvent {
+  stream: string;
+}
+
+/** Creates a `WebhookDeliveryFailed` event. @param attempts number of attempts in all rounds */
+export function createFailedFact(round: DeliveryRound, attempts: number, now: number): Fact {
+  const { deliveryId, endpointId } = round;
+  const data = { deliveryId, endpointId, attempts, source: toDeliverySource(round) };
+  return createRoundFact(round, { type: "WebhookDeliveryFailed", data }, now);
+}
+
+/** Creates a `WebhookDeliverySkipped` event. */
+export function createSkippedFact(round: DeliveryRound, now: number): Fact {
+  const { deliveryId, endpointId } = round;
+  const data = { deliveryId, endpointId, source: toDeliverySource(round) };
+  return createRoundFact(round, { type: "WebhookDeliverySkipped", data }, now);
+}
+
+/** Request to replay a delivery that cannot be replayed. */
+type ExpiredRequest = Pick<
+  ReplayMessage,
+  "deliveryId" | "endpointId" | "requestId" | "correlationId" | "clinicId" | "environment"
+> &
+  Pick<DeliveryRound, "traceparent">;
+
+/**
+ * Creates a `WebhookDeliveryExpired` event for a delivery that cannot be replayed, because its event or endpoint no
+ * longer exists.
+ */
+export function createExpiredFact(request: ExpiredRequest, now: number): Fact {
+  const { deliveryId, endpointId, requestId } = request;
+  const stream = toStreamName(webhookDeliveryCategory, deliveryId);
+  const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
+  return createFact(requestId, stream, event, { ...request, causeId: requestId }, now);
+}
+
+/** Creates a `WebhookEndpointDisabled` event. */
+export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
+  const { endpointId } = round;
+  const stream = toStreamName(webhookEndpointCategory, endpointId);
+  return createRoundFact(round, { type: "WebhookEndpointDisabled", data: { endpointId, reason } }, now, stream);
+}
+
+/**
+ * Creates a `WebhookEndpointFailureReported` event. All events of an endpoint and day (UTC) have the same id, so the
+ * log gets only the first.
+ */
+export function createFailureReportedFact(round: DeliveryRound, failurePeriod: FailurePeriod, now: number): Fact {
+  const { endpointId } = round;
+  const data = { endpointId, since: toInstant(failurePeriod.sinceMs), failedAttempts: failurePeriod.failedAttempts };
+  const event = { type: "WebhookEndpointFailureReported", data } as const;
+  const sourceId = `${endpointId} ${toInstant(now).slice(0, 10)}`;
+  return createFact(sourceId, toStreamName(webhookEndpointCategory, endpointId), event, round, now);
+}
+
+/** A round that a replay of several deliveries starts. */
+interface ReplayedRound extends DeliveryRound {
+  replayId: string;
+  /** Id of the event that requested the replay of several deliveries. */
+  requestId: string;
+}
+
+/** Creates a `WebhookDeliveryReplayRequested` event. Its id is the round's cause. */
+export function createReplayRequestedFact(round: ReplayedRound, now: number): Fact {
+  const { deliveryId, endpointId, replayId, causeId, requestId } = round;
+  const data = { deliveryId, endpointId, replayId, source: toDeliverySource(round) };
+  const event = { type: "WebhookDeliveryReplayRequested", data } as const;
+  const stream = toStreamName(webhookDeliveryCategory, deliveryId);
+  return { ...createFact(causeId, stream, event, { ...round, causeId: requestId }, now), id: causeId };
+}
+
+/** A replay of several deliveries that has ended. */
+interface EndedReplay {
+  replayId: string;
+  endpointId: string;
+  clinicId: string;
+  environment: Environment;
+  requestId: string;
+  correlationId: string;
+}
+
+/** Creates a `WebhookReplayCompleted` event. */
+export function createReplayCompletedFact(
+  replay: EndedReplay,
+  progress: { outcome: ReplayOutcome | null; replayedCount: number; notReplayedCount: number },
+  now: number,
+): Fact {
+  const { replayId, endpointId, requestId: causeId } = replay;
+  const { outcome, replayedCount, notReplayedCount } = progress;
+  const data = { replayId, endpointId, outcome: outcome ?? "completed", replayedCount, notReplayedCount };
+  const event = { type: "WebhookReplayCompleted", data } as const;
+  return createFact(replayId, toStreamName(webhookReplayCategory, replayId), event, { ...replay, causeId }, now);
+}
+
+/** A former secret that will expire soon, and the rotation that replaced it. */
+export interface ExpiringSecret {
+  endpointId: string;
+  clinicId: string;
+  environment: Environment;
+  secretId: string;
+  expiresAt: Instant;
+  /** Id of the `WebhookSecretRotated` event. */
+  rotationId: string;
+  /** Correlation id of the rotation. */
+  correlationId: string;
+}
+
+/**
+ * Creates a `WebhookSecretExpiryReported` event. All events of a secret have the same id, so the log gets only the
+ * first.
+ */
+export function createExpiryReportedFact(expiringSecret: ExpiringSecret, now: number): Fact {
+  const { endpointId, secretId, expiresAt, rotationId: causeId } = expiringSecret;
+  const event = { type: "WebhookSecretExpiryReported", data: { endpointId, secretId, expiresAt } } as const;
+  const stream = toStreamName(webhookEndpointCategory, endpointId);
+  return createFact(secretId, stream, event, { ...expiringSecret, causeId }, now);
+}
+
+function toDeliverySource({ eventStream, eventRevision }: DeliveryRound): DeliverySource {
+  return { stream: eventStream, revision: Number(eventRevision) };
+}
+
+/** Creates an event about a round. */
+function createRoundFact(
+  round: DeliveryRound,
+  event: CatalogEvent,
+  now: number,
+  stream = toStreamName(webhookDeliveryCategory, round.deliveryId),
+): Fact {
+  return createFact(deriveWebhookDeliveryId(round.causeId, round.endpointId), stream, event, round, now);
+}
+
+/**
+ * Creates an event about a round or a replay request. The event's id is derived from the id of the round or request and
+ * the event type, so a second event of the same type for the same round or request gets the same id.
+ */
+function createFact(
+  sourceId: string,
+  stream: string,
+  event: CatalogEvent,
+  context: Pick<DeliveryRound, "causeId" | "traceparent"> &
+    Pick<ReplayMessage, "correlationId" | "clinicId" | "environment">,
+  now: number,
+): Fact {
+  const { causeId, correlationId, clinicId, environment, traceparent } = context;
+  const metadata = {
+    $correlationId: correlationId,
+    $causationId: causeId,
+    clinicId,
+    environment,
+    actor: { type: "system" as const, id: "webhooks" },
+    occurredAt: toInstant(now),
+    ...(traceparent && { traceparent }),
+  };
+  return { id: deriveConsequenceId(sourceId, event.type, 0), stream, event, metadata };
+}
+
+/** Adds events to the outbox, in the transaction that changes the deliveries. */
+export async function addFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
+  if (facts.length === 0) return;
+  await client.query({
+    name: "keep facts",
+    text: `INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at)
+           SELECT event_id, stream, event, metadata, (metadata->>'occurredAt')::timestamptz
+             FROM unnest($1::uuid[], $2::text[], $3::jsonb[], $4::jsonb[]) AS f (event_id, stream, event, metadata)
+           ON CONFLICT DO NOTHING`,
+    values: [
+      facts.map(({ id }) => id),
+      facts.map(({ stream }) => stream),
+      facts.map(({ event }) => JSON.stringify(event)),
+      facts.map(({ metadata }) => JSON.stringify(metadata)),
+    ],
+  });
+}
+
+/** Runs work in one transaction. Any error rolls the transaction back. */
+export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let connectionError: Error | undefined;
+  try {
+    await client.query("BEGIN");
+    const result = await run(client);
+    await client.query("COMMIT");
+    return result;
+  } catch (error) {
+    if (isPostgresUnavailable(error)) connectionError = error as Error;
+    // If the connection breaks, the server rolls back by itself. Errors of ROLLBACK are ignored, because they would
+    // hide the original error.
+    else await client.query("ROLLBACK").catch(() => undefined);
+    throw error;
+  } finally {
+    client.release(connectionError);
+  }
+}

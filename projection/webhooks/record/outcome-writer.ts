@@ -1,0 +1,103 @@
+import type pg from "pg";
+import { createBackoff, pause } from "../../../shared/runtime/backoff.ts";
+import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import type { DueEndpoint } from "../schedule/due.ts";
+import type { ClaimedDelivery } from "../send/claim.ts";
+import type { Verdict } from "../send/retry-policy.ts";
+import type { SendResult } from "../send/send.ts";
+import { writeOutcomes } from "./outcomes.ts";
+import type { HealthTracker } from "./retry-forever.ts";
+
+/** A finished attempt: the claimed delivery, the result of the attempt and the delivery's next status. */
+export interface FinishedAttempt {
+  delivery: ClaimedDelivery;
+  result: SendResult;
+  verdict: Verdict;
+}
+
+/** Converts finished attempts to one array per SQL column, for `unnest`. */
+export function toAttemptColumns(outcomes: readonly FinishedAttempt[]) {
+  return {
+    deliveryIds: outcomes.map(({ delivery }) => delivery.deliveryId),
+    attemptNumbers: outcomes.map(({ delivery }) => delivery.attemptNumber),
+    durationsMs: outcomes.map(({ result }) => result.durationMs),
+    statusCodes: outcomes.map(({ result }) => result.statusCode),
+    bodies: outcomes.map(({ result }) => result.responseBody),
+  };
+}
+
+export interface OutcomeWriterOptions {
+  pool: pg.Pool;
+  logger: Logger;
+  health: HealthTracker;
+  /** Called after events were added to the outbox. */
+  onFacts(): void;
+  /** Called with endpoints whose held deliveries were released. */
+  onDue(endpoints: readonly DueEndpoint[]): void;
+  /**
+   * Called for each recorded attempt, with the new status of its delivery (delivered, pending or failed) and the
+   * duration of the attempt in seconds.
+   */
+  onAttempt?(outcome: string, seconds: number): void;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
+
+/** Maximum number of outcomes in one transaction. */
+const MAX_BATCH_SIZE = 200;
+
+/** Pause between two transactions. Milliseconds. */
+const WRITE_INTERVAL_MS = 5;
+
+/**
+ * Writes the outcomes of attempts in batches until the buffer is closed and empty.
+ *
+ * @param onWritten called with each batch after its commit
+ */
+export async function runOutcomeWriter(
+  options: OutcomeWriterOptions,
+  finishedAttempts: BoundedBuffer<FinishedAttempt>,
+  onWritten: (outcomes: readonly FinishedAttempt[]) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const outcomes = await finishedAttempts.take(MAX_BATCH_SIZE);
+    if (outcomes.length === 0) return;
+    if (!(await writeWithRetries(options, outcomes, signal))) continue;
+    onWritten(outcomes);
+    await pause(WRITE_INTERVAL_MS, signal);
+  }
+}
+
+/**
+ * Writes outcomes. After an error, retries until the write succeeds or the signal aborts.
+ *
+ * @returns false if the signal aborted before a write succeeded
+ */
+async function writeWithRetries(
+  options: OutcomeWriterOptions,
+  outcomes: readonly FinishedAttempt[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { pool, clock, health, logger } = options;
+  const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
+  for (;;) {
+    try {
+      const { factCount, releasedEndpoints } = await writeOutcomes(pool, outcomes, clock());
+      if (factCount > 0) options.onFacts();
+      if (releasedEndpoints.length > 0) options.onDue(releasedEndpoints);
+      health.report("outcomes", null);
+      for (const { verdict, result } of outcomes) options.onAttempt?.(verdict.status, result.durationMs / 1_000);
+      return true;
+    } catch (error) {
+      logger.warn(
+        { error, outcomes: outcomes.length },
+        "Outcomes of attempts could not be written. The service retries the write.",
+      );
+      health.report("outcomes", error);
+      if (signal.aborted) return false;
+      await backoff.pause(signal);
+    }
+  }
+}

@@ -1,0 +1,262 @@
+import type pg from "pg";
+import { deriveReplayRequestId } from "../../../shared/domain/events/ids.ts";
+import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
+import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import {
+  addFacts,
+  createExpiredFact,
+  createReplayCompletedFact,
+  createReplayRequestedFact,
+  createSkippedFact,
+  inTransaction,
+} from "../record/outbox.ts";
+import { buildActiveEndpointSql, LANE_CONDITIONS } from "../schedule/due.ts";
+import type { ReplayDeps } from "./replay-delivery.ts";
+import {
+  findUnfinishedReplays,
+  MAX_BATCH_SIZE,
+  type NewRound,
+  recreateBody,
+  type SelectedDelivery,
+  selectDeliveries,
+  startRounds,
+  type UnfinishedReplay,
+} from "./select-deliveries.ts";
+
+/**
+ * Maximum number of deliveries of an endpoint that wait for a first attempt, or for an earlier delivery. A replay waits
+ * until there are fewer, so it adds deliveries no faster than the service attempts them.
+ */
+const MAX_WAITING_DELIVERIES = 1_000;
+
+/** Maximum number of concurrent reads of the log. */
+const MAX_CONCURRENT_READS = 8;
+
+/**
+ * Result of a step: `started` if deliveries were queued, `ended` if the replay has ended, `waiting` if it has to wait,
+ * and `taken` if another process works on it, or if it ended before.
+ */
+type ReplayStep = "started" | "ended" | "waiting" | "taken";
+
+/**
+ * Replays one batch of each application that has an unfinished replay.
+ *
+ * @param clock returns milliseconds since 1970
+ * @returns true if a batch was replayed, so that events were added to the outbox and more batches may remain
+ * @throws {LogUnavailableError}
+ * @throws {DifferentLogError} if an event is missing and the database was not built from this log
+ */
+export async function continueReplays(deps: ReplayDeps, clock: () => number): Promise<boolean> {
+  const steps: ReplayStep[] = [];
+  for (const replay of await findUnfinishedReplays(deps.pool)) steps.push(await continueReplay(deps, replay, clock()));
+  return steps.some((step) => step === "started" || step === "ended");
+}
+
+/**
+ * Replays the next batch of deliveries in one transaction: starts their rounds, adds an event for each to the outbox,
+ * and writes the progress. If the process dies, the next step starts with the same deliveries.
+ *
+ * @param now milliseconds since 1970
+ * @throws {LogUnavailableError}
+ * @throws {DifferentLogError} if an event is missing and the database was not built from this log
+ */
+export function continueReplay(deps: ReplayDeps, replay: UnfinishedReplay, now: number): Promise<ReplayStep> {
+  return inTransaction(deps.pool, async (client) => {
+    const progress = await lockProgress(client, replay.replayId, now);
+    if (!progress) return "taken";
+    if (!(await isEndpointActive(client, replay.endpointId))) {
+      await endReplay(client, replay, { ...progress, outcome: "stopped" }, now);
+      return "ended";
+    }
+    if (await hasManyWaitingDeliveries(client, replay.endpointId)) {
+      await writeProgress(client, replay.replayId, progress, now);
+      return "waiting";
+    }
+    return replayBatch(deps, client, replay, progress, now);
+  });
+}
+
+async function replayBatch(
+  deps: ReplayDeps,
+  client: pg.ClientBase,
+  replay: UnfinishedReplay,
+  progress: ReplayProgress,
+  now: number,
+): Promise<ReplayStep> {
+  const deliveries = await selectDeliveries(client, replay, progress.nextCreatedAt);
+  const replayedCount = await replayDeliveries(deps, client, replay, deliveries, now);
+  // Ids without a delivery that can be replayed count, too.
+  const selectedCount = replay.deliveryIds?.length ?? deliveries.length;
+  const nextProgress = {
+    nextCreatedAt: deliveries.at(-1)?.createdAt ?? progress.nextCreatedAt,
+    replayedCount: progress.replayedCount + replayedCount,
+    notReplayedCount: progress.notReplayedCount + selectedCount - replayedCount,
+    outcome: null,
+  };
+  if (!replay.deliveryIds && deliveries.length === MAX_BATCH_SIZE) {
+    await writeProgress(client, replay.replayId, nextProgress, now);
+    return "started";
+  }
+  await endReplay(client, replay, { ...nextProgress, outcome: "completed" }, now);
+  return "ended";
+}
+
+/** @returns number of deliveries whose round has started */
+async function replayDeliveries(
+  deps: ReplayDeps,
+  client: pg.ClientBase,
+  replay: UnfinishedReplay,
+  deliveries: readonly SelectedDelivery[],
+  now: number,
+): Promise<number> {
+  if (deliveries.length === 0) return 0;
+  const { replayId, requestId, correlationId } = replay;
+  const { bodies, missingIds } = await recreateBodies(deps, deliveries);
+  // This check reads the log, so it comes before the transaction locks the order of deliveries.
+  if (missingIds.size > 0) await deps.requireLog();
+  const requests = deliveries.map((delivery) => {
+    const causeId = deriveReplayRequestId(replayId, delivery.deliveryId);
+    return { ...delivery, causeId, correlationId, replayId, requestId };
+  });
+  const rounds = requests.flatMap(({ deliveryId, causeId }): NewRound[] => {
+    const body = bodies.get(deliveryId);
+    return body === undefined ? [] : [{ deliveryId, causeId, body }];
+  });
+  const statuses = await startRounds(client, rounds, replay, now);
+  const excludedIds = deliveries.map(({ deliveryId }) => deliveryId).filter((id) => !bodies.has(id));
+  if (excludedIds.length > 0) await excludeDeliveries(client, replay, excludedIds);
+  const startedRequests = requests.filter(({ deliveryId }) => statuses.has(deliveryId));
+  const skippedRequests = startedRequests.filter(({ deliveryId }) => statuses.get(deliveryId) === "skipped");
+  await addFacts(client, [
+    ...requests
+      .filter(({ deliveryId }) => missingIds.has(deliveryId))
+      .map((request) => createExpiredFact({ ...request, requestId: request.causeId }, now)),
+    ...startedRequests.map((request) => createReplayRequestedFact(request, now)),
+    // The later time makes the outbox append this event after the request.
+    ...skippedRequests.map((request) => createSkippedFact(request, now + 1)),
+  ]);
+  return startedRequests.length;
+}
+
+/** Bodies of deliveries, by delivery id, and ids of the deliveries whose event is not in the log. */
+interface RecreatedBodies {
+  bodies: Map<string, string>;
+  missingIds: Set<string>;
+}
+
+/** Creates the webhook bodies again. The result lacks deliveries whose event is unreadable. */
+async function recreateBodies(
+  { log, logger }: ReplayDeps,
+  deliveries: readonly SelectedDelivery[],
+): Promise<RecreatedBodies> {
+  const bodies = new Map<string, string>();
+  const missingIds = new Set<string>();
+  const remainingDeliveries = deliveries.values();
+  const recreateRemainingBodies = async () => {
+    for (const delivery of remainingDeliveries) {
+      const { deliveryId } = delivery;
+      try {
+        const body = await recreateBody(log, delivery);
+        if (body === undefined) missingIds.add(deliveryId);
+        else bodies.set(deliveryId, body);
+      } catch (error) {
+        if (!(error instanceof EventSchemaError)) throw error;
+        logger.error({ error, deliveryId }, "A delivery was not replayed, because its event is unreadable.");
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: MAX_CONCURRENT_READS }, recreateRemainingBodies));
+  return { bodies, missingIds };
+}
+
+/** Excludes deliveries from the next batches of the replay. A later request can replay them. */
+async function excludeDeliveries(
+  client: pg.ClientBase,
+  { position }: UnfinishedReplay,
+  deliveryIds: readonly string[],
+): Promise<void> {
+  await client.query("UPDATE webhooks.delivery SET replay_position = $2 WHERE delivery_id = ANY ($1::uuid[])", [
+    deliveryIds,
+    position,
+  ]);
+}
+
+async function endReplay(
+  client: pg.ClientBase,
+  replay: UnfinishedReplay,
+  progress: ReplayProgress,
+  now: number,
+): Promise<void> {
+  await writeProgress(client, replay.replayId, progress, now);
+  await addFacts(client, [createReplayCompletedFact(replay, progress, now)]);
+}
+
+async function isEndpointActive(client: pg.ClientBase, endpointId: string): Promise<boolean> {
+  const { rowCount } = await client.query({
+    name: "active endpoint",
+    text: buildActiveEndpointSql("$1::uuid"),
+    values: [endpointId],
+  });
+  return rowCount === 1;
+}
+
+async function hasManyWaitingDeliveries(client: pg.ClientBase, endpointId: string): Promise<boolean> {
+  const { rowCount } = await client.query({
+    name: "waiting deliveries",
+    text: `SELECT FROM (
+             (SELECT FROM webhooks.pending_delivery WHERE endpoint_id = $1 AND ${LANE_CONDITIONS.first}
+               LIMIT ${MAX_WAITING_DELIVERIES})
+             UNION ALL
+             (SELECT FROM webhooks.pending_delivery WHERE endpoint_id = $1 AND is_held LIMIT ${MAX_WAITING_DELIVERIES})
+           ) waiting LIMIT ${MAX_WAITING_DELIVERIES}`,
+    values: [endpointId],
+  });
+  return rowCount === MAX_WAITING_DELIVERIES;
+}
+
+/** Progress of a replay. */
+interface ReplayProgress {
+  /** Earliest time of creation of the remaining deliveries; null before the first batch. */
+  nextCreatedAt: string | null;
+  replayedCount: number;
+  notReplayedCount: number;
+  /** Null until the replay has ended. */
+  outcome: ReplayOutcome | null;
+}
+
+/**
+ * Locks the progress of a replay until the end of the transaction.
+ *
+ * @param now milliseconds since 1970
+ * @returns undefined if another process works on the replay, or if it has ended
+ */
+async function lockProgress(client: pg.ClientBase, replayId: string, now: number): Promise<ReplayProgress | undefined> {
+  await client.query("INSERT INTO webhooks.replay (replay_id, updated_at) VALUES ($1, $2) ON CONFLICT DO NOTHING", [
+    replayId,
+    toInstant(now),
+  ]);
+  const { rows } = await client.query<ReplayProgress>({
+    name: "lock replay",
+    text: `SELECT next_created_at::text AS "nextCreatedAt", replayed_count AS "replayedCount",
+                  not_replayed_count AS "notReplayedCount", outcome
+             FROM webhooks.replay WHERE replay_id = $1 AND outcome IS NULL FOR UPDATE SKIP LOCKED`,
+    values: [replayId],
+  });
+  return rows[0];
+}
+
+/** Writes the progress of a replay, in the transaction that locked it. @param now milliseconds since 1970 */
+async function writeProgress(
+  client: pg.ClientBase,
+  replayId: string,
+  { nextCreatedAt, replayedCount, notReplayedCount, outcome }: ReplayProgress,
+  now: number,
+): Promise<void> {
+  await client.query({
+    name: "write replay",
+    text: `UPDATE webhooks.replay SET next_created_at = $2, replayed_count = $3, not_replayed_count = $4, outcome = $5,
+                  updated_at = $6 WHERE replay_id = $1`,
+    values: [replayId, nextCreatedAt, replayedCount, notReplayedCount, outcome, toInstant(now)],
+  });
+}

@@ -1,0 +1,231 @@
+import { type Environment, environment as environments } from "../../../shared/domain/events/fields.ts";
+import type { DueEndpoint, DueEndpoints, Lane } from "./due.ts";
+import { calculateShare, grantSlots, SlotUse } from "./fair-share.ts";
+
+/** Free slots that one endpoint may use now. */
+export interface SlotGrant extends DueEndpoint {
+  slotCount: number;
+  /** Number of slots that the endpoint already occupies. */
+  occupiedSlots: number;
+  /** True if the endpoint has a rate limit, as far as this process knows. */
+  isLimited: boolean;
+}
+
+/** The slot of one attempt. */
+export interface Slot {
+  endpoint: DueEndpoint;
+  startedAt: number;
+}
+
+interface LaneLimits {
+  /** Maximum number of concurrent attempts in one environment. */
+  slotCount: number;
+  /** Maximum number of concurrent attempts at one endpoint. */
+  maxSlotsPerEndpoint: number;
+  /**
+   * Maximum number of slots that one decision grants. Equal to the number of slots that one application can occupy.
+   */
+  maxSlotsPerDecision: number;
+}
+
+/**
+ * Slot limits of one process. A hanging attempt costs a socket and about 30 KB of memory. For the limits of an
+ * application, see {@link grantSlots}.
+ */
+export const LANE_LIMITS: Record<Lane, LaneLimits> = {
+  first: { slotCount: 960, maxSlotsPerEndpoint: 4, maxSlotsPerDecision: 192 },
+  retry: { slotCount: 320, maxSlotsPerEndpoint: 2, maxSlotsPerDecision: 64 },
+};
+
+/**
+ * Expected duration of an attempt if no finished attempt of the application is recorded. Equal to the default time
+ * limit of a response. Milliseconds.
+ */
+const DEFAULT_ATTEMPT_MS = 10_000;
+
+/** Lower limit for the expected duration of an attempt. Milliseconds. */
+const MIN_ATTEMPT_MS = 1;
+
+/** Maximum number of slots of an endpoint whose last attempt failed. */
+const MAX_SLOTS_WHILE_FAILING = 1;
+
+/** Maximum number of reserved deliveries per slot: one attempt in progress, and one outcome that is not yet recorded. */
+const MAX_RESERVED_PER_SLOT = 2;
+
+/** Maximum number of deliveries that a process reserves. */
+export const MAX_RESERVED_DELIVERIES =
+  environments.options.length * MAX_RESERVED_PER_SLOT * (LANE_LIMITS.first.slotCount + LANE_LIMITS.retry.slotCount);
+
+/** Number of attempts that may start together after a pause, even if the spacing is long. */
+const MAX_BURST_STARTS = 4;
+
+/** Time for which missed starts can be made up at once. Longer than the time between two decisions. Milliseconds. */
+const MAX_CATCH_UP_MS = 50;
+
+/**
+ * Spreads the starts of attempts evenly over time, using the generic cell rate algorithm. All times are in milliseconds
+ * of the same clock.
+ */
+class StartPace {
+  /** Time at which the next attempt would start if all starts were evenly spaced. */
+  #theoreticalStartAt = Number.NEGATIVE_INFINITY;
+
+  /**
+   * Returns the number of attempts that may start now.
+   *
+   * @param spacingMs required average time between two starts, in milliseconds
+   */
+  countPossibleStarts(now: number, spacingMs: number): number {
+    const aheadMs = Math.max(0, this.#theoreticalStartAt - now);
+    const toleratedStarts = Math.max(MAX_CATCH_UP_MS / spacingMs, MAX_BURST_STARTS - 1);
+    return Math.max(0, Math.floor(toleratedStarts - aheadMs / spacingMs) + 1);
+  }
+
+  start(now: number, spacingMs: number): void {
+    this.#theoreticalStartAt = Math.max(this.#theoreticalStartAt, now) + spacingMs;
+  }
+}
+
+/** Slots that an application uses, and the pace at which its attempts start. */
+interface PacedUse {
+  slotUse: SlotUse;
+  pace: StartPace;
+}
+
+/** The slots of one lane in one environment, and how applications and endpoints use these slots. */
+interface LanePool {
+  lane: Lane;
+  environment: Environment;
+  totalUse: SlotUse;
+  /** Number of claimed deliveries whose outcome is not yet recorded. */
+  reservedDeliveryCount: number;
+  applications: Map<string, PacedUse>;
+  endpoints: Map<string, SlotUse>;
+}
+
+/** The slots of this process. Each lane of each environment has separate slots. */
+export class Slots {
+  readonly #clock: () => number;
+  readonly #pools = (["first", "retry"] as const).flatMap((lane) =>
+    environments.options.map((environment) => createPool(lane, environment)),
+  );
+
+  /** @param clock returns the milliseconds since any fixed point in time */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Decides which endpoints may use free slots now, and how many slots each may use. The lanes take turns in coming
+   * first, because the first attempts and the retries of an endpoint share its rate limit.
+   */
+  grant(dueEndpoints: DueEndpoints): SlotGrant[] {
+    const grants = this.#pools.flatMap((pool) => grantFromPool(pool, dueEndpoints, this.#clock()));
+    if (grants.length > 0) this.#pools.reverse();
+    return grants;
+  }
+
+  /** Reserves a claimed delivery, and occupies a slot for its attempt. */
+  reserve(endpoint: DueEndpoint): Slot {
+    const startedAt = this.#clock();
+    const pool = this.#findPool(endpoint);
+    pool.reservedDeliveryCount += 1;
+    const { slotUse, pace } = findOrAddApplication(pool, endpoint);
+    pace.start(startedAt, calculateSpacingMs(pool, slotUse, startedAt));
+    for (const slotUse of listUses(pool, endpoint)) slotUse.start(startedAt);
+    return { endpoint, startedAt };
+  }
+
+  /** Frees the slot of a finished attempt. The delivery stays reserved until `release`. */
+  free({ endpoint, startedAt }: Slot): void {
+    const now = this.#clock();
+    for (const slotUse of listUses(this.#findPool(endpoint), endpoint)) slotUse.end(startedAt, now);
+  }
+
+  /** Ends the reservation of a delivery whose slot is free. */
+  release({ endpoint }: Slot): void {
+    this.#findPool(endpoint).reservedDeliveryCount -= 1;
+  }
+
+  /** Removes applications and endpoints that occupy no slots and have negligible recent slot time. */
+  removeUnused(): void {
+    const now = this.#clock();
+    for (const { applications, endpoints } of this.#pools) {
+      for (const [id, { slotUse }] of applications) if (slotUse.isNegligible(now)) applications.delete(id);
+      for (const [id, slotUse] of endpoints) if (slotUse.isNegligible(now)) endpoints.delete(id);
+    }
+  }
+
+  #findPool({ lane, environment }: DueEndpoint): LanePool {
+    const pool = this.#pools.find((candidate) => candidate.lane === lane && candidate.environment === environment);
+    if (!pool) throw new Error(`There is no pool of slots for ${lane} attempts in ${environment}.`);
+    return pool;
+  }
+}
+
+function createPool(lane: Lane, environment: Environment): LanePool {
+  const applications = new Map<string, PacedUse>();
+  const endpoints = new Map<string, SlotUse>();
+  return { lane, environment, totalUse: new SlotUse(), reservedDeliveryCount: 0, applications, endpoints };
+}
+
+/** Placeholder for applications and endpoints that are not tracked. Never changed. */
+const NO_USE: PacedUse = { slotUse: new SlotUse(), pace: new StartPace() };
+
+function findOrAddApplication({ applications }: LanePool, { applicationId }: DueEndpoint): PacedUse {
+  const pacedUse = applications.get(applicationId) ?? { slotUse: new SlotUse(), pace: new StartPace() };
+  applications.set(applicationId, pacedUse);
+  return pacedUse;
+}
+
+/** Returns the records that an attempt at the endpoint changes: those of the pool, the application and the endpoint. */
+function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
+  const slotUse = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
+  pool.endpoints.set(endpoint.endpointId, slotUse);
+  return [pool.totalUse, findOrAddApplication(pool, endpoint).slotUse, slotUse];
+}
+
+/**
+ * Returns the required time between two starts of an application's attempts. If new attempts take as long as recent
+ * attempts, the application then uses exactly its share of the slots. Without this spacing, slow attempts would all
+ * start and end at the same time. Milliseconds.
+ */
+function calculateSpacingMs({ lane, totalUse }: LanePool, slotUse: SlotUse, now: number): number {
+  const attemptMs = Math.max(MIN_ATTEMPT_MS, slotUse.estimateAttemptMs(now, DEFAULT_ATTEMPT_MS));
+  return attemptMs / calculateShare(LANE_LIMITS[lane].slotCount - totalUse.occupiedSlots);
+}
+
+function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number): SlotGrant[] {
+  const { lane, environment, totalUse } = pool;
+  const { slotCount, maxSlotsPerEndpoint, maxSlotsPerDecision } = LANE_LIMITS[lane];
+  const entries = dueEndpoints.listEntries(lane, environment);
+  if (entries.size === 0) return [];
+  const waitingApplications = [...entries].map(([applicationId, endpoints]) => {
+    const { slotUse, pace } = pool.applications.get(applicationId) ?? NO_USE;
+    return {
+      occupiedSlots: slotUse.occupiedSlots,
+      usedMs: slotUse.calculateUsedMs(now),
+      maxNewSlots: pace.countPossibleStarts(now, calculateSpacingMs(pool, slotUse, now)),
+      listEndpoints: () =>
+        Array.from(endpoints.values(), ({ endpointId, isFailing, isLimited, notBefore }) => {
+          const endpointUse = pool.endpoints.get(endpointId) ?? NO_USE.slotUse;
+          const { occupiedSlots } = endpointUse;
+          const maxSlotsNow = isFailing ? MAX_SLOTS_WHILE_FAILING : maxSlotsPerEndpoint;
+          const maxSlots = notBefore > now ? 0 : maxSlotsNow;
+          const usedMs = endpointUse.calculateUsedMs(now);
+          return { applicationId, endpointId, isLimited, maxSlots, occupiedSlots, usedMs };
+        }),
+    };
+  });
+  const maxNewSlots = Math.min(maxSlotsPerDecision, MAX_RESERVED_PER_SLOT * slotCount - pool.reservedDeliveryCount);
+  const grants = grantSlots({ slotCount, occupiedSlots: totalUse.occupiedSlots, maxNewSlots }, waitingApplications);
+  return Array.from(grants, ([{ applicationId, endpointId, isLimited, occupiedSlots }, count]) => ({
+    lane,
+    environment,
+    applicationId,
+    endpointId,
+    slotCount: count,
+    occupiedSlots,
+    isLimited,
+  }));
+}

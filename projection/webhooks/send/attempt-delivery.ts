@@ -1,0 +1,184 @@
+import { createHmac } from "node:crypto";
+import { formatWebhookBody } from "../../../shared/partner-api/cloud-event.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import { startSpan } from "../../../shared/tracing/span.ts";
+import type { SignAsymmetrically } from "../../../shared/webhooks/asymmetric-signature.ts";
+import {
+  createCommonHeaders,
+  createDeliveryIdHeaders,
+  toDeliveryTimestamp,
+} from "../../../shared/webhooks/delivery-headers.ts";
+import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
+import type { ClaimedDelivery } from "./claim.ts";
+import type { Connections } from "./connections.ts";
+import { type AttemptLimits, type SendResult, send } from "./send.ts";
+
+export interface AttemptOptions extends DestinationOptions, AttemptLimits {
+  connections: Connections;
+  /** Decrypts the signing secrets and custom headers of endpoints. */
+  secretReader: SecretReader;
+  /** Creates asymmetric signatures. Absent if no signing key is configured. */
+  signAsymmetrically?: SignAsymmetrically | undefined;
+  /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
+  brand: string;
+  logger: Logger;
+  /** Called for each attempt that failed because of the egress proxy. */
+  onEgressProxyFailure?(): void;
+}
+
+/**
+ * Makes one attempt at a delivery: signs the body with the recorded start time of the attempt and sends the request. If
+ * the delivery is traced, the attempt is a span, and the request names the span in the header `traceparent`.
+ *
+ * @returns undefined if the signal interrupted the attempt
+ */
+export async function attemptDelivery(
+  delivery: ClaimedDelivery,
+  options: AttemptOptions,
+  signal: AbortSignal,
+): Promise<SendResult | undefined> {
+  const span = startSpan("attempt delivery", "client", delivery.traceparent, {
+    "attempt.number": delivery.attemptNumber,
+  });
+  const sendResult = await signAndSend(delivery, options, signal, span && { traceparent: span.traceparent });
+  if (typeof sendResult?.statusCode === "number") {
+    span?.setAttributes({ "http.response.status_code": sendResult.statusCode });
+  }
+  span?.end(findFailure(sendResult));
+  return sendResult;
+}
+
+/** Returns the name of the failure for a span. Returns undefined if the receiver accepted the delivery. */
+function findFailure(sendResult: SendResult | undefined): string | undefined {
+  if (!sendResult) return "interrupted";
+  const { error, statusCode } = sendResult;
+  if (error !== null) return error;
+  return statusCode !== null && statusCode >= 200 && statusCode <= 299 ? undefined : String(statusCode);
+}
+
+async function signAndSend(
+  delivery: ClaimedDelivery,
+  options: AttemptOptions,
+  signal: AbortSignal,
+  traceHeaders: Record<string, string> | undefined,
+): Promise<SendResult | undefined> {
+  const { secretReader, brand, logger } = options;
+  const { applicationId, deliveryId, endpointId, attemptNumber: number, url } = delivery;
+  try {
+    const signingSecrets = await Promise.all(delivery.encryptedSecrets.map(secretReader.open));
+    if (signingSecrets.length === 0) throw new Error("The endpoint has no secret.");
+    const { body, contentType } = formatWebhookBody(delivery.body, delivery.bodyFormat);
+    const content = { deliveryId, timestamp: toDeliveryTimestamp(delivery.startedAt), body };
+    const asymmetricSignatures = await createAsymmetricSignatures(delivery, content, options);
+    const headers = {
+      ...(await openHeaders(delivery, secretReader)),
+      ...createCommonHeaders(contentType),
+      ...traceHeaders,
+      ...createSignatureHeaders(content, signingSecrets, brand, asymmetricSignatures),
+    };
+    const sendResult = await send(url, headers, body, { ...options, applicationId, signal });
+    const { statusCode, error: fault, durationMs } = sendResult ?? {};
+    if (fault === "egress_proxy_failed") options.onEgressProxyFailure?.();
+    logger.debug({ deliveryId, endpointId, number, statusCode, fault, durationMs }, "An attempt ended.");
+    return sendResult;
+  } catch (error) {
+    // The cause is in this service, not at the receiver.
+    logger.error(
+      { error, deliveryId, endpointId },
+      "A delivery cannot be signed. Check WEBHOOK_SECRET_KEYS and WEBHOOK_SIGNING_KEYS.",
+    );
+    return { statusCode: null, error: "not_signed", retryAfter: null, responseBody: null, durationMs: 0 };
+  }
+}
+
+/** Returns the asymmetric signature if the endpoint asks for it. @throws if no signing key is configured */
+async function createAsymmetricSignatures(
+  { hasAsymmetricSignature }: ClaimedDelivery,
+  content: SignedContent,
+  { signAsymmetrically }: AttemptOptions,
+): Promise<string[]> {
+  if (!hasAsymmetricSignature) return [];
+  if (!signAsymmetrically) throw new Error("The endpoint asks for asymmetric signatures, but there is no signing key.");
+  return [await signAsymmetrically(toSignedText(content))];
+}
+
+/** Decrypts the custom headers of the endpoint. Their names never equal the names of other headers. */
+async function openHeaders(
+  { encryptedHeaders }: ClaimedDelivery,
+  secretReader: SecretReader,
+): Promise<Record<string, string>> {
+  const entries = encryptedHeaders.map(async ({ name, encryptedValue }) => [
+    name,
+    await secretReader.open(encryptedValue),
+  ]);
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+interface SecretReader {
+  /** Decrypts a secret. @throws if the encryption key is unknown or the encrypted text is damaged */
+  open(encryptedSecret: string): Promise<string>;
+}
+
+/** Enough for the secrets and custom headers of a few hundred endpoints. */
+const MAX_CACHED_SECRETS = 4_000;
+
+/** Creates a reader that caches decrypted secrets, so that it need not decrypt a secret again for every delivery. */
+export function createSecretCache(reader: SecretReader): SecretReader {
+  const openedSecrets = new Map<string, Promise<string>>();
+  return {
+    open(encryptedSecret) {
+      const secretPromise = openedSecrets.get(encryptedSecret) ?? reader.open(encryptedSecret);
+      openedSecrets.delete(encryptedSecret);
+      openedSecrets.set(encryptedSecret, secretPromise);
+      secretPromise.catch(() => openedSecrets.delete(encryptedSecret));
+      const oldestKey = openedSecrets.keys().next().value;
+      if (openedSecrets.size > MAX_CACHED_SECRETS && oldestKey !== undefined) openedSecrets.delete(oldestKey);
+      return secretPromise;
+    },
+  };
+}
+
+interface SignedContent {
+  /** Identical in all attempts. */
+  deliveryId: string;
+  /** Time of the attempt. Seconds since 1970. */
+  timestamp: number;
+  body: string;
+}
+
+const SECRET_PREFIX = "whsec_";
+
+/**
+ * Signs a delivery with the Standard Webhooks scheme: HMAC-SHA256 over `id.timestamp.body`, encoded in base64. The
+ * signature header has one `v1,` value for each secret, and then any asymmetric signatures.
+ *
+ * @param secrets texts of the form `whsec_<base64>`; more than one while rotated secrets are still valid
+ * @param asymmetricSignatures signatures of {@link toSignedText}, of the form `v1a,<base64>`
+ * @returns the same headers twice, with branded names and with the standard names
+ */
+export function createSignatureHeaders(
+  content: SignedContent,
+  secrets: readonly string[],
+  brand: string,
+  asymmetricSignatures: readonly string[] = [],
+): Record<string, string> {
+  const { deliveryId, timestamp } = content;
+  const signedText = toSignedText(content);
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret, "base64");
+    return `v1,${createHmac("sha256", key).update(signedText).digest("base64")}`;
+  });
+  const signature = [...signatures, ...asymmetricSignatures].join(" ");
+  return {
+    [`X-${brand}-Signature`]: signature,
+    [`X-${brand}-Timestamp`]: String(timestamp),
+    "webhook-signature": signature,
+    "webhook-timestamp": String(timestamp),
+    ...createDeliveryIdHeaders(deliveryId, brand),
+  };
+}
+
+/** Returns the text that is signed. */
+export function toSignedText({ deliveryId, timestamp, body }: SignedContent): string {
+  return `${deliveryId}.${timestamp}.${body}`;
+}

@@ -1,0 +1,59 @@
+import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
+
+/** Part of an attempt's result that determines the next status of the delivery. */
+export interface AttemptResult {
+  /** Status of the response. Null if no response began. */
+  statusCode: number | null;
+  /** Null if the response is complete. */
+  error: AttemptError | null;
+  /** The Retry-After header of the response, unchanged. */
+  retryAfter: string | null;
+}
+
+export type Verdict =
+  | { status: "delivered" }
+  | { status: "pending"; nextAttemptAt: number }
+  /** `gone` is true if the receiver returned 410. The endpoint is then disabled. */
+  | { status: "failed"; isGone: boolean };
+
+interface RetryContext {
+  /** Number of attempts in the current round, including the finished attempt. */
+  attemptCount: number;
+  /** Seconds before each retry. */
+  scheduleSeconds: readonly number[];
+  /** Milliseconds since 1970. */
+  now: number;
+  /** Random number from 0 inclusive to 1 exclusive. */
+  random: number;
+}
+
+/** Maximum random change of each wait, as a share. Prevents simultaneous retries of deliveries that failed together. */
+const MAX_JITTER_SHARE = 0.2;
+
+/** Maximum wait that a receiver can request with Retry-After. Milliseconds. */
+const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1_000;
+
+const GONE_STATUS = 410;
+
+/** Decides the next status of a delivery after an attempt. Only a complete 2xx response is a success. */
+export function judgeAttempt(result: AttemptResult, context: RetryContext): Verdict {
+  const { statusCode, error } = result;
+  if (error === null && statusCode !== null && statusCode >= 200 && statusCode < 300) return { status: "delivered" };
+  if (statusCode === GONE_STATUS) return { status: "failed", isGone: true };
+  const delaySeconds = context.scheduleSeconds[context.attemptCount - 1];
+  if (delaySeconds === undefined) return { status: "failed", isGone: false };
+  const scheduledMs = delaySeconds * 1_000 * (1 - MAX_JITTER_SHARE + 2 * MAX_JITTER_SHARE * context.random);
+  const requestedMs = statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
+  return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduledMs, requestedMs)) };
+}
+
+/**
+ * Parses a Retry-After header, which contains seconds or an HTTP date. Returns the wait in milliseconds, at most 24
+ * hours, or 0 if the header is invalid or names a past time.
+ */
+function parseRetryAfter(retryAfter: string | null, now: number): number {
+  if (retryAfter === null) return 0;
+  const text = retryAfter.trim();
+  const waitMs = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
+  return Number.isNaN(waitMs) ? 0 : Math.min(Math.max(waitMs, 0), MAX_RETRY_AFTER_MS);
+}

@@ -1,0 +1,245 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { type Connections, createConnections } from "../../../../projection/webhooks/send/connections.ts";
+import { send } from "../../../../projection/webhooks/send/send.ts";
+import { eventually } from "../../../support/eventually.ts";
+import {
+  getPartnerPemPath,
+  PARTNER_HOST,
+  type PartnerTlsServer,
+  startPartnerTlsServer,
+} from "../../../support/partner-tls-server.ts";
+import { type RawReceiver, startRawReceiver } from "../../../support/raw-receiver.ts";
+import { type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { startUnresponsiveServer } from "../../../support/unresponsive-server.ts";
+import { runTrustedAttempts } from "../run-trusted-attempts.ts";
+
+const OK_RESPONSE = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+describe("connections to receivers", () => {
+  let connections: Connections;
+  const openServers: { close(): Promise<void> }[] = [];
+  const trackServer = <Server extends { close(): Promise<void> }>(server: Server): Server => {
+    openServers.push(server);
+    return server;
+  };
+  const startTrackedReceiver = async (...parameters: Parameters<typeof startRawReceiver>): Promise<RawReceiver> =>
+    trackServer(await startRawReceiver(...parameters));
+  const attempt = (url: string, applicationId: string, options = {}) =>
+    send(url, { "Content-Type": "application/json" }, "{}", {
+      ...{ connections, applicationId, allowsLoopback: true, signal: new AbortController().signal },
+      ...{ connectTimeoutMs: 10_000, timeoutMs: 10_000, ...options },
+    });
+
+  beforeEach(() => {
+    connections = createConnections();
+  });
+  afterEach(async () => {
+    connections.close();
+    for (const server of openServers.splice(0)) await server.close();
+  });
+
+  describe("pools", () => {
+    let receiver: Receiver;
+
+    beforeEach(async () => {
+      receiver = trackServer(await startReceiver());
+    });
+
+    it("200 hanging requests of an application do not delay other requests to the same origin", async () => {
+      const [hangingApplicationId, otherApplicationId] = [randomUUID(), randomUUID()];
+      receiver.setDefaultReaction({ mode: "hang" });
+      const attemptPromises = Array.from({ length: 200 }, () =>
+        attempt(receiver.url, hangingApplicationId, { timeoutMs: 60_000 }),
+      );
+      await eventually("200 requests", () => receiver.requests.length === 200);
+      receiver.setDefaultReaction({});
+      for (const applicationId of [otherApplicationId, hangingApplicationId]) {
+        expect(await attempt(receiver.url, applicationId)).to.deep.include({ statusCode: 200, error: null });
+      }
+      connections.close();
+      const errors = (await Promise.all(attemptPromises)).map((attemptResult) => attemptResult?.error);
+      expect(new Set(errors)).to.deep.equal(new Set(["connection_lost"]));
+    });
+
+    it("two applications with the same origin do not share connections", async () => {
+      const [firstApplicationId, otherApplicationId] = [randomUUID(), randomUUID()];
+      for (const applicationId of [firstApplicationId, otherApplicationId, firstApplicationId, otherApplicationId])
+        await attempt(receiver.url, applicationId);
+      const ports = receiver.requests.map(({ senderPort }) => senderPort);
+      expect(ports).to.deep.equal([ports[0], ports[1], ports[0], ports[1]]);
+      expect(new Set(ports).size).to.equal(2);
+    });
+
+    it("if more than 512 connections are idle, the connection with the longest idle time is closed", async () => {
+      const firstApplicationId = randomUUID();
+      await attempt(receiver.url, firstApplicationId);
+      await Promise.all(Array.from({ length: 511 }, () => attempt(receiver.url, randomUUID())));
+      const secondApplicationId = randomUUID();
+      await attempt(receiver.url, secondApplicationId);
+      const getSenderPort = (n: number) => receiver.requests.at(n)?.senderPort;
+      const [firstPort, secondPort] = [getSenderPort(0), getSenderPort(-1)];
+      await attempt(receiver.url, secondApplicationId);
+      expect(getSenderPort(-1)).to.equal(secondPort);
+      await attempt(receiver.url, firstApplicationId);
+      expect(getSenderPort(-1)).not.to.equal(firstPort);
+    });
+  });
+
+  describe("the time limits", () => {
+    it("an attempt at a receiver that accepts no connection fails with connection_timeout", async () => {
+      const unresponsiveServer = trackServer(await startUnresponsiveServer());
+      const timeouts = { connectTimeoutMs: 300, timeoutMs: 50 };
+      const attemptResult = await attempt(`http://127.0.0.1:${unresponsiveServer.port}`, randomUUID(), timeouts);
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "connection_timeout", responseBody: null });
+      expect(attemptResult!.durationMs).to.be.at.least(290);
+    });
+
+    it("an attempt at a receiver that never finishes the TLS handshake fails with connection_timeout", async () => {
+      const silentReceiver = await startTrackedReceiver(() => undefined);
+      const timeouts = { connectTimeoutMs: 300, timeoutMs: 50 };
+      const attemptResult = await attempt(silentReceiver.url.replace("http:", "https:"), randomUUID(), timeouts);
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "connection_timeout" });
+      expect(silentReceiver.connectionCount).to.equal(1);
+    });
+
+    it("an attempt whose host name cannot be resolved in time fails with lookup_failed", async () => {
+      const lookup = () => new Promise<never>(() => undefined);
+      const options = { allowsLoopback: false, lookup, connectTimeoutMs: 100, timeoutMs: 50 };
+      const attemptResult = await attempt("https://hooks.partner.example/", randomUUID(), options);
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "lookup_failed" });
+    });
+
+    it("the time limit for the response starts when the connection is established", async () => {
+      const unresponsiveServer = trackServer(await startUnresponsiveServer());
+      const timeoutMs = 1_500;
+      const startedAtMs = performance.now();
+      const attemptPromise = attempt(`http://127.0.0.1:${unresponsiveServer.port}`, randomUUID(), { timeoutMs });
+      await eventually("the time limit passes", () => performance.now() - startedAtMs > timeoutMs + 100);
+      unresponsiveServer.accept();
+      expect(await attemptPromise).to.deep.include({ statusCode: 200, error: null });
+    });
+  });
+
+  describe("informational responses", () => {
+    const interimStatuses = ["100 Continue", "102 Processing", "103 Early Hints", "199 Unknown"];
+    for (const status of interimStatuses) {
+      it(`an informational response ${status} before the final response is ignored`, async () => {
+        const receiver = await startTrackedReceiver((socket) => {
+          socket.write(`HTTP/1.1 ${status}\r\nLink: </style.css>\r\n\r\n`);
+          setImmediate(() => socket.write(OK_RESPONSE));
+        });
+        for (let n = 0; n < 2; n += 1) {
+          const attemptResult = await attempt(receiver.url, "a");
+          expect(attemptResult).to.deep.include({ statusCode: 200, error: null, responseBody: "ok" });
+        }
+        expect(receiver.connectionCount).to.equal(1);
+      });
+    }
+
+    it("several informational responses before the final response are ignored", async () => {
+      const interimText = interimStatuses.map((status) => `HTTP/1.1 ${status}\r\n\r\n`).join("");
+      const receiver = await startTrackedReceiver((socket) => socket.write(interimText + interimText + OK_RESPONSE));
+      expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
+    });
+
+    it("an attempt with more than 16 informational responses fails with invalid_response", async () => {
+      const interimText = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
+      const receiver = await startTrackedReceiver((socket) => socket.write(interimText + OK_RESPONSE));
+      expect(await attempt(receiver.url, "a")).to.deep.include({
+        ...{ statusCode: null, error: "invalid_response" },
+      });
+    });
+
+    for (const headers of ["Connection: upgrade\r\nUpgrade: x\r\n", ""]) {
+      it(`an attempt with a 101 response ${headers ? "with" : "without"} an Upgrade header fails with invalid_response`, async () => {
+        const receiver = await startTrackedReceiver((socket) =>
+          socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n${OK_RESPONSE}`),
+        );
+        const attemptResult = await attempt(receiver.url, "a");
+        expect(attemptResult).to.deep.include({ statusCode: null, error: "invalid_response" });
+      });
+    }
+
+    it("an attempt with more than 16 KiB of response headers fails with invalid_response", async () => {
+      const receiver = await startTrackedReceiver((socket) =>
+        socket.write(`HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(17_000)}\r\nContent-Length: 0\r\n\r\n`),
+      );
+      expect(await attempt(receiver.url, "a")).to.deep.include({ error: "invalid_response" });
+    });
+  });
+
+  describe("a reused connection that the receiver closes", () => {
+    it("if the receiver has just closed a reused connection, the request is sent a second time on a new connection", async () => {
+      const receiver = await startTrackedReceiver((socket, requestNumber) => {
+        if (requestNumber === 1) socket.write(OK_RESPONSE);
+        else socket.destroy();
+      });
+      await attempt(receiver.url, "a");
+      const attemptResult = await attempt(receiver.url, "a");
+      expect(attemptResult).to.deep.include({ statusCode: 200, error: null });
+      expect([receiver.requestCount, receiver.connectionCount]).to.deep.equal([3, 2]);
+    });
+
+    it("if the receiver closes both the reused and the new connection, the attempt fails after two requests", async () => {
+      let shouldClose = false;
+      const receiver = await startTrackedReceiver((socket) => {
+        if (shouldClose) socket.destroy();
+        else socket.write(OK_RESPONSE);
+      });
+      await attempt(receiver.url, "a");
+      shouldClose = true;
+      expect(await attempt(receiver.url, "a")).to.deep.include({ error: "connection_lost" });
+      expect([receiver.requestCount, receiver.connectionCount]).to.deep.equal([3, 2]);
+    });
+
+    it("if the receiver closes the connection during the response, the attempt fails without a second request", async () => {
+      const receiver = await startTrackedReceiver((socket, requestNumber) => {
+        if (requestNumber === 1) socket.write(OK_RESPONSE);
+        else socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
+      });
+      await attempt(receiver.url, "a");
+      const attemptResult = await attempt(receiver.url, "a");
+      expect(attemptResult).to.deep.include({ statusCode: 200, error: "connection_lost", responseBody: "ok" });
+      expect(receiver.requestCount).to.equal(2);
+    });
+
+    it("if the receiver closes the connection between two requests, the next request uses a new connection", async () => {
+      const receiver = await startTrackedReceiver((socket) => socket.end(OK_RESPONSE));
+      for (let n = 0; n < 5; n += 1) {
+        expect(await attempt(receiver.url, "a")).to.deep.include({ statusCode: 200, error: null });
+      }
+    });
+
+    it("a connection that will soon close according to the Keep-Alive header is not reused", async () => {
+      const receiver = await startTrackedReceiver((socket) =>
+        socket.write(OK_RESPONSE.replace("\r\n\r\n", "\r\nKeep-Alive: timeout=1\r\n\r\n")),
+      );
+      for (let n = 0; n < 3; n += 1) await attempt(receiver.url, "a");
+      expect([receiver.requestCount, receiver.connectionCount]).to.deep.equal([3, 3]);
+    });
+  });
+
+  describe("TLS", () => {
+    let partnerServer: PartnerTlsServer;
+
+    beforeEach(async () => {
+      partnerServer = trackServer(await startPartnerTlsServer());
+    });
+
+    it("the host name of the URL verifies the certificate, and without a match no request is sent", async () => {
+      const { port } = partnerServer;
+      const attempts = [`https://${PARTNER_HOST}/in`, "https://hooks.other.example/in"].map((url) => ({ url, port }));
+      const outcomes = await runTrustedAttempts(attempts, getPartnerPemPath("cert"));
+      expect(outcomes).to.deep.equal([200, 200, "tls_failed", "tls_failed"]);
+      const request = { serverName: PARTNER_HOST, host: `${PARTNER_HOST}:${port}` };
+      expect(partnerServer.requests).to.deep.equal([request, request]);
+    });
+
+    it("if no known authority signed the certificate, the attempt fails with tls_failed before the request is sent", async () => {
+      const attemptResult = await attempt(`https://localhost:${partnerServer.port}/in`, "a");
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "tls_failed" });
+      expect(partnerServer.requests).to.deep.equal([]);
+    });
+  });
+});

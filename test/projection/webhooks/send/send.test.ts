@@ -1,0 +1,178 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
+import { expect } from "chai";
+import { type Connections, createConnections } from "../../../../projection/webhooks/send/connections.ts";
+import { Exchange, send } from "../../../../projection/webhooks/send/send.ts";
+import { type Reaction, type Receiver, startReceiver } from "../../../support/receiver.ts";
+
+describe("one attempt", () => {
+  let receiver: Receiver;
+  let connections: Connections;
+  const applicationId = randomUUID();
+  const neverAbortedSignal = new AbortController().signal;
+
+  before(async () => {
+    receiver = await startReceiver();
+    connections = createConnections();
+  });
+  after(async () => {
+    connections.close();
+    await receiver.close();
+  });
+
+  const attempt = (url = receiver.url, options = {}) =>
+    send(url, { "Content-Type": "application/json" }, "{}", {
+      ...{ connections, applicationId, allowsLoopback: true, signal: neverAbortedSignal },
+      ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
+      ...options,
+    });
+  const attemptWithReaction = (reaction: Reaction) => {
+    receiver.queueReactions(reaction);
+    return attempt();
+  };
+
+  it("an attempt posts the body and returns the response", async () => {
+    receiver.queueReactions({ status: 202, body: "thank you" });
+    const attemptResult = await attempt(`${receiver.url}/a/b?c=d%20e`);
+    expect(attemptResult).to.deep.include({
+      statusCode: 202,
+      error: null,
+      responseBody: "thank you",
+      retryAfter: null,
+    });
+    expect(attemptResult!.durationMs).to.be.within(0, 400);
+    const request = receiver.requests.at(-1)!;
+    expect(request).to.deep.include({ method: "POST", path: "/a/b?c=d%20e", body: "{}" });
+    expect(request.headers).not.to.have.any.keys("accept-encoding");
+  });
+
+  it("twenty consecutive attempts at an endpoint use the same connection", async () => {
+    for (let i = 0; i < 20; i += 1) {
+      await attempt();
+      // Node returns a connection to its pool only in the next turn of the event loop.
+      await nextTurn();
+    }
+    const ports = new Set(receiver.requests.slice(-20).map(({ senderPort }) => senderPort));
+    expect(ports.size).to.equal(1);
+  });
+
+  it("an attempt does not follow a redirect", async () => {
+    const requestCount = receiver.requests.length;
+    const attemptResult = await attemptWithReaction({
+      status: 302,
+      headers: { Location: `${receiver.url}/elsewhere` },
+      body: "",
+    });
+    expect(attemptResult).to.deep.include({ statusCode: 302, error: null, responseBody: "" });
+    expect(receiver.requests.length - requestCount).to.equal(1);
+  });
+
+  it("an attempt stores the first KiB of the response body, without NUL characters", async () => {
+    const attemptResult = await attemptWithReaction({ status: 500, body: `a\u0000b${"é".repeat(1_000)}` });
+    expect(attemptResult!.responseBody).to.match(/^abé+$/);
+    expect(Buffer.byteLength(attemptResult!.responseBody!)).to.be.within(1_020, 1_024);
+  });
+
+  it("a long response within the size limit is accepted", async () => {
+    const attemptResult = await attemptWithReaction({ body: "x".repeat(200_000) });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: null, responseBody: "x".repeat(1_024) });
+  });
+
+  it("a compressed response is not decompressed", async () => {
+    const unpackedBytes = 256 * 1024 ** 2;
+    const body = gzipSync(Buffer.alloc(unpackedBytes));
+    expect(body.length).to.be.below(1024 ** 2);
+    const rssBefore = process.memoryUsage().rss;
+    const attemptResult = await attemptWithReaction({ body, headers: { "Content-Encoding": "gzip" } });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: null });
+    expect(attemptResult!.responseBody).to.have.lengthOf.at.most(1_024);
+    expect(process.memoryUsage().rss - rssBefore).to.be.below(unpackedBytes / 4);
+  });
+
+  it("an attempt returns the Retry-After header of the response", async () => {
+    expect(await attemptWithReaction({ status: 503, headers: { "Retry-After": "7" } })).to.deep.include({
+      retryAfter: "7",
+    });
+  });
+
+  it("an attempt with an endless response fails with answer_too_long", async () => {
+    const attemptResult = await attemptWithReaction({ mode: "flood" });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: "answer_too_long" });
+  });
+
+  const lateReactions: [string, Reaction][] = [
+    ["never responds", { mode: "hang" }],
+    ["responds too late", { delayMs: 2_000 }],
+  ];
+  for (const [label, reaction] of lateReactions) {
+    it(`an attempt at a receiver that ${label} ends at the time limit`, async () => {
+      const attemptResult = await attemptWithReaction(reaction);
+      expect(attemptResult).to.deep.include({ statusCode: null, error: "timeout", responseBody: null });
+      expect(attemptResult!.durationMs).to.be.within(390, 900);
+    });
+  }
+
+  it("an attempt at a receiver that responds very slowly ends at the time limit", async () => {
+    const attemptResult = await attemptWithReaction({ mode: "drip" });
+    expect(attemptResult).to.deep.include({ statusCode: 200, error: "timeout" });
+    expect(attemptResult!.responseBody).to.match(/^\.+$/);
+    expect(attemptResult!.durationMs).to.be.within(390, 900);
+  });
+
+  it("an attempt whose connection is closed fails with connection_lost", async () => {
+    receiver.queueReactions({ mode: "close" });
+    const otherApplicationId = randomUUID();
+    expect(await attempt(receiver.url, { applicationId: otherApplicationId })).to.deep.include({
+      statusCode: null,
+      error: "connection_lost",
+    });
+  });
+
+  it("an attempt whose connection is refused fails with connection_refused", async () => {
+    const closedReceiver = await startReceiver();
+    await closedReceiver.close();
+    expect(await attempt(closedReceiver.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
+  });
+
+  it("an attempt with a response that is not HTTP fails with invalid_response", async () => {
+    const server = createServer((socket) => socket.on("error", () => undefined).end("SSH-2.0-OpenSSH_9.6\r\n"));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    expect(await attempt(`http://127.0.0.1:${port}`)).to.deep.include({ error: "invalid_response" });
+    server.close();
+  });
+
+  it("an attempt with a failing TLS handshake fails with tls_failed", async () => {
+    expect(await attempt(receiver.url.replace("http:", "https:"))).to.deep.include({ error: "tls_failed" });
+  });
+
+  it("the destination of a webhook is checked at each attempt", async () => {
+    const requestCount = receiver.requests.length;
+    const attemptResult = await attempt(receiver.url, { allowsLoopback: false });
+    expect(attemptResult).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
+    expect(receiver.requests.length).to.equal(requestCount);
+  });
+
+  it("an attempt connects to the checked address without a second lookup of the host name", async () => {
+    const pinnedUrl = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
+    const destination = { url: pinnedUrl, address: "127.0.0.1" };
+    const exchange = new Exchange();
+    const post = (useNewConnection: boolean) => connections.post(applicationId, destination, {}, useNewConnection);
+    await exchange.run(post, "{}", () => undefined);
+    expect(exchange.statusCode).to.equal(200);
+    expect(receiver.requests.at(-1)!.headers.host).to.equal(`hooks.example.com:${receiver.port}`);
+  });
+
+  it("an interrupted attempt returns no result", async () => {
+    const abortController = new AbortController();
+    receiver.queueReactions({ mode: "hang" });
+    const attemptPromise = attempt(receiver.url, { signal: abortController.signal });
+    abortController.abort();
+    expect(await attemptPromise).to.equal(undefined);
+  });
+});

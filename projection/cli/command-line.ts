@@ -16,18 +16,15 @@ import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { readInThread } from "../engine/read-in-thread.ts";
 import { CommandRefusedError } from "../parking/parking-commands.ts";
+import { requirePreparedDatabase } from "../prepare-database.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
-import { requirePreparedDatabase } from "../require-prepared-database.ts";
 import { ProjectionError } from "../roles/failure.ts";
-import { adoptCurrentLog } from "./adopt-log.ts";
+import { pruneOtherReadModels, scrubTables } from "./clean-up.ts";
 import type { CommandContext } from "./command-context.ts";
 import { migrateDatabase } from "./migrate.ts";
 import { park, resume } from "./parking.ts";
-import { pruneOtherReadModels } from "./prune.ts";
-import { rebuildReadModels } from "./rebuild.ts";
-import { scrubTables } from "./scrub.ts";
+import { adoptCurrentLog, rebuildReadModels, verifyReadModels } from "./rebuild.ts";
 import { showStatus } from "./status.ts";
-import { verifyReadModels } from "./verify.ts";
 
 /** Defines a command that needs the event log and a prepared database. */
 function defineServerCommand<O extends Options>(declaration: {

@@ -1,10 +1,13 @@
 import { EXIT_CODE } from "../../shared/command-line/failure.ts";
 import { showProgress } from "../../shared/command-line/terminal.ts";
 import { readLogEnd } from "../../shared/eventstore/log-end.ts";
+import { adoptLog } from "../adoption/adopt-log.ts";
+import type { ProjectionProgress } from "../engine/projection-options.ts";
 import { rebuild } from "../engine/rebuild.ts";
+import { verify } from "../engine/verify.ts";
 import { readModels } from "../read-models/all.ts";
+import type { NatsSettings } from "../relay/nats-settings.ts";
 import type { CommandContext } from "./command-context.ts";
-import { createProgressReporter } from "./fill-progress.ts";
 
 /**
  * Rebuilds all read models, and prints the progress.
@@ -39,4 +42,119 @@ export async function rebuildReadModels(
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
   await terminal.writeOutput(`Rebuilt in ${seconds} s. The new read models are in use from position ${swapPosition}.`);
   return 0;
+}
+
+/**
+ * Adopts the connected event log for this database, and prints the effects on webhooks.
+ *
+ * @param notifyFrom milliseconds since 1970. If set, the relay sends all events that the log stored at or after this
+ *   time. See {@link adoptLog}
+ * @returns the exit code
+ * @throws {CommandRefusedError}
+ */
+export async function adoptCurrentLog(
+  context: CommandContext,
+  nats: NatsSettings,
+  notifyFrom: number | undefined,
+): Promise<number> {
+  const { client, terminal, signal } = context;
+  const onProgress = createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client));
+  const adoption = await adoptLog({ ...context, nats, models: readModels, onProgress, notifyFrom }, signal);
+  if (!adoption) {
+    await terminal.writeOutput("Interrupted. Run the command again to continue.");
+    return EXIT_CODE.interrupted;
+  }
+  const { position, relayPosition, cancelledDeliveryCount, deletedOutboxEntryCount } = adoption;
+  await terminal.writeOutput(
+    `Adopted. The read models were rebuilt from this log and are in use from position ${position}.`,
+  );
+  await terminal.writeOutput(
+    `The relay continues after position ${relayPosition}. Webhooks for earlier events are not sent again.`,
+  );
+  await terminal.writeOutput(
+    `The log does not hold the events of ${cancelledDeliveryCount} pending deliveries and ${deletedOutboxEntryCount} outbox entries. The deliveries were cancelled, and the entries were deleted.`,
+  );
+  await terminal.writeOutput("The projection processes continue within seconds.");
+  return 0;
+}
+
+/** Compares the read models with the log. @returns the exit code: 1 if rows differ */
+export async function verifyReadModels(context: CommandContext): Promise<number> {
+  const { client, pool, dataKeys, readLog, logger, terminal, signal } = context;
+  const { position, rows, differenceCount, skippedStreamCount } = await verify(
+    {
+      client,
+      pool,
+      dataKeys,
+      readLog,
+      models: readModels,
+      logger,
+      onProgress: createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client)),
+      onDifference: ({ table, key, kind, columns }) => {
+        const columnsText = columns.length > 0 ? `: ${columns.join(", ")}` : "";
+        void terminal.writeOutput(`${kind} ${table} ${key.join(" ")}${columnsText}`);
+      },
+    },
+    signal,
+  );
+  if (signal.aborted) {
+    await terminal.writeOutput("Interrupted.");
+    return EXIT_CODE.interrupted;
+  }
+  const skippedText = skippedStreamCount === 0 ? "" : `, not counting ${skippedStreamCount} skipped streams`;
+  await terminal.writeOutput(`${rows} rows compared at position ${position}${skippedText}: ${differenceCount} differ`);
+  return differenceCount === 0 ? EXIT_CODE.done : EXIT_CODE.failed;
+}
+
+const PROGRESS_INTERVAL_MS = 1_000;
+
+/**
+ * Minimum progress for an estimate of the remaining time. With less progress, one slow moment would dominate the
+ * estimate.
+ */
+const MIN_ESTIMATE_BASIS = { seconds: 3, share: 0.01 };
+
+/**
+ * Creates a progress reporter for a projection run. Once a second, it shows the processed share of the log, the events
+ * per second and the estimated remaining time.
+ *
+ * @param logEnd position of the last event in the log
+ * @param clock milliseconds; only differences matter
+ */
+export function createProgressReporter(
+  showText: (text: string) => void,
+  logEnd: bigint,
+  clock = () => performance.now(),
+): (progress: Pick<ProjectionProgress, "lastReadPosition" | "eventCount" | "waitsFor">) => void {
+  const startedAt = clock();
+  let firstProgress: { share: number; eventCount: number } | undefined;
+  let reportedAt = startedAt;
+  return ({ lastReadPosition, eventCount, waitsFor }) => {
+    const share = computeShare(lastReadPosition, logEnd);
+    firstProgress ??= { share, eventCount };
+    const now = clock();
+    if (now - reportedAt < PROGRESS_INTERVAL_MS) return;
+    reportedAt = now;
+    const elapsedSeconds = (now - startedAt) / 1000;
+    const eventsPerSecond = Math.round((eventCount - firstProgress.eventCount) / elapsedSeconds);
+    const timeLeftText = formatTimeLeft(share - firstProgress.share, 1 - share, elapsedSeconds);
+    const waitText = waitsFor === null ? "" : `, waiting for ${waitsFor}`;
+    showText(`${(share * 100).toFixed(1)} % of the log, ${eventsPerSecond} events/s${timeLeftText}${waitText}`);
+  };
+}
+
+/**
+ * Returns the processed share of the log, limited to the range from 0 to 1. A run starts at log position -1, and live
+ * events can move the position beyond `logEnd`.
+ */
+function computeShare(lastReadPosition: bigint, logEnd: bigint): number {
+  if (logEnd <= 0n) return 1;
+  return Math.min(1, Math.max(0, Number(lastReadPosition) / Number(logEnd)));
+}
+
+/** @returns an empty string if there is too little progress for an estimate */
+function formatTimeLeft(doneShare: number, remainingShare: number, elapsedSeconds: number): string {
+  if (elapsedSeconds < MIN_ESTIMATE_BASIS.seconds || doneShare < MIN_ESTIMATE_BASIS.share) return "";
+  const secondsLeft = Math.round((remainingShare / doneShare) * elapsedSeconds);
+  return secondsLeft < 120 ? `, ${secondsLeft} s left` : `, ${Math.round(secondsLeft / 60)} min left`;
 }

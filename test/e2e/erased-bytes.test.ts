@@ -15,7 +15,7 @@ import {
 import { registerEndpoint } from "../../command/operations/webhook-endpoint-operations.ts";
 import { withClient } from "../../deploy/local/servers/database-roles.ts";
 import type { Servers } from "../../deploy/local/servers/servers.ts";
-import { scrubTables } from "../../projection/cli/scrub.ts";
+import { scrubTables } from "../../projection/cli/clean-up.ts";
 import { verify } from "../../projection/engine/verify.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { startProjection } from "../../projection/start.ts";

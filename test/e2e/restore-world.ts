@@ -5,7 +5,7 @@ import pg from "pg";
 import { registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
 import type { ServiceName } from "../../deploy/local/stack/environment.ts";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
-import { verifyReadModels } from "../../projection/cli/verify.ts";
+import { verifyReadModels } from "../../projection/cli/rebuild.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";

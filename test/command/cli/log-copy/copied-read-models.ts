@@ -1,8 +1,6 @@
 import { expect } from "chai";
 import type pg from "pg";
-import { adoptCurrentLog } from "../../../../projection/cli/adopt-log.ts";
-import { rebuildReadModels } from "../../../../projection/cli/rebuild.ts";
-import { verifyReadModels } from "../../../../projection/cli/verify.ts";
+import { adoptCurrentLog, rebuildReadModels, verifyReadModels } from "../../../../projection/cli/rebuild.ts";
 import { compareTables, type Difference } from "../../../../projection/engine/compare-tables.ts";
 import { readModels } from "../../../../projection/read-models/all.ts";
 import { createPool } from "../../../../shared/postgres/pool.ts";

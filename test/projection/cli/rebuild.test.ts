@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createProgressReporter } from "../../../projection/cli/fill-progress.ts";
+import { createProgressReporter } from "../../../projection/cli/rebuild.ts";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/log-end.ts";
 
 describe("the progress of a run through the log", () => {

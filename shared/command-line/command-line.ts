@@ -72,7 +72,6 @@ export async function runCommandLine(
     const failure =
       error instanceof CommanderError ? describeUsageError(error) : describeFailure(error, commandLine.ownExitCodes);
     if (failure.exitCode === EXIT_CODE.done) return failure.exitCode;
-    terminal.redraw?.("");
     await terminal.writeError(`${commandLine.program.split(" ").at(-1)}: ${escapeControlCharacters(failure.line)}`);
     return failure.exitCode;
   }

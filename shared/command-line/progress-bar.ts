@@ -22,14 +22,5 @@ export function createProgressBar(name: string, totalCount: number, terminal: Te
         void terminal.writeError(`${name}: ${countsText}`);
       }
     },
-    /** Writes a line above the bar. */
-    writeLine(text: string): Promise<void> {
-      terminal.redraw?.("");
-      return terminal.writeError(text);
-    },
-    /** Removes the bar. */
-    end(): void {
-      terminal.redraw?.("");
-    },
   };
 }

@@ -10,7 +10,10 @@ export interface Terminal {
   writeOutput(line: string): Promise<void>;
   /** Writes a line to standard error. Resolves when more lines can be written. */
   writeError(line: string): Promise<void>;
-  /** Replaces the last line on standard error; undefined if standard error is not a terminal. */
+  /**
+   * Replaces the progress line at the end of the output, until the next line is written; undefined if standard error is
+   * not a terminal.
+   */
   redraw: ((text: string) => void) | undefined;
   /** Width of standard output in characters; undefined if standard output is not a terminal. */
   columns: number | undefined;
@@ -32,23 +35,33 @@ export async function runInProcess(run: (args: string[], terminal: Terminal) => 
   const { stdin, stdout, stderr, env } = process;
   // A program that reads the output, such as `head`, may close the pipe early. The command then ends unfinished.
   for (const stream of [stdout, stderr]) stream.on("error", () => process.exit(EXIT_CODE.failed));
+  let hasProgressLine = false;
+  const removeProgressLine = () => {
+    if (hasProgressLine) stderr.write("\r\x1b[K");
+    hasProgressLine = false;
+  };
+  const redraw = (text: string) => {
+    stderr.write(`\r\x1b[K${text}`);
+    hasProgressLine = true;
+  };
+  const createLineWriter = (stream: NodeJS.WriteStream) => async (line: string) => {
+    removeProgressLine();
+    if (!stream.write(`${line}\n`)) await once(stream, "drain");
+  };
   const exitCode = await run(process.argv.slice(2), {
     env,
     stdin,
-    writeOutput: (line) => writeLine(stdout, line),
-    writeError: (line) => writeLine(stderr, line),
-    redraw: stderr.isTTY ? (text) => stderr.write(`\r\x1b[K${text}`) : undefined,
+    writeOutput: createLineWriter(stdout),
+    writeError: createLineWriter(stderr),
+    redraw: stderr.isTTY ? redraw : undefined,
     columns: stdout.isTTY ? stdout.columns : undefined,
     readKey: stdin.isTTY && stdout.isTTY ? () => readKey(stdin) : undefined,
     catchInterruption,
   });
+  removeProgressLine();
   for (const stream of [stdout, stderr]) await new Promise((resolve) => stream.write("", resolve));
   // A pending request to an unresponsive server would keep the process alive.
   process.exit(exitCode);
-}
-
-async function writeLine(stream: NodeJS.WriteStream, line: string): Promise<void> {
-  if (!stream.write(`${line}\n`)) await once(stream, "drain");
 }
 
 function catchInterruption(): AbortSignal {
@@ -83,7 +96,7 @@ async function readKey(stdin: ReadStream): Promise<"next" | "end"> {
   }
 }
 
-/** Shows a text as the last line on standard error. If standard error is not a terminal, writes a new line. */
+/** Shows a text as the progress line. If standard error is not a terminal, writes a new line. */
 export function showProgress({ redraw, writeError }: Pick<Terminal, "redraw" | "writeError">, text: string): void {
   if (redraw) redraw(text);
   else void writeError(text);

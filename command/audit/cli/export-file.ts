@@ -30,11 +30,11 @@ export async function exportToFile(
     if (futureParameter) throw new InputError(`--${futureParameter} must not be in the future`);
     await requireClinic(log, query.clinic);
     const { signal } = new AbortController();
-    const progressReporter = createProgressReporter(terminal);
+    const onProgress = createProgressReporter(terminal);
     const exportedBy = { type: context.actor.type, id: context.actor.id };
     const exportContext = { signer, exportedBy, accessId, now: toInstant(context.now) };
-    const lines = await exportClinic(query, { client, signal, onProgress: progressReporter.show, ...exportContext });
-    const lineCount = await writeAtomically(file, lines).finally(() => progressReporter.end());
+    const lines = await exportClinic(query, { client, signal, onProgress, ...exportContext });
+    const lineCount = await writeAtomically(file, lines);
     const summary = { file, events: lineCount - 1, key: signer.thumbprint };
     const { clinic: clinicId, from = "start", to = exportContext.now } = query;
     const verifyCommand = `verify ${file} --key ${summary.key} --clinic ${clinicId} --from ${from} --to ${to}`;

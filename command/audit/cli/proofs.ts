@@ -61,13 +61,13 @@ async function writeProof(
 ): Promise<void> {
   const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
   if (file !== undefined) requireNewFile(file);
-  const progressReporter = createProgressReporter(terminal);
+  const onProgress = createProgressReporter(terminal);
   const proof = await withEventLog(terminal.env, (log, client) => {
-    const options = { client, signal: new AbortController().signal, onProgress: progressReporter.show };
+    const options = { client, signal: new AbortController().signal, onProgress };
     const getHead = (headFile: string | undefined) =>
       headFile === undefined ? requireLastHead(log, client, signer) : readTreeHeadFile(headFile, signer.getTrustedKey);
     return computeProof({ log, getHead, options });
-  }).finally(() => progressReporter.end());
+  });
   if (!proof) return;
   if (file === undefined) return terminal.writeOutput(formatDocument(proof).trimEnd());
   await writeAtomically(file, [formatDocument(proof)]);

@@ -16,12 +16,12 @@ type Columns = number | undefined;
 
 /** Prints events as a table or, with `--json`, as one JSON object per line. */
 export async function showEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(eventsQuery, options, terminal, async (events, write) => {
-    if (!options.json) await write(formatTableHead(terminal.columns));
+  await runQuery(eventsQuery, options, terminal, async (events) => {
+    if (!options.json) await terminal.writeOutput(formatTableHead(terminal.columns));
     let count = 0;
     for await (const event of events) {
       count += 1;
-      await write(options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns));
+      await terminal.writeOutput(options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns));
     }
     if (!options.json) await terminal.writeError(`${count} ${count === 1 ? "event" : "events"}`);
   });
@@ -29,10 +29,10 @@ export async function showEvents(options: CommandOptions, terminal: Terminal): P
 
 /** Prints the latest events of a clinic, the newest first. */
 export async function showLatestEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(latestQuery, options, terminal, async ({ events, next }, write) => {
-    if (!options.json) await write(formatTableHead(terminal.columns));
+  await runQuery(latestQuery, options, terminal, async ({ events, next }) => {
+    if (!options.json) await terminal.writeOutput(formatTableHead(terminal.columns));
     for (const event of events) {
-      await write(options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns));
+      await terminal.writeOutput(options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns));
     }
     if (next !== null) await terminal.writeError(`For earlier events, add --before ${next}`);
   });
@@ -40,11 +40,11 @@ export async function showLatestEvents(options: CommandOptions, terminal: Termin
 
 /** Prints who read or exported the records of a clinic. */
 export async function showAccesses(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(accessesQuery, options, terminal, async (accesses, write) => {
+  await runQuery(accessesQuery, options, terminal, async (accesses) => {
     let count = 0;
     for await (const access of accesses) {
       count += 1;
-      await write(options.json ? JSON.stringify(access) : formatAccess(access, terminal.columns));
+      await terminal.writeOutput(options.json ? JSON.stringify(access) : formatAccess(access, terminal.columns));
     }
     if (!options.json) await terminal.writeError(`${count} ${count === 1 ? "access" : "accesses"}`);
   });
@@ -52,15 +52,15 @@ export async function showAccesses(options: CommandOptions, terminal: Terminal):
 
 /** Prints the state of a stream at a point in the stream's history. */
 export async function showState(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(stateQuery, options, terminal, (state, write) =>
-    write(options.json ? JSON.stringify(state) : formatState(state)),
+  await runQuery(stateQuery, options, terminal, (state) =>
+    terminal.writeOutput(options.json ? JSON.stringify(state) : formatState(state)),
   );
 }
 
 /** Prints the differences between the states of a stream at two points in the stream's history. */
 export async function showDiff(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(diffQuery, options, terminal, (diff, write) =>
-    write(options.json ? JSON.stringify(diff) : formatDiff(diff, terminal.columns)),
+  await runQuery(diffQuery, options, terminal, (diff) =>
+    terminal.writeOutput(options.json ? JSON.stringify(diff) : formatDiff(diff, terminal.columns)),
   );
 }
 
@@ -72,43 +72,30 @@ export async function showReplay(
   { all, ...options }: CommandOptions & { all: boolean },
   terminal: Terminal,
 ): Promise<void> {
-  await runQuery(replayQuery, options, terminal, async (steps, write) => {
+  await runQuery(replayQuery, options, terminal, async (steps) => {
     const readKey = all || options.json ? undefined : terminal.readKey;
     let stepCount = 0;
     for await (const step of steps) {
       if (stepCount > 0 && (await readKey?.()) === "end") return;
       stepCount += 1;
-      await write(options.json ? JSON.stringify(step) : formatStep(step, terminal.columns));
+      await terminal.writeOutput(options.json ? JSON.stringify(step) : formatStep(step, terminal.columns));
       if (readKey && stepCount === 1) await terminal.writeError("(Enter: next event; q: quit)");
     }
   });
 }
 
-/**
- * Records an access, runs a query for an operator, and prints the result.
- *
- * @param print prints the result; `write` writes a line and clears the progress line of a scan
- */
+/** Records an access, runs a query for an operator, and prints the result. */
 async function runQuery<Schema extends z.ZodType, Result>(
   { action, schema, run, isScan }: AuditQuery<Schema, Result>,
   { actor, json: _json, ...options }: CommandOptions,
   terminal: Terminal,
-  print: (result: Result, write: Terminal["writeOutput"]) => Promise<void>,
+  print: (result: Result) => Promise<void>,
 ): Promise<void> {
   const query = readQuery(schema, options);
   await withAuditedAccess(terminal, { actor, action, query: options }, async ({ client, dataKeys }) => {
-    const progressReporter = isScan ? createProgressReporter(terminal) : undefined;
+    const onProgress = isScan ? createProgressReporter(terminal) : undefined;
     const { signal } = new AbortController();
-    const scanOptions = { signal, onProgress: progressReporter?.show };
-    const write = (line: string) => {
-      progressReporter?.end();
-      return terminal.writeOutput(line);
-    };
-    try {
-      await print(await run(query, { client, dataKeys, ...OPERATOR_SCOPE, ...scanOptions }), write);
-    } finally {
-      progressReporter?.end();
-    }
+    await print(await run(query, { client, dataKeys, ...OPERATOR_SCOPE, signal, onProgress }));
   });
 }
 

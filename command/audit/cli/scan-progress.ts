@@ -15,19 +15,15 @@ export function createProgressReporter(terminal: Terminal) {
   const startedAt = performance.now();
   const intervalMs = REPORT_INTERVAL_MS[terminal.redraw ? "terminal" : "file"];
   let reportedAt = startedAt + FIRST_REPORT_DELAY_MS - intervalMs;
-  return {
-    show({ read: readCount, share }: ScanProgress): void {
-      const now = performance.now();
-      if (now - reportedAt < intervalMs) return;
-      reportedAt = now;
-      const eventsPerSecond = Math.round((readCount / (now - startedAt)) * 1000);
-      showProgress(
-        terminal,
-        `audit: ${Math.floor(share * 100)} % of the log, ${formatNumber(readCount)} events read, ${formatNumber(eventsPerSecond)} per second`,
-      );
-    },
-    /** Clears the progress line on a terminal. */
-    end: () => terminal.redraw?.(""),
+  return ({ read: readCount, share }: ScanProgress): void => {
+    const now = performance.now();
+    if (now - reportedAt < intervalMs) return;
+    reportedAt = now;
+    const eventsPerSecond = Math.round((readCount / (now - startedAt)) * 1000);
+    showProgress(
+      terminal,
+      `audit: ${Math.floor(share * 100)} % of the log, ${formatNumber(readCount)} events read, ${formatNumber(eventsPerSecond)} per second`,
+    );
   };
 }
 

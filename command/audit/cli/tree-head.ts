@@ -37,13 +37,13 @@ export async function showTreeHead(
   if (out !== undefined) requireNewFile(out);
   if (timestampUrl !== undefined) requireTimeStampOptions(timestampUrl, out);
   const operator = requireOperator(terminal.env, actor);
-  const progressReporter = createProgressReporter(terminal);
+  const onProgress = createProgressReporter(terminal);
   const head = await withEventLog(terminal.env, (log, client) => {
     const { signal } = new AbortController();
     const context = createOperatorContext(operator, Date.now());
-    const options = { log, client, signer, context, signal, onProgress: progressReporter.show };
+    const options = { log, client, signer, context, signal, onProgress };
     return publishAll({ ...options, isNewTree: newTree });
-  }).finally(() => progressReporter.end());
+  });
   if (!head) throw new RefusedError("the event log contains no events, so there is no tree head");
   if (out === undefined) return terminal.writeOutput(formatDocument(head).trimEnd());
   await writeAtomically(out, [formatDocument(head)]);

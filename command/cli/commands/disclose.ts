@@ -58,14 +58,12 @@ export const discloseCommand = defineCommand({
       const { id, appointments, changes, accesses, deliveries } = disclosure;
       const counts = { changes: changes.length, accesses: accesses.length, deliveries: deliveries.length };
       const summary = `${appointments.length} appointments, ${counts.changes} changes, ${counts.accesses} accesses, ${counts.deliveries} deliveries`;
-      progressBar.end();
       await terminal.writeOutput(
         json
           ? JSON.stringify({ command: COMMAND_NAME, id, output, appointments: appointments.length, ...counts })
           : `${COMMAND_NAME}: wrote ${output}: ${summary}; recorded as access ${id}`,
       );
     } finally {
-      progressBar.end();
       await pool.end();
     }
   },

@@ -116,7 +116,7 @@ export const recoverWebhooksCommand = defineCommand({
         const processedCount = progress.requested + progress.left;
         progressBar.show(processedCount, `${processedCount} of ${progress.found} deliveries`);
       }),
-    ).finally(() => progressBar?.end());
+    );
     await terminal.writeOutput(
       json
         ? JSON.stringify({ command: RECOVER, id: endpointId, dryRun: isDryRun, ...finalProgress })

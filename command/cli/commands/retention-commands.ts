@@ -90,7 +90,7 @@ export const applyRetentionCommand = defineCommand({
         onRefusal: ({ type, id }, { message, code }) =>
           void terminal.writeError(`${APPLY}: ${type} ${id} refused: ${message} (${code})`),
       }),
-    ).finally(() => progressBar?.end());
+    );
     await terminal.writeOutput(
       json
         ? JSON.stringify({ command: APPLY, dryRun: isDryRun, ...summary })

@@ -38,7 +38,6 @@ export const rotateDataKeysCommand = defineCommand({
         if (signal.aborted) break;
       }
     } finally {
-      progressBar?.end();
       await pool.end();
     }
     const isInterrupted = signal.aborted;

@@ -46,16 +46,15 @@ export function createImportReport(
   return {
     async reportFailure({ text, ...failure }) {
       if (options.json) await terminal.writeOutput(JSON.stringify(failure));
-      else await progressBar.writeLine(`line ${failure.line}: ${text}`);
+      else await terminal.writeError(`line ${failure.line}: ${text}`);
     },
     showProgress: (tally) =>
       progressBar.show(
         countFinishedLines(tally),
         `${countFinishedLines(tally)} of ${lineCount} lines, ${countFailedLines(tally)} failed`,
       ),
-    writeNote: (text) => void progressBar.writeLine(`import: ${text}`),
+    writeNote: (text) => void terminal.writeError(`import: ${text}`),
     async writeTotals(tally, end) {
-      progressBar.end();
       const seconds = (performance.now() - startedAt) / 1000;
       const left = lineCount - countFinishedLines(tally);
       if (options.json) {

@@ -73,10 +73,8 @@ export async function runLogCopy(options: LogCopyOptions, terminal: Terminal): P
     const copyResult: LogCopyResult = options.verifyOnly
       ? { copied: 0, ...(await compareLogs(copyOptions)) }
       : await copyLog(copyOptions);
-    display.end();
     return await printResult(copyResult, options, terminal);
   } finally {
-    display.end();
     for (const { reader, client } of servers) {
       await reader.close();
       await client.dispose();
@@ -120,8 +118,7 @@ function createDisplay(terminal: Terminal) {
       // The source can grow during the copy.
       (verifyBar ?? bar).show(Math.min(share, 1) * PROGRESS_STEPS, `${eventCount} events ${phase}`);
     },
-    writeNote: (text: string) => void bar.writeLine(`${COMMAND_NAME}: ${text}`),
-    end: () => bar.end(),
+    writeNote: (text: string) => void terminal.writeError(`${COMMAND_NAME}: ${text}`),
   };
 }
 

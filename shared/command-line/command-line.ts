@@ -94,7 +94,7 @@ function createProgram(
 ): Program {
   const [, ...prefix] = programName.split(" ");
   const formatHelp = (details: string | undefined, ...example: string[]) =>
-    `${details === undefined ? "" : `\n${details}\n`}\nExample:\n  ${formatCommandLine([...prefix, ...example].join(" "))}`;
+    `${details === undefined ? "" : `\n${details}\n`}\nExample:\n  ${formatCommandLine([...prefix, ...example].join(" ").trimEnd())}`;
   const program = new Program(programName)
     .description(description)
     .exitOverride()

@@ -1,6 +1,8 @@
 import { expect } from "chai";
 import fc from "fast-check";
+import { v5 as uuidv5 } from "uuid";
 import { createCommandQueue } from "../../../../command/cli/import/command-queue.ts";
+import { createLineIdGenerator, deriveImportId } from "../../../../command/cli/import/import-line.ts";
 
 describe("the queue of an import's commands", () => {
   /** Runs commands, each with its own delay, and returns the times at which each command began and ended. */
@@ -52,5 +54,23 @@ describe("the queue of an import's commands", () => {
     const history = await runCommands(commands, [5, 5, 5]);
     const lastBeganAt = Math.max(...history.map(({ beganAt }) => beganAt));
     expect(lastBeganAt).to.be.lessThan(Math.min(...history.map(({ endedAt }) => endedAt)));
+  });
+});
+
+const NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
+
+describe("the ids of an import", () => {
+  const texts = ["", "a", '["customer register",["fullName","Zoë 🐾"]]', "x".repeat(5_000)];
+
+  it("the ids of lines and imports are UUIDs of version 5, so that earlier imports are recognised", () => {
+    for (const text of texts) {
+      expect(createLineIdGenerator()(text)).to.equal(uuidv5(text, NAMESPACE));
+      expect(deriveImportId(text)).to.equal(uuidv5(text, NAMESPACE));
+    }
+  });
+
+  it("the second line with the same content has a different id", () => {
+    const createId = createLineIdGenerator();
+    expect([createId("a"), createId("a")]).to.deep.equal([uuidv5("a", NAMESPACE), uuidv5("a\n1", NAMESPACE)]);
   });
 });

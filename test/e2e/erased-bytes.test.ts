@@ -15,7 +15,6 @@ import {
 import { registerEndpoint } from "../../command/operations/webhook-endpoint-operations.ts";
 import { withClient } from "../../deploy/local/servers/database-roles.ts";
 import type { Servers } from "../../deploy/local/servers/servers.ts";
-import { scrubTables } from "../../projection/cli/clean-up.ts";
 import { verify } from "../../projection/engine/verify.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { startProjection } from "../../projection/start.ts";
@@ -26,8 +25,7 @@ import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { runClinic } from "../command/cli/terminal.ts";
-import { logger } from "../projection/engine-world.ts";
-import { runInProcess } from "../projection/in-process-cli.ts";
+import { logger, runProjectionCommand } from "../projection/engine-world.ts";
 import { type CapturedLogs, captureLogs } from "../support/captured-logs.ts";
 import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
@@ -135,7 +133,7 @@ describe("the bytes of erased data", function () {
       expect(await runClinic([noun, "erase", "--id", id, ...reason], { env })).to.include({ code: 0 });
     }
     const urls = { eventstoreUrl: servers.eventstoreUrl, databaseUrl: database.urls.projection };
-    expect(await runInProcess(urls, scrubTables)).to.include({ code: 0 });
+    expect(await runProjectionCommand(urls, "scrub")).to.include({ code: 0 });
     await deleteFormerWal();
     const differences: unknown[] = [];
     const verifyOptions = { client, pool, dataKeys: createTestDataKeys(pool), models: readModels, logger };

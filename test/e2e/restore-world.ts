@@ -5,14 +5,13 @@ import pg from "pg";
 import { registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
 import type { ServiceName } from "../../deploy/local/stack/environment.ts";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
-import { verifyReadModels } from "../../projection/cli/rebuild.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { runClinic } from "../command/cli/terminal.ts";
-import { runCommandLine, runInProcess } from "../projection/in-process-cli.ts";
+import { runCommandLine } from "../projection/in-process-cli.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext } from "../support/partner.ts";
 import { startReceiver } from "../support/receiver.ts";
@@ -151,7 +150,7 @@ export async function startRestoreWorld() {
 
     /** Runs `clinic projection …` with the settings of the projection service. */
     runProjection: (...args: string[]) => runCommandLine(stack.env.projection, args),
-    verify: async () => (await runInProcess(getServers(), verifyReadModels)).stdout,
+    verify: async () => (await runCommandLine(stack.env.projection, ["verify"])).stdout,
 
     /** Exports all events of the clinic until a time. @returns the last link of the export's hash chain */
     async exportClinic(file: string, end: string): Promise<string> {

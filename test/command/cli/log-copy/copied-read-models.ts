@@ -1,12 +1,10 @@
 import { expect } from "chai";
 import type pg from "pg";
-import { adoptCurrentLog, rebuildReadModels, verifyReadModels } from "../../../../projection/cli/rebuild.ts";
 import { compareTables, type Difference } from "../../../../projection/engine/compare-tables.ts";
 import { readModels } from "../../../../projection/read-models/all.ts";
 import { createPool } from "../../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
-import { logger } from "../../../projection/engine-world.ts";
-import { runInProcess } from "../../../projection/in-process-cli.ts";
+import { logger, runProjectionCommand } from "../../../projection/engine-world.ts";
 import { getTestServers, type TestDatabase } from "../../../support/stack.ts";
 import { runCopy, startTestLog, type TestLog } from "./copied-logs.ts";
 
@@ -32,7 +30,7 @@ export async function adoptCopy(source: TestLog, database: TestDatabase): Promis
     const { natsUrl } = await getTestServers();
     const sourceServers = { eventstoreUrl: source.url, databaseUrl: url };
     const targetServers = { ...sourceServers, eventstoreUrl: target.url };
-    expect((await runInProcess(sourceServers, (context) => rebuildReadModels(context))).code).to.equal(0);
+    expect((await runProjectionCommand(sourceServers, "rebuild")).code).to.equal(0);
     await pool.query(`CREATE SCHEMA ${SOURCE_SCHEMA}`);
     for (const { table } of readModels)
       await pool.query(`CREATE TABLE ${SOURCE_SCHEMA}.${table} AS TABLE ${READ_MODEL_SCHEMA}.${table}`);
@@ -42,17 +40,16 @@ export async function adoptCopy(source: TestLog, database: TestDatabase): Promis
     await target.client.setStreamMetadata("$server", { anything: 1 });
     const copyResult = await runCopy(source, target);
     expect(copyResult.code, copyResult.errorLines.join("\n")).to.equal(0);
-    const refusal = await runInProcess(targetServers, (context) => rebuildReadModels(context)).catch(String);
-    expect(refusal).to.contain("The event log is not the one that this database was built from");
-    const adoptionResult = await runInProcess(targetServers, (context) =>
-      adoptCurrentLog(context, { url: natsUrl }, undefined),
+    expect((await runProjectionCommand(targetServers, "rebuild")).stderr).to.contain(
+      "The event log is not the one that this database was built from",
     );
-    expect(adoptionResult.code, adoptionResult.stdout).to.equal(0);
+    const adoptionResult = await runProjectionCommand({ ...targetServers, natsUrl }, "rebuild", "--adopt-log");
+    expect(adoptionResult.code, adoptionResult.stderr).to.equal(0);
 
     const replayedDeliveries = await pool.query("SELECT 1 FROM webhooks.delivery WHERE replay_position IS NOT NULL");
     expect(replayedDeliveries.rowCount).to.equal(0);
     const comparison = await compareReadModels(pool);
-    expect((await runInProcess(targetServers, (context) => verifyReadModels(context))).stdout).to.match(/: 0 differ$/m);
+    expect((await runProjectionCommand(targetServers, "verify")).stdout).to.match(/: 0 differ$/m);
     return comparison;
   } finally {
     await pool.end();

@@ -5,7 +5,8 @@ export function createAppointmentEvents(clinicId: string, count: number) {
   const requestedEvent = createAppointmentRequestedEvent(clinicId);
   const { appointmentId, scheduledAt } = requestedEvent.event.data;
   const changes = Array.from({ length: count - 1 }, (_, n) => ({
-    ...{ id: randomUUID(), metadata: requestedEvent.metadata },
+    id: randomUUID(),
+    metadata: requestedEvent.metadata,
     event: {
       type: "AppointmentRescheduled" as const,
       data: { appointmentId, scheduledAt, durationMinutes: n + 1 },
@@ -34,9 +35,13 @@ export function createAppointmentRequestedEvent(clinicId: string) {
     stream: `appointment-${appointmentId}`,
     event: { type: "AppointmentRequested", data } as const,
     metadata: {
-      ...{ $correlationId: randomUUID(), $causationId: randomUUID(), schemaVersion: 1 },
+      $correlationId: randomUUID(),
+      $causationId: randomUUID(),
+      schemaVersion: 1,
       actor: { type: "operator" as const, id: "bench" },
-      ...{ clinicId, environment: "production" as const, occurredAt: new Date().toISOString() },
+      clinicId,
+      environment: "production" as const,
+      occurredAt: new Date().toISOString(),
     },
   };
 }

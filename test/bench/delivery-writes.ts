@@ -64,8 +64,13 @@ function createMessages({ clinicId }: Endpoint, eventCount: number): EventMessag
   const events = Array.from({ length: eventCount }, (_, n) => ({ id: randomUUID(), position: BigInt(1_000_000 + n) }));
   return events.map(({ id, position }, n) => {
     const body = {
-      ...{ id, type: n === 0 ? "appointment.created" : "appointment.updated", apiVersion: "v1" },
-      ...{ createdAt: new Date().toISOString(), environment: "production", clinicId, branchId },
+      id,
+      type: n === 0 ? "appointment.created" : "appointment.updated",
+      apiVersion: "v1",
+      createdAt: new Date().toISOString(),
+      environment: "production",
+      clinicId,
+      branchId,
       data: { appointment: { id: appointmentId, filler } },
     };
     const source = { position, stream: `appointment-${appointmentId}`, revision: BigInt(n) };
@@ -90,7 +95,8 @@ async function deliverDueDeliveries(pool: pg.Pool, endpoints: readonly Endpoint[
       occupiedSlots: 0,
       isLimited: false,
     } as const),
-    ...{ endpointId, applicationId },
+    endpointId,
+    applicationId,
   }));
   const { deliveries } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
   for (let start = 0; start < deliveries.length; start += OUTCOMES_PER_BATCH) {
@@ -128,8 +134,12 @@ async function deliverMessages(
 const world = await createWorld();
 // The service's connections have the same setting, which decides the plans.
 const pool = createPool({
-  ...{ url: world.databaseUrl, applicationName: "bench", size: 1, statementTimeoutMs: 20_000 },
-  ...{ shouldPreferIndexes: true, logger: createLogger("bench", "silent") },
+  url: world.databaseUrl,
+  applicationName: "bench",
+  size: 1,
+  statementTimeoutMs: 20_000,
+  shouldPreferIndexes: true,
+  logger: createLogger("bench", "silent"),
 });
 try {
   const measure = async (

@@ -27,7 +27,6 @@ const BENCHMARK_FILES: Record<string, string> = {
   deliveries: "delivery-writes.ts",
   processes: "processes.ts",
   log: "log.ts",
-  alternatives: "alternatives.ts",
 };
 
 const names = process.argv.slice(2);

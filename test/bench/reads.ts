@@ -51,7 +51,9 @@ try {
     const responseText = await (await fetch(service.origin + path, { headers })).text();
     await storeDocument(path.split("?")[0] ?? "", responseText);
     const toLoadOptions = ({ origin, pid }: Server): LoadOptions => ({
-      ...{ origin, createNextRequest: () => ({ method: "GET", path, headers }), pids: toPidsByProcess(pid) },
+      origin,
+      createNextRequest: () => ({ method: "GET", path, headers }),
+      pids: toPidsByProcess(pid),
     });
     printLoad(path, ...(await measureInTurn(toLoadOptions(service), toLoadOptions(referenceServer))));
   }

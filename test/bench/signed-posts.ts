@@ -7,19 +7,13 @@ import { Exchange } from "../../projection/webhooks/send/send.ts";
 /** Numbers of the throughput measurements. */
 export const THROUGHPUT = { endpoints: 40, events: 20_000, appenders: 64, connections: 64, posts: 20_000 };
 
-export interface SignedPoster {
-  /** Signs and posts a body with the service's HTTP client. @throws {Error} if the response is not 200 */
-  post(deliveryId: string, body: string): Promise<void>;
-  /** Closes all connections. */
-  close(): void;
-}
-
-export function createSignedPoster(url: string): SignedPoster {
+/** Creates a client that signs and posts bodies with the service's HTTP client. A response other than 200 is an error. */
+function createSignedPoster(url: string) {
   const client = createConnections();
   const destination = { url: new URL(url), address: "127.0.0.1" };
   const secret = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
   return {
-    async post(deliveryId, body) {
+    async post(deliveryId: string, body: string) {
       const content = { deliveryId, timestamp: Math.floor(Date.now() / 1_000), body };
       const headers = { "Content-Type": "application/json", ...createSignatureHeaders(content, [secret], "SERVICE") };
       const exchange = new Exchange();
@@ -34,11 +28,15 @@ export function createSignedPoster(url: string): SignedPoster {
   };
 }
 
-/** Creates a webhook body for an event. */
-export function createWebhookBody(eventId: string): string {
+function createWebhookBody(eventId: string): string {
   return JSON.stringify({
-    ...{ id: eventId, type: "appointment.created", apiVersion: "v1", createdAt: new Date().toISOString() },
-    ...{ environment: "production", clinicId: randomUUID(), branchId: randomUUID() },
+    id: eventId,
+    type: "appointment.created",
+    apiVersion: "v1",
+    createdAt: new Date().toISOString(),
+    environment: "production",
+    clinicId: randomUUID(),
+    branchId: randomUUID(),
     data: { appointment: { id: randomUUID(), filler: "x".repeat(420) } },
   });
 }

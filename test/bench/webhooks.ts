@@ -248,7 +248,8 @@ async function measureIsolation(world: BenchWorld): Promise<void> {
   ]);
   printRow({ name: `${endpointCount} healthy endpoints, ${eventsPerSecond} events/s`, ...latencyAlone });
   printRow({
-    ...{ name: `with 4 failing endpoints, ${failingEventsPerSecond} events/s`, ...latencyUnderLoad },
+    name: `with 4 failing endpoints, ${failingEventsPerSecond} events/s`,
+    ...latencyUnderLoad,
     note: formatLatencyRatio(latencyUnderLoad.p99, latencyAlone.p99),
   });
   const orderedClinicId = await world.registerEndpoints(`${world.otherSinkUrl}/error`, 1, {
@@ -303,7 +304,8 @@ async function measureFairness(world: BenchWorld): Promise<void> {
     const latencyAfter = await measureHealthyLatency();
     const ratioText = formatLatencyRatio(latencyUnderLoad.p99, (latencyBefore.p99 + latencyAfter.p99) / 2);
     printRow({
-      ...{ name: `with ${applicationCount} applications that ${behavior}`, ...latencyUnderLoad },
+      name: `with ${applicationCount} applications that ${behavior}`,
+      ...latencyUnderLoad,
       note: `${ratioText}, ${formatPeakMemory(peakMib)}`,
     });
     printRow({ name: "healthy endpoints again", ...latencyAfter, isDetail: true });

@@ -48,7 +48,11 @@ try {
   const world = await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: HIGHEST_RATE_LIMIT });
   const createNewRequest = () => createRequest(world, randomUUID());
   await measureLoad({
-    ...{ origin: url, createNextRequest: createNewRequest, status: 201, pids, connectionCount: CONNECTION_COUNT },
+    origin: url,
+    createNextRequest: createNewRequest,
+    status: 201,
+    pids,
+    connectionCount: CONNECTION_COUNT,
     warmUpMs: SERVICE_WARM_UP_MS,
   });
   // Before the next measurement, whose many appends keep the event log busy for some time afterwards.

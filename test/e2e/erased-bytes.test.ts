@@ -69,9 +69,15 @@ describe("the bytes of erased data", function () {
 
   const startRoles = (ROLES: string) =>
     startProjection({
-      ...{ PORT: "0", LOG_LEVEL: "debug", EVENTSTORE_URL: servers.eventstoreUrl, NATS_URL: servers.natsUrl, ROLES },
-      ...{ DATABASE_URL: database.urls.projection, WEBHOOK_SECRET_KEYS: JSON.stringify(secretKeys) },
-      ...{ PERSONAL_DATA_KEYS, WEBHOOK_ALLOW_LOOPBACK: "true" },
+      PORT: "0",
+      LOG_LEVEL: "debug",
+      EVENTSTORE_URL: servers.eventstoreUrl,
+      NATS_URL: servers.natsUrl,
+      ROLES,
+      DATABASE_URL: database.urls.projection,
+      WEBHOOK_SECRET_KEYS: JSON.stringify(secretKeys),
+      PERSONAL_DATA_KEYS,
+      WEBHOOK_ALLOW_LOOPBACK: "true",
     });
 
   after(async () => {

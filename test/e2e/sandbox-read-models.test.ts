@@ -113,7 +113,10 @@ describe("sandboxes in the read models", () => {
     const otherSandbox = await getSandbox(otherPartner);
     const userId = randomUUID();
     const rights = {
-      ...{ role: "owner" as const, branchAccess: "all" as const, branchIds: [], staffId: null },
+      role: "owner" as const,
+      branchAccess: "all" as const,
+      branchIds: [],
+      staffId: null,
       permissions: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"] as const,
       acceptedAt: new Date().toISOString(),
     };

@@ -95,7 +95,9 @@ describe("webhook delivery", () => {
       await world.changeAppointment(appointmentId, {
         type: "ResourceAllocated",
         data: {
-          ...{ appointmentId, assignmentId, resourceId: randomUUID() },
+          appointmentId,
+          assignmentId,
+          resourceId: randomUUID(),
           allocationStart: "2030-05-01T09:00:00.000Z",
           allocationEnd: "2030-05-01T09:30:00.000Z",
         },
@@ -130,7 +132,9 @@ describe("webhook delivery", () => {
       {
         type: "WebhookDeliveryFailed",
         data: {
-          ...{ deliveryId, endpointId: endpoint.endpointId, attempts: 4 },
+          deliveryId,
+          endpointId: endpoint.endpointId,
+          attempts: 4,
           source: { stream: `appointment-${appointmentId}`, revision: 0 },
         },
       },

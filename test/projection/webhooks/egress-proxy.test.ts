@@ -25,7 +25,8 @@ describe("webhooks through an egress proxy", () => {
     world.startAll({
       egressProxyUrl: `http://clinic:word@127.0.0.1:${proxy.port}`,
       retryScheduleSeconds: [0.1, ...Array.from({ length: 60 }, () => 1)],
-      ...{ connectTimeoutMs: 10_000, lookup: async () => [PUBLIC_ADDRESS] },
+      connectTimeoutMs: 10_000,
+      lookup: async () => [PUBLIC_ADDRESS],
     });
     const endpoint = await world.registerEndpoint(`https://${PARTNER_HOST}:8443/in`);
     const { eventId } = await world.requestAppointment(endpoint.clinicId);

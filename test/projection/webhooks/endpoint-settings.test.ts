@@ -57,8 +57,10 @@ describe("changed settings of an endpoint", () => {
     expect(firstRequest!.headers).to.not.have.any.keys("authorization", "x-api-key");
     expect(lastRequest!.path).to.equal("/new");
     expect(lastRequest!.headers).to.include({
-      ...{ authorization: "Bearer one", "x-api-key": "two" },
-      ...{ "content-type": "application/cloudevents+json", "webhook-id": firstRequest!.headers["webhook-id"] },
+      authorization: "Bearer one",
+      "x-api-key": "two",
+      "content-type": "application/cloudevents+json",
+      "webhook-id": firstRequest!.headers["webhook-id"],
     });
     expect(firstRequest!.headers["content-type"]).to.equal("application/json");
     expect(JSON.parse(lastRequest!.body)).to.include({ specversion: "1.0", id: JSON.parse(firstRequest!.body).id });

@@ -47,8 +47,13 @@ describe("the test of an endpoint", () => {
     expect(request!.headers["webhook-id"]).to.equal(deriveWebhookDeliveryId(testId, endpointId));
     const { createdAt, ...body } = JSON.parse(request!.body);
     expect(body).to.deep.equal({
-      ...{ id: testId, type: "endpoint.test", apiVersion: "v1", environment: "production" },
-      ...{ clinicId, branchId: null, data: { test: true } },
+      id: testId,
+      type: "endpoint.test",
+      apiVersion: "v1",
+      environment: "production",
+      clinicId,
+      branchId: null,
+      data: { test: true },
     });
     expect(Date.parse(createdAt)).to.be.closeTo(Date.now(), 10_000);
     // Messages are processed in the order of the log, so a delivery of the test to the other endpoint would exist by

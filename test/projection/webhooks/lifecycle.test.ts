@@ -37,7 +37,9 @@ describe("the lifecycle of a delivery", () => {
   async function rotateSecret({ endpointId }: Endpoint, overlapMs: number): Promise<string> {
     const secret = `whsec_${randomBytes(32).toString("base64")}`;
     const data = {
-      ...{ endpointId, secretId: randomUUID(), encryptedSecret: await world.seal(secret) },
+      endpointId,
+      secretId: randomUUID(),
+      encryptedSecret: await world.seal(secret),
       previousExpiresAt: new Date(Date.now() + overlapMs).toISOString(),
     };
     await world.append(`webhookEndpoint-${endpointId}`, { type: "WebhookSecretRotated", data });

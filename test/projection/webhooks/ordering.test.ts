@@ -112,7 +112,9 @@ describe("an endpoint with the order `appointment`", () => {
   it("an endpoint that receives only changes of appointments gets them in order, too", async () => {
     const { clinicId } = endpoint;
     const updatesEndpoint = await world.registerEndpoint(`${receiver.url}/updates`, {
-      ...{ clinicId, siblingEndpoint: endpoint, ordering: "appointment" },
+      clinicId,
+      siblingEndpoint: endpoint,
+      ordering: "appointment",
       events: ["appointment.updated"],
     });
     const { appointmentId } = await world.requestAppointment(clinicId);

@@ -72,8 +72,12 @@ describe("a host name that resolves to a private address after the check", () =>
       },
     };
     const attemptResult = await send(`https://${HOST_NAME}:8443/in`, {}, "{}", {
-      ...{ connections: routedConnections, applicationId: randomUUID(), allowsLoopback: false, lookup },
-      ...{ connectTimeoutMs: 2_000, timeoutMs: 2_000 },
+      connections: routedConnections,
+      applicationId: randomUUID(),
+      allowsLoopback: false,
+      lookup,
+      connectTimeoutMs: 2_000,
+      timeoutMs: 2_000,
       signal: new AbortController().signal,
     });
     realConnections.close();

@@ -38,7 +38,9 @@ describe("replays of several deliveries", () => {
   });
 
   const deps = () => ({
-    ...{ pool: world.pool, log: world.log, requireLog: async () => undefined },
+    pool: world.pool,
+    log: world.log,
+    requireLog: async () => undefined,
     logger: createLogger("test", "silent"),
   });
 
@@ -69,9 +71,17 @@ describe("replays of several deliveries", () => {
     await world.append(`webhookReplay-${replayId}`, {
       type: "WebhookReplayRequested",
       data: {
-        ...{ replayId, endpointId, applicationId, clinicId, environment: "production", deliveryIds: null },
-        ...{ since: toHoursAgo(2), until: new Date().toISOString(), statuses: ["failed", "skipped"] },
-        ...{ requestHash: "0".repeat(64), ...changes },
+        replayId,
+        endpointId,
+        applicationId,
+        clinicId,
+        environment: "production",
+        deliveryIds: null,
+        since: toHoursAgo(2),
+        until: new Date().toISOString(),
+        statuses: ["failed", "skipped"],
+        requestHash: "0".repeat(64),
+        ...changes,
       },
     });
     return eventually("the replay", async () =>
@@ -118,7 +128,8 @@ describe("replays of several deliveries", () => {
   it("a delivered delivery is sent again if the request contains its id", async () => {
     const deliveryIds = [...(await insertDeliveries(1, "delivered")), ...(await insertDeliveries(1, "cancelled"))];
     const { replayId } = await requestReplay({
-      ...{ since: null, statuses: ["failed", "skipped", "delivered"] },
+      since: null,
+      statuses: ["failed", "skipped", "delivered"],
       deliveryIds: [...deliveryIds, randomUUID()],
     });
     const webhooks = world.start.webhooks();

@@ -34,7 +34,9 @@ describe("the appointment's revision in webhooks", () => {
     await world.changeAppointment(appointmentId, {
       type: "ResourceAllocated",
       data: {
-        ...{ appointmentId, assignmentId: randomUUID(), resourceId: randomUUID() },
+        appointmentId,
+        assignmentId: randomUUID(),
+        resourceId: randomUUID(),
         allocationStart: "2030-05-01T09:00:00.000Z",
         allocationEnd: "2030-05-01T09:30:00.000Z",
       },

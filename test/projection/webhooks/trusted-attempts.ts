@@ -20,7 +20,10 @@ for (const { url, ...route } of JSON.parse(process.env.ATTEMPTS ?? "") as Truste
   // If the first attempt succeeds, the second reuses its connection.
   for (let n = 0; n < 2; n += 1) {
     const sendResult = await send(url, {}, "{}", {
-      ...{ connections, applicationId: "a", allowsLoopback: false, ...limits },
+      connections,
+      applicationId: "a",
+      allowsLoopback: false,
+      ...limits,
       lookup: async () => ["93.184.216.34"],
       signal: new AbortController().signal,
     });

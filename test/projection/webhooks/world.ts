@@ -141,7 +141,15 @@ export async function createWorld(servers: Partial<WorldServers> = {}): Promise<
   );
   const append = createAppender(log);
   return {
-    ...{ client, log, pool, dataKeys, databaseUrl, eventstoreUrl, natsUrl, start, append },
+    client,
+    log,
+    pool,
+    dataKeys,
+    databaseUrl,
+    eventstoreUrl,
+    natsUrl,
+    start,
+    append,
     registerEndpoint: (url, options = {}) => registerEndpoint(append, url, options),
     requestAppointment: (clinicId, options = {}) => requestAppointment(append, clinicId, options),
     readDelivery: (eventId, endpoint) => readDelivery(pool, eventId, endpoint),

@@ -45,11 +45,20 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
       const previousEvent = index === 0 ? null : { id: ids[index - 1], position: getPosition(index - 1) };
       const type = index === 0 ? "appointment.created" : "appointment.updated";
       return {
-        ...{ kind: "event", position: getPosition(index), stream: `appointment-${appointmentId}` },
-        ...{ revision: BigInt(index), correlationId: randomUUID(), onlyEndpointId: null, previousEvent },
+        kind: "event",
+        position: getPosition(index),
+        stream: `appointment-${appointmentId}`,
+        revision: BigInt(index),
+        correlationId: randomUUID(),
+        onlyEndpointId: null,
+        previousEvent,
         body: {
-          ...{ id, type, environment: "production", clinicId: endpoint.clinicId },
-          ...{ branchId: branchIds[index] ?? branchId, data: { appointment: { id: appointmentId, revision: index } } },
+          id,
+          type,
+          environment: "production",
+          clinicId: endpoint.clinicId,
+          branchId: branchIds[index] ?? branchId,
+          data: { appointment: { id: appointmentId, revision: index } },
         },
       } as unknown as EventMessage;
     });

@@ -69,8 +69,14 @@ describe("the replay of a deleted delivery", () => {
     const log = { ...world.log, read: async () => [{ id: requestId, type: REPLAY_REQUESTED, data: {} }] as never[] };
     const requestId = randomUUID();
     const request = {
-      ...{ kind: "replay" as const, position: 1n, requestId, correlationId: randomUUID() },
-      ...{ deliveryId, endpointId, clinicId, environment: "production" as const },
+      kind: "replay" as const,
+      position: 1n,
+      requestId,
+      correlationId: randomUUID(),
+      deliveryId,
+      endpointId,
+      clinicId,
+      environment: "production" as const,
     };
     const requireLog = async () => {
       throw new DifferentLogError("the read models", "the log is empty");

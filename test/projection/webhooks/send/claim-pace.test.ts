@@ -71,8 +71,13 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
   ) {
     const grants = lanes.flatMap((lane) =>
       endpoints.map(({ endpointId, applicationId }) => ({
-        ...{ lane, environment: "production" as const, applicationId, endpointId },
-        ...{ slotCount: 4, occupiedSlots: 0, isLimited: isLimited && endpointId === limitedEndpoint.endpointId },
+        lane,
+        environment: "production" as const,
+        applicationId,
+        endpointId,
+        slotCount: 4,
+        occupiedSlots: 0,
+        isLimited: isLimited && endpointId === limitedEndpoint.endpointId,
       })),
     );
     const pool = (client ?? world.pool) as pg.Pool;

@@ -27,8 +27,13 @@ describe("connections to receivers", () => {
     trackServer(await startRawReceiver(...parameters));
   const attempt = (url: string, applicationId: string, options = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
-      ...{ connections, applicationId, allowsLoopback: true, signal: new AbortController().signal },
-      ...{ connectTimeoutMs: 10_000, timeoutMs: 10_000, ...options },
+      connections,
+      applicationId,
+      allowsLoopback: true,
+      signal: new AbortController().signal,
+      connectTimeoutMs: 10_000,
+      timeoutMs: 10_000,
+      ...options,
     });
 
   beforeEach(() => {
@@ -147,7 +152,8 @@ describe("connections to receivers", () => {
       const interimText = "HTTP/1.1 100 Continue\r\n\r\n".repeat(17);
       const receiver = await startTrackedReceiver((socket) => socket.write(interimText + OK_RESPONSE));
       expect(await attempt(receiver.url, "a")).to.deep.include({
-        ...{ statusCode: null, error: "invalid_response" },
+        statusCode: null,
+        error: "invalid_response",
       });
     });
 

@@ -57,12 +57,14 @@ describe("the egress proxy", () => {
     return attemptDelivery(
       { ...delivery, encryptedHeaders: [], startedAt: 0 } as unknown as ClaimedDelivery,
       {
-        ...{ connections, allowsLoopback: isLocal, connectTimeoutMs, timeoutMs: 10_000, brand: "SERVICE" },
-        ...{
-          lookup: async () => [address],
-          secretReader: { open: async () => "" },
-          logger: createLogger("test", "silent"),
-        },
+        connections,
+        allowsLoopback: isLocal,
+        connectTimeoutMs,
+        timeoutMs: 10_000,
+        brand: "SERVICE",
+        lookup: async () => [address],
+        secretReader: { open: async () => "" },
+        logger: createLogger("test", "silent"),
         onEgressProxyFailure() {
           failureCount += 1;
         },

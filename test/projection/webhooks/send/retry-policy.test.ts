@@ -4,7 +4,9 @@ import { type AttemptResult, judgeAttempt } from "../../../../projection/webhook
 
 const NOW = Date.parse("2030-01-01T00:00:00.000Z");
 const createAttemptResult = (statusCode: number, retryAfter: string | null = null): AttemptResult => ({
-  ...{ statusCode, error: null, retryAfter },
+  statusCode,
+  error: null,
+  retryAfter,
 });
 const createContext = (fields = {}) => ({
   attemptCount: 1,

@@ -26,8 +26,12 @@ describe("one attempt", () => {
 
   const attempt = (url = receiver.url, options = {}) =>
     send(url, { "Content-Type": "application/json" }, "{}", {
-      ...{ connections, applicationId, allowsLoopback: true, signal: neverAbortedSignal },
-      ...{ connectTimeoutMs: 5_000, timeoutMs: 400 },
+      connections,
+      applicationId,
+      allowsLoopback: true,
+      signal: neverAbortedSignal,
+      connectTimeoutMs: 5_000,
+      timeoutMs: 400,
       ...options,
     });
   const attemptWithReaction = (reaction: Reaction) => {

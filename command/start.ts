@@ -39,7 +39,6 @@ const SETTINGS = [
   "TOKEN_ISSUER",
   "TOKEN_SIGNING_KEYS",
   "PERSONAL_DATA_KEYS",
-  "PERSONAL_DATA_ENCRYPTION",
   "WEBHOOK_SECRET_KEYS",
   "WEBHOOK_SIGNING_KEYS",
   "WEBHOOK_ALLOW_LOOPBACK",
@@ -74,7 +73,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
   const limiter = createRateLimiter(pool, logger, registerRateLimitMetrics(registry));
   const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));
   const measure = createEventLogMeter(registry);
-  const log = measure(createEventLog(client, { dataKeys, encryption: config.PERSONAL_DATA_ENCRYPTION }));
+  const log = measure(createEventLog(client, { dataKeys }));
   const positionWatch = createPositionWatch(() => readPosition(pool));
   const notificationOptions = { databaseUrl: config.DATABASE_URL, applicationName: "command notifications", logger };
   const stopListening = listenForPositions(notificationOptions, positionWatch.notify);

@@ -26,8 +26,8 @@ export async function withEventLog<Result>(
   env: NodeJS.ProcessEnv,
   run: (log: EventLog, client: EventStoreDBClient, dataKeys: DataKeys) => Promise<Result>,
 ): Promise<Result> {
-  const config = readConfig(["EVENTSTORE_URL", "PERSONAL_DATA_ENCRYPTION"], env);
-  const client = connectEventStore(config.EVENTSTORE_URL, "operator");
+  const { EVENTSTORE_URL } = readConfig(["EVENTSTORE_URL"], env);
+  const client = connectEventStore(EVENTSTORE_URL, "operator");
   let pool: pg.Pool | undefined;
   const dataKeys = deferDataKeys(() => {
     const keyConfig = readConfig(["DATABASE_URL", "PERSONAL_DATA_KEYS"], env);
@@ -41,11 +41,7 @@ export async function withEventLog<Result>(
     return createDataKeys(pool, keyConfig);
   });
   try {
-    return await run(
-      createEventLog(client, { dataKeys, encryption: config.PERSONAL_DATA_ENCRYPTION }),
-      client,
-      dataKeys,
-    );
+    return await run(createEventLog(client, { dataKeys }), client, dataKeys);
   } finally {
     await Promise.all([client.dispose(), pool?.end()]);
   }

@@ -14,7 +14,7 @@ import {
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
 import { parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
-import { getCurrentVersion, getPlainVersion } from "../domain/events/upcasters.ts";
+import { getCurrentVersion } from "../domain/events/upcasters.ts";
 import type { EncryptedPersonalData } from "../domain/personal-data/encrypted.ts";
 import type { Person } from "../domain/personal-data/person.ts";
 import type { DataKeys } from "../personal-data/data-keys.ts";
@@ -102,18 +102,13 @@ export interface EventLog {
 export interface EventLogOptions {
   /** Keys of personal data. Without keys, reads return neutral values instead of encrypted personal data. */
   dataKeys?: DataKeys;
-  /** If `off`, appends store personal data in plain text. Default: `on`. Reads return both forms. */
-  encryption?: "on" | "off";
 }
 
 /**
  * Creates the event log of a client. A component that needs no personal data gets a log without data keys, and cannot
  * append personal data.
  */
-export function createEventLog(
-  client: EventStoreDBClient,
-  { dataKeys, encryption = "on" }: EventLogOptions = {},
-): EventLog {
+export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLogOptions = {}): EventLog {
   async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
     const clientEvents: ClientEvent[] = [];
     await runRequest(async () => {
@@ -150,7 +145,7 @@ export function createEventLog(
 
     async append(stream, expectedRevision, events) {
       for (const { event } of events) requireValidEvent(event);
-      const encryptedData = encryption === "on" ? await encryptEvents(stream, events, dataKeys) : [];
+      const encryptedData = await encryptEvents(stream, events, dataKeys);
       return traceAppend(stream, events, (tracedEvents) => {
         const eventData = tracedEvents.map((event, index) => toEventData(event, encryptedData[index]));
         return appendEvents(client, stream, expectedRevision, eventData);
@@ -200,7 +195,7 @@ const textEncoder = new TextEncoder();
  * @param encryptedData data to store instead of the event's data, if the event has personal data
  */
 function toEventData({ id, event, metadata }: NewEvent, encryptedData: EncryptedEventData | undefined) {
-  const schemaVersion = encryptedData ? getCurrentVersion(event.type) : getPlainVersion(event.type);
+  const schemaVersion = getCurrentVersion(event.type);
   return jsonEvent({
     id,
     type: event.type,

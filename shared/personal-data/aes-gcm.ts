@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHmac, randomFillSync } from "node:crypto";
+import { createCipheriv, createDecipheriv, randomFillSync } from "node:crypto";
 
 const ALGORITHM = "aes-256-gcm";
 const NONCE_BYTES = 12;
@@ -12,10 +12,10 @@ let nextNonceOffset = nonceBytes.length;
  * Encrypts bytes with AES-256-GCM.
  *
  * @param context additional authenticated data, which decryption requires again
- * @param nonce 12 bytes that must never repeat with the same key, except for the same plaintext and context
  * @returns nonce (12 bytes), ciphertext and tag (16 bytes), concatenated
  */
-export function encrypt(key: Buffer, plaintext: Buffer | string, context: string, nonce = takeNonce()): Buffer {
+export function encrypt(key: Buffer, plaintext: Buffer | string, context: string): Buffer {
+  const nonce = takeNonce();
   const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   cipher.setAAD(Buffer.from(context));
   const ciphertext = typeof plaintext === "string" ? cipher.update(plaintext, "utf8") : cipher.update(plaintext);
@@ -32,15 +32,6 @@ function takeNonce(): Buffer {
   const nonce = nonceBytes.subarray(nextNonceOffset, nextNonceOffset + NONCE_BYTES);
   nextNonceOffset += NONCE_BYTES;
   return nonce;
-}
-
-/**
- * Encrypts text so that the same key, text and context always give the same bytes. The nonce is derived from all three,
- * as in the construction SIV.
- */
-export function encryptReproducibly(key: Buffer, plaintext: string, context: string): Buffer {
-  const hmac = createHmac("sha256", key).update(`nonce\n${context}\n${plaintext}`).digest();
-  return encrypt(key, plaintext, context, hmac.subarray(0, NONCE_BYTES));
 }
 
 /**

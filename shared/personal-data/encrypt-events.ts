@@ -59,12 +59,6 @@ export function encryptPersonalData(key: Buffer, personalData: PersonalData, str
   return aesGcm.encrypt(key, JSON.stringify(personalData), describeEvent(stream, eventId)).toString("base64");
 }
 
-/** Encrypts like {@link encryptPersonalData}, but always with the same result. */
-export function encryptReproducibly(key: Buffer, personalData: PersonalData, stream: string, eventId: string): string {
-  const context = describeEvent(stream, eventId);
-  return aesGcm.encryptReproducibly(key, JSON.stringify(personalData), context).toString("base64");
-}
-
 /** Describes an event as the authenticated context of its ciphertext. */
 export function describeEvent(stream: string, eventId: string): string {
   return `${stream}\n${eventId}`;

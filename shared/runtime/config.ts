@@ -147,12 +147,6 @@ export const settings = {
       'Master keys that wrap the data keys of personal data: {"current": id, "keys": {id: base64 of 32 bytes}}. New data keys are wrapped with the current key. Without these keys, personal data in the event log is lost.',
     )
     .meta(SECRET),
-  PERSONAL_DATA_ENCRYPTION: z
-    .enum(["on", "off"])
-    .default("on")
-    .describe(
-      "If off, new personal data is stored in plain text. Stored data is read in both forms. Set off only while an older release still runs.",
-    ),
   WEBHOOK_SECRET_KEYS: json(encryptionKeysSchema)
     .describe('Keys for encrypting webhook secrets: {"current": id, "keys": {id: base64 of 32 bytes}}.')
     .meta(SECRET),

@@ -5,11 +5,12 @@
  *
  *     npm run bench -- processes
  */
+
 import { randomUUID } from "node:crypto";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { eventually } from "../support/eventually.ts";
 import { createPartnerWorld, type PartnerWorld } from "../support/partner.ts";
+import { createPlainLog } from "../support/plain-log.ts";
 import { type ServiceEntryProcess, startServiceEntry } from "../support/service-entry.ts";
 import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
 import { readCpuSeconds } from "./load.ts";
@@ -55,7 +56,7 @@ try {
     printRow({ name, rate, cpuMicros: Object.fromEntries(cpuEntries) });
   };
 
-  const log = createEventLog(client, { encryption: "off" });
+  const log = createPlainLog(client);
   const world = await createPartnerWorld({ url: stack.urls.command, log }, "sandbox", { rateLimitPerMinute: 100_000 });
   await registerEndpoint(world);
   const create = async (n: number) => {

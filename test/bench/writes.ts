@@ -4,6 +4,7 @@
  *
  *     npm run bench -- writes
  */
+
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -12,8 +13,8 @@ import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 import { generateKeyPair, SignJWT } from "jose";
 import Koa from "koa";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createPartnerWorld, type PartnerWorld } from "../support/partner.ts";
+import { createPlainLog } from "../support/plain-log.ts";
 import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
 import { type LoadRequest, type LoadResult, measureLoad, measureRate } from "./load.ts";
 import { printLoad, printRow } from "./report.ts";
@@ -44,7 +45,7 @@ const pids = Object.fromEntries(
   ]),
 );
 try {
-  const log = createEventLog(client, { encryption: "off" });
+  const log = createPlainLog(client);
   const world = await createPartnerWorld({ url, log }, "production", { rateLimitPerMinute: HIGHEST_RATE_LIMIT });
   const createNewRequest = () => createRequest(world, randomUUID());
   await measureLoad({

@@ -6,12 +6,12 @@ import { exportJWK, generateKeyPair } from "jose";
 import { startCommandService } from "../../command/start.ts";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
 import { createMigratedDatabase } from "../support/migrated-database.ts";
 import { createPartnerWorld, sendRequest, sendTokenRequest } from "../support/partner.ts";
+import { createPlainLog } from "../support/plain-log.ts";
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
 
 describe("command process", () => {
@@ -67,7 +67,7 @@ describe("command process", () => {
     const { child, output, ended: exitPromise } = startCommandProcess(settings);
     const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
     const client = connectEventStore(settings.EVENTSTORE_URL ?? "", "test");
-    const world = await createPartnerWorld({ url, log: createEventLog(client, { encryption: "off" }) }, "sandbox");
+    const world = await createPartnerWorld({ url, log: createPlainLog(client) }, "sandbox");
     await sendTokenRequest(url, world, { client_secret: "cs_wrong_secret" });
     const request = { branchId: world.branchId, animalId: world.animalId, notes: "limps on the left" };
     const headers = { ...world.headers, "Idempotency-Key": randomUUID() };

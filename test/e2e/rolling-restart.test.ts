@@ -3,13 +3,13 @@ import { expect } from "chai";
 import { registerAuditor } from "../../command/operations/auditor-operations.ts";
 import { buildServiceEnvironments, type Environments } from "../../deploy/local/stack/environment.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { eventually } from "../support/eventually.ts";
 import { type LoadBalancer, startLoadBalancer } from "../support/load-balancer.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
 import { type OwnLog, startOwnLog } from "../support/own-log.ts";
 import { createTestOperatorContext } from "../support/partner.ts";
+import { createPlainLog } from "../support/plain-log.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import { type ServiceEntryProcess, startServiceEntry } from "../support/service-entry.ts";
 import { getTestServers, type TestDatabase } from "../support/stack.ts";
@@ -165,11 +165,7 @@ const NO_PORTS = { command: 0, queryApi: 0, projection: 0, audit: 0, eventstore:
 async function createAuditor(eventstoreUrl: string, clinicId: string): Promise<string> {
   const client = connectEventStore(eventstoreUrl, "test");
   const auditor = { auditorId: randomUUID(), name: "Auditor", clinicIds: [clinicId], expiresAt: null };
-  const { credential } = await registerAuditor(
-    createEventLog(client, { encryption: "off" }),
-    auditor,
-    createTestOperatorContext(),
-  );
+  const { credential } = await registerAuditor(createPlainLog(client), auditor, createTestOperatorContext());
   await client.dispose();
   return credential;
 }

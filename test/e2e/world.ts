@@ -8,7 +8,7 @@ import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts
 import type { Stack } from "../../deploy/local/stack/stack.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../shared/eventstore/log.ts";
+import { createPlainLog } from "../support/plain-log.ts";
 
 /** Status, headers and body of a response. */
 export interface ApiResponse {
@@ -54,7 +54,7 @@ interface WorldStack {
 /** Creates a clinic with a portal user and an installed application. */
 export async function createWorld(stack: WorldStack): Promise<World> {
   const client = connectEventStore(stack.servers.eventstoreUrl, "test");
-  const log = createEventLog(client, { encryption: "off" });
+  const log = createPlainLog(client);
   const [clinicId, branchId, customerId, animalId, userId, membershipId] = Array.from({ length: 6 }, () =>
     randomUUID(),
   ) as [string, string, string, string, string, string];

@@ -6,12 +6,13 @@ import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
 import { ensureReadModels } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog, EMPTY_STREAM } from "../../shared/eventstore/log.ts";
+import { EMPTY_STREAM } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createMigratedDatabase } from "../support/migrated-database.ts";
 import { type OwnLog, startOwnLog } from "../support/own-log.ts";
+import { createPlainLog } from "../support/plain-log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/stack.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runCommandLine } from "./in-process-cli.ts";
@@ -41,7 +42,7 @@ describe("the projection command line", () => {
       type: "CustomerRegistered" as const,
       data: { customerId, clinicId: randomUUID(), ...details },
     };
-    await createEventLog(client, { encryption: "off" }).append(`customer-${customerId}`, EMPTY_STREAM, [
+    await createPlainLog(client).append(`customer-${customerId}`, EMPTY_STREAM, [
       { id: randomUUID(), event, metadata },
     ]);
     await client.dispose();

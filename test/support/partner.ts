@@ -1,7 +1,9 @@
+import { getDataKeySettings } from "./data-keys.ts";
 /**
  * Starts a command service in this process on the shared servers. Creates test data: a clinic with branches, an animal
  * and an administrator, and an application with a credential and an approved installation at the clinic.
  */
+
 import { randomBytes, randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
 import type { CommandContext } from "../../command/handling/handle.ts";
@@ -17,10 +19,10 @@ import { startCommandService } from "../../command/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
-import { PERSONAL_DATA_KEYS } from "./data-keys.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
 import { checkPartnerResponse } from "./partner-document.ts";
+import { createPlainLog } from "./plain-log.ts";
 import { getTestServers } from "./stack.ts";
 
 export const TOKEN_ISSUER = "http://partners.test";
@@ -35,28 +37,25 @@ export interface TestCommand {
 
 /** @param env settings that override the defaults */
 export async function startTestCommandService(env: Record<string, string> = {}): Promise<TestCommand> {
-  const { eventstoreUrl, databaseUrls } = await getTestServers();
+  const { eventstoreUrl } = await getTestServers();
   const { privateKey } = await generateKeyPair("EdDSA", { extractable: true });
   const signingKey = { ...(await exportJWK(privateKey)), kid: "test" };
   const settings = {
     PORT: "0",
     LOG_LEVEL: "fatal",
     EVENTSTORE_URL: eventstoreUrl,
-    DATABASE_URL: databaseUrls.command,
     TOKEN_ISSUER,
     TOKEN_SIGNING_KEYS: JSON.stringify({ keys: [signingKey] }),
     WEBHOOK_SECRET_KEYS: JSON.stringify({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
     WEBHOOK_ALLOW_LOOPBACK: "true",
-    PERSONAL_DATA_KEYS,
-    // The default database has no data keys.
-    PERSONAL_DATA_ENCRYPTION: "DATABASE_URL" in env ? "on" : "off",
+    ...(await getDataKeySettings()),
     ...env,
   };
   const service = await startCommandService(settings);
   const client = connectEventStore(settings.EVENTSTORE_URL, "test");
   return {
     url: service.url,
-    log: createEventLog(client, { encryption: "off" }),
+    log: createPlainLog(client),
     signingKey,
     stop: async () => {
       await service.stop();

@@ -9,7 +9,6 @@ export const logCopyCommand = defineCommand({
   summary: "Copies the event log to another server, and verifies the copy.",
   options: {
     verifyOnly: option.flag("compare the logs without copying"),
-    encrypt: option.flag("encrypt personal data that the source holds in plain text"),
     logWait: logWaitOption,
     json: jsonOption,
   },

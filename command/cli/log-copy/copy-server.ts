@@ -5,7 +5,6 @@ import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
 import { isAccessDenied, REACH_TIMEOUT_MS, reachEventStore, removeSecrets } from "../../../shared/eventstore/reach.ts";
 import { ServerUnavailableError, StartError } from "../../../shared/runtime/run-service.ts";
 import { createRetry, type RetryOptions } from "../retry.ts";
-import type { TransformEvent } from "./encrypt-stored-event.ts";
 import { LogReader } from "./log-reader.ts";
 
 /** One of the two event logs of a copy. */
@@ -30,8 +29,6 @@ export interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityCha
   /** Name of the setting that contains the URL. */
   setting: "EVENTSTORE_URL" | "COPY_TARGET_URL";
   url: string;
-  /** Creates a function that converts the events of the log; by default, events stay unchanged. */
-  createTransform?: ((client: EventStoreDBClient) => TransformEvent) | undefined;
   /** Writes a line to the operator. */
   writeNote(text: string): void;
 }
@@ -75,8 +72,7 @@ export async function connectCopyServer(options: ConnectionOptions): Promise<Cop
   try {
     await reachEventStore(client, REACH_TIMEOUT_MS);
     const endPosition = await readLogEnd(client);
-    const transform = options.createTransform?.(client);
-    const reader = new LogReader(client, endPosition, { request, signal, transform });
+    const reader = new LogReader(client, endPosition, { request, signal });
     return { client, endPosition, request, reader };
   } catch (error) {
     await client.dispose();

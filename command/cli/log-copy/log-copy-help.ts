@@ -9,10 +9,6 @@ The copy can run while the services write to the source. It ends when it has cau
 continue a copy that was stopped or killed, run it again. Each run compares the whole target with the source, and prints
 the number of events in both logs and a SHA-256 hash of them.
 
-With --encrypt, the target holds personal data encrypted that the source holds in plain text. Data, metadata and schema
-version of these events change; all other events stay unchanged. The data keys are created in the database at
-DATABASE_URL, with PERSONAL_DATA_KEYS. Each further run needs --encrypt too. The hashes describe the encrypted form.
-
 With --json, the result is printed as one line:
   {"command": "log copy", "end": "complete", "copied": 7, "equal": true, "source": {"events": 9, "sha256": "..."}, "target": {"events": 9, "sha256": "..."}}
 "end" is complete or interrupted. An interrupted copy has no hashes, and "equal" is null.

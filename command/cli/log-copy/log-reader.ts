@@ -1,6 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import type { TransformEvent } from "./encrypt-stored-event.ts";
 import { readAllStreams } from "./raw-streams.ts";
 import { type EncodedEvent, encodeEvent, isCopied, type StoredEvent, type StoredPosition } from "./stored-event.ts";
 
@@ -9,8 +8,6 @@ interface ReaderOptions {
   request<Result>(send: () => Promise<Result>): Promise<Result>;
   /** When this signal aborts, a pending read fails. */
   signal: AbortSignal;
-  /** Converts each event of the copy; by default, events stay unchanged. */
-  transform?: TransformEvent | undefined;
 }
 
 /**
@@ -49,12 +46,6 @@ export class LogReader {
     await events?.return();
   }
 
-  async #encode(event: StoredEvent): Promise<EncodedEvent> {
-    const { transform } = this.#options;
-    const copiedEvent = transform ? await transform(event) : event;
-    return { ...copiedEvent, encodedBytes: encodeEvent(copiedEvent) };
-  }
-
   async #read(): Promise<EncodedEvent | undefined> {
     try {
       for (;;) {
@@ -63,7 +54,7 @@ export class LogReader {
         if (done) break;
         // A read that starts at a position begins with the event at that position.
         if (event.position.commit === this.#position?.commit) continue;
-        const copiedEvent = isCopied(event) ? await this.#encode(event) : undefined;
+        const copiedEvent = isCopied(event) ? { ...event, encodedBytes: encodeEvent(event) } : undefined;
         this.#position = event.position;
         if (copiedEvent) return copiedEvent;
       }

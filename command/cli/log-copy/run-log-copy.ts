@@ -1,23 +1,15 @@
-import type pg from "pg";
 import { EXIT_CODE, InputError } from "../../../shared/command-line/failure.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
-import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { createDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
-import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
-import { createPool } from "../../../shared/postgres/pool.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { createLogger } from "../../../shared/runtime/logger.ts";
 import { compareLogs } from "./compare-logs.ts";
 import { type CopyOptions, type CopyProgress, copyLog } from "./copy-log.ts";
 import { type CopyServer, connectCopyServer } from "./copy-server.ts";
-import { createEventEncryption } from "./encrypt-stored-event.ts";
 import type { LogSummary } from "./log-digest.ts";
 
 /** Options of `log copy` on the command line. */
 export interface LogCopyOptions {
   verifyOnly: boolean;
-  encrypt: boolean;
   /** Seconds. */
   logWait: number;
   json: boolean;
@@ -35,8 +27,7 @@ interface LogCopyResult {
 }
 
 /**
- * Runs `log copy`: copies the event log at EVENTSTORE_URL to the one at COPY_TARGET_URL, and verifies the copy. With
- * `--encrypt`, the copy holds personal data encrypted that the source holds in plain text.
+ * Runs `log copy`: copies the event log at EVENTSTORE_URL to the one at COPY_TARGET_URL, and verifies the copy.
  *
  * @returns the exit code: 1 if the logs differ
  * @throws {ConfigError | StartError | InputError} if a setting or option is wrong
@@ -51,22 +42,19 @@ export async function runLogCopy(options: LogCopyOptions, terminal: Terminal): P
   const display = createDisplay(terminal);
   const connectionOptions = { signal, timeoutMs, writeNote: display.writeNote };
   const servers: CopyServer[] = [];
-  const keys = options.encrypt ? openDataKeys(terminal.env) : undefined;
   try {
     const source = await connectCopyServer({
       ...connectionOptions,
-      ...{ name: "source", setting: "EVENTSTORE_URL", url: EVENTSTORE_URL },
-      createTransform:
-        keys &&
-        ((client) =>
-          createEventEncryption(createEventLog(client), keys.dataKeys, ({ stream, revision }) =>
-            display.writeNote(`revision ${revision} of stream ${stream} stays in plain text: its person is unknown`),
-          )),
+      name: "source",
+      setting: "EVENTSTORE_URL",
+      url: EVENTSTORE_URL,
     });
     servers.push(source);
     const target = await connectCopyServer({
       ...connectionOptions,
-      ...{ name: "target", setting: "COPY_TARGET_URL", url: COPY_TARGET_URL },
+      name: "target",
+      setting: "COPY_TARGET_URL",
+      url: COPY_TARGET_URL,
     });
     servers.push(target);
     const copyOptions: CopyOptions = { source, target, signal, onProgress: display.showProgress };
@@ -79,24 +67,7 @@ export async function runLogCopy(options: LogCopyOptions, terminal: Terminal): P
       await reader.close();
       await client.dispose();
     }
-    await keys?.pool.end();
   }
-}
-
-/** Time limit for one SQL statement. Milliseconds. */
-const STATEMENT_TIMEOUT_MS = 5_000;
-
-/** @throws {ConfigError} if DATABASE_URL or PERSONAL_DATA_KEYS is missing or invalid */
-function openDataKeys(env: NodeJS.ProcessEnv): { pool: pg.Pool; dataKeys: DataKeys } {
-  const config = readConfig(["DATABASE_URL", "PERSONAL_DATA_KEYS"], env);
-  const pool = createPool({
-    url: config.DATABASE_URL,
-    applicationName: "log copy",
-    size: 1,
-    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
-    logger: createLogger("log copy", "silent"), // the command reports a lost connection
-  });
-  return { pool, dataKeys: createDataKeys(pool, config) };
 }
 
 /** Interval at which the progress is shown. Milliseconds. */

@@ -42,7 +42,7 @@ describe("a list of events", () => {
       stream: history.stream,
       revision: 0,
       type: "AppointmentRequested",
-      schemaVersion: 2,
+      schemaVersion: 1,
       occurredAt: "2026-05-04T08:00:00.000Z",
       actor: { type: "operator", id: "test" },
       clinicId: history.clinicId,

@@ -6,10 +6,11 @@ import { startAuditService } from "../../../command/audit/start.ts";
 import { registerAuditor } from "../../../command/operations/auditor-operations.ts";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { RunningService } from "../../../shared/runtime/run-service.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { type AuditWorld, requestAudit, startAuditWorld } from "./world.ts";
 
@@ -55,7 +56,7 @@ describe("a long list of events", () => {
     server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
     const url = `esdb://127.0.0.1:${server.port}?tls=false`;
     const client = connectEventStore(url, "test");
-    log = createEventLog(client, { encryption: "off" });
+    log = createPlainLog(client);
     for (let appendCount = 0; appendCount < 24; appendCount += 1) await appendLargeEvents(log, clinicId);
     service = await startAuditService({ ...world.env, EVENTSTORE_URL: url });
     stopFunctions.push(

@@ -1,6 +1,7 @@
 /**
  * Starts the audit service in this process on the shared servers, and creates clinics whose events auditors can query.
  */
+
 import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair } from "jose";
 import pg from "pg";
@@ -14,7 +15,7 @@ import {
 } from "../../../command/operations/appointment-operations.ts";
 import { registerAuditor, revokeAuditor } from "../../../command/operations/auditor-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import {
   animalRegistered,
   appointmentRequested,
@@ -27,6 +28,7 @@ import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import { requireNoSniffing } from "../../support/no-sniffing.ts";
 import { startOwnLog } from "../../support/own-log.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../support/partner.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import type { ReadModelDatabase } from "../../support/read-models.ts";
 import type { TestDatabase } from "../../support/stack.ts";
 
@@ -94,7 +96,7 @@ export async function startAuditWorld(
   };
   const service = await startAuditService(env);
   const client = connectEventStore(logUrl, "test");
-  const log = createEventLog(client, { encryption: "off" });
+  const log = createPlainLog(client);
   return {
     url: service.url,
     log,

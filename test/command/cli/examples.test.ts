@@ -5,8 +5,8 @@ import { confirmAppointment, requestAppointment } from "../../../command/operati
 import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
 
@@ -139,7 +139,7 @@ async function createMissedAppointment(url: string, { clinic: clinicId = "", bra
   const [appointmentId, scheduledAt] = [randomUUID(), "2026-01-02T09:00:00.000Z"];
   const appointment = { appointmentId, clinicId, branchId, animalId: null, scheduledAt, durationMinutes: 30 };
   const context = createTestOperatorContext(Date.parse("2026-01-01T09:00:00Z"));
-  const log = createEventLog(client, { encryption: "off" });
+  const log = createPlainLog(client);
   await requestAppointment(log, { ...appointment, reason: null, notes: null }, context);
   await confirmAppointment(log, { appointmentId, clinicId }, context);
   await client.dispose();
@@ -152,7 +152,7 @@ async function registerTestEndpoint(url: string, { application = "", clinic: cli
   const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
   const owner = { applicationId: application, clinicId, environment: "production" } as const;
   const input = { owner, url: "https://hooks.example.com/a", events: ["appointment.created" as const] };
-  const dependencies = { log: createEventLog(client, { encryption: "off" }), secretBox };
+  const dependencies = { log: createPlainLog(client), secretBox };
   const registration = await registerEndpoint(dependencies, input, createTestOperatorContext());
   await client.dispose();
   return registration.endpoint.id;

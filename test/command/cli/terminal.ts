@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { clinicCommandLine } from "../../../command/cli/command-line.ts";
 import { runCommandLine } from "../../../shared/command-line/command-line.ts";
+import { getDataKeySettings } from "../../support/data-keys.ts";
 import { createTestTerminal } from "../../support/terminal.ts";
 
 /** Exit code and output of a command line. */
@@ -11,8 +12,8 @@ export interface CliResult {
 }
 
 /**
- * Runs a command line in this process, as `main.ts` does in its own process. By default, personal data is stored in
- * plain text, so that a test needs no database.
+ * Runs a command line in this process, as `main.ts` does in its own process. By default, the data keys of
+ * personal data are in the database that the tests of a process share.
  */
 export async function runClinic(
   args: string[],
@@ -20,7 +21,7 @@ export async function runClinic(
 ): Promise<CliResult> {
   const { env = {}, stdin = "", signal = new AbortController().signal } = environment;
   const { terminal, ...lines } = createTestTerminal({
-    env: { PERSONAL_DATA_ENCRYPTION: "off", ...env },
+    env: { ...("DATABASE_URL" in env ? {} : await getDataKeySettings()), ...env },
     stdin: stdin instanceof Readable ? stdin : Readable.from([stdin]),
     catchInterruption: () => signal,
   });

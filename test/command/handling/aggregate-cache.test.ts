@@ -7,10 +7,11 @@ import { openBranch } from "../../../command/operations/clinic-operations.ts";
 import { type Clinic, clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { createClinic, createTestOperatorContext } from "../../support/partner.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 describe("the aggregate cache", () => {
@@ -25,7 +26,7 @@ describe("the aggregate cache", () => {
   before(async () => {
     const { eventstoreUrl } = await getTestServers();
     client = connectEventStore(eventstoreUrl, "test");
-    log = createEventLog(client, { encryption: "off" });
+    log = createPlainLog(client);
   });
   after(() => client.dispose());
   beforeEach(async () => {

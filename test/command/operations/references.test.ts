@@ -17,8 +17,9 @@ import {
 } from "../../../command/operations/people-operations.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { registration } from "../../shared/domain/clinic/a-clinic.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 const context = createOperatorContext({ type: "operator", id: "test" }, Date.parse("2026-05-04T08:00:00Z"));
@@ -31,7 +32,7 @@ describe("references between the aggregates of a clinic", () => {
 
   before(async () => {
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
-    log = createEventLog(client, { encryption: "off" });
+    log = createPlainLog(client);
     close = () => client.dispose();
     for (const { clinicId, branchId, secondBranchId } of [ownClinic, otherClinic]) {
       await registerClinic(log, { ...registration, clinicId }, context);

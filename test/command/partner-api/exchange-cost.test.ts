@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { AggregateCache } from "../../../command/handling/aggregate-cache.ts";
 import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import {
   createApplication,
   createTestOperatorContext,
@@ -14,6 +14,7 @@ import {
   type TestApplication,
   type TestCommand,
 } from "../../support/partner.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { serveCommandApp } from "./command-app.ts";
 
@@ -28,7 +29,7 @@ describe("the cost of a refused token exchange", () => {
   before(async () => {
     command = await startTestCommandService();
     client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
-    const log = recordCalls(createEventLog(client, { encryption: "off" }));
+    const log = recordCalls(createPlainLog(client));
     cache = new AggregateCache(client, log, pino({ enabled: false }));
     observedApp = await serveCommandApp(command, { log, decide: cache.decide });
   });

@@ -231,7 +231,7 @@ describe("the projection of encrypted events", () => {
       await world.append(`customer-${id}`, {
         type: "CustomerDetailsChanged",
         data: { customerId: id, encrypted },
-        metadata: { ...createStoredMetadata(), schemaVersion: 2 },
+        metadata: createStoredMetadata(),
       });
       const role = startRole();
       await eventually("failed", () => role.getStatus().state === "failed");

@@ -2,6 +2,7 @@
  * Runs projectors, relay and webhooks in the test's process. Each world has a separate database. It also has a separate
  * event log unless EVENTSTORE_URL is set, so that its roles do not process the events of other tests.
  */
+
 import { randomBytes, randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
@@ -20,7 +21,7 @@ import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
@@ -28,6 +29,7 @@ import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { startOwnLog } from "../../support/own-log.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { BRAND, SECRET_KEYS } from "./service-settings.ts";
 
@@ -129,7 +131,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}): Promise<
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000, logger };
   const pool = createPool(options);
   const dataKeys = createTestDataKeys(pool);
-  const log = createEventLog(client, { encryption: "off" });
+  const log = createPlainLog(client);
   if (database === undefined) {
     await migrate(databaseUrl, logger);
     await ensureReadModels(pool, readModels);

@@ -13,6 +13,7 @@ import { appointmentRequested } from "../../support/clinics.ts";
 import { type DeliveryRow, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
 import { startOwnLog } from "../../support/own-log.ts";
 import { endpointRegistered } from "../../support/partner-events.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { createCaller, setUpCaller } from "./caller.ts";
@@ -173,7 +174,7 @@ describe("filters of the list of deliveries", () => {
     };
     const events = [requested, { type: "AppointmentConfirmed" as const, data: { appointmentId } }];
     try {
-      await createEventLog(client, { encryption: "off" }).append(
+      await createPlainLog(client).append(
         `appointment-${appointmentId}`,
         -1n,
         events.map((event, index) => ({ id: eventIds[index]!, event, metadata })),

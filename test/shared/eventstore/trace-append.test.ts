@@ -17,7 +17,7 @@ describe("spans of appends", () => {
   before(async () => {
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     disposeClient = () => client.dispose();
-    log = createEventLog(client, { encryption: "off" });
+    log = createEventLog(client);
   });
   after(() => disposeClient());
 

@@ -6,7 +6,6 @@ import { createUncachedDecider } from "../../../command/handling/aggregate-cache
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { limitResponseTime } from "../../../shared/http/response-timeout.ts";
@@ -20,6 +19,7 @@ import {
   type TestCommand,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 /**
@@ -83,7 +83,7 @@ describe("a command while the event log is slow", function () {
     const { eventstoreUrl } = await getTestServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
-    const log = createEventLog(client, { encryption: "off" });
+    const log = createPlainLog(client);
     const app = createCommandApp({
       logger: pino({ enabled: false }),
       log,

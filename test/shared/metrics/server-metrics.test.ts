@@ -3,13 +3,14 @@ import { expect } from "chai";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { createEventLogMeter } from "../../../shared/metrics/event-log-metrics.ts";
 import { registerPoolMetrics, registerRateLimitMetrics } from "../../../shared/metrics/postgres-metrics.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createRateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import { eventually } from "../../support/eventually.ts";
 import { parseMetrics, readSample } from "../../support/metrics.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 
 const logger = pino({ enabled: false });
@@ -40,8 +41,8 @@ describe("metrics of the servers that a service uses", () => {
       connectEventStore(eventstoreUrl, "test"),
       connectEventStore("esdb://127.0.0.1:9?tls=false", "test"),
     ] as const;
-    const log = createEventLogMeter(registries[0])(createEventLog(clients[0], { encryption: "off" }));
-    const unavailableLog = createEventLogMeter(registries[1])(createEventLog(clients[1], { encryption: "off" }));
+    const log = createEventLogMeter(registries[0])(createPlainLog(clients[0]));
+    const unavailableLog = createEventLogMeter(registries[1])(createPlainLog(clients[1]));
     const stream = `auditor-${randomUUID()}`;
     expect(await log.readLast(stream)).to.equal(undefined);
     const error = await unavailableLog.read(stream).catch((thrownError: unknown) => thrownError);

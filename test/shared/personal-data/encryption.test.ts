@@ -230,18 +230,6 @@ describe("an event log with encryption", function () {
     expect((await log.read(`appointment-${id}`))[0]?.data).to.deep.equal(appointment);
   });
 
-  it("a log whose encryption is off stores plain text, and reads both forms", async () => {
-    const { id, name } = await registerCustomer();
-    const plainLog = createEventLog(client, { dataKeys, encryption: "off" });
-    const changed: CatalogEvent = { type: "CustomerDetailsChanged", data: { customerId: id, ...contact } };
-    await plainLog.append(name, 1n, [toNewEvent(changed)]);
-    expect((await readStoredData(name))[2]).to.deep.equal(changed.data);
-    for (const reader of [plainLog, log])
-      expect((await reader.read(name)).map(({ data }) => (data as typeof contact).fullName)).to.deep.equal([
-        ...["Ana Kos", "Ana Novak", "Ana Kos"],
-      ]);
-  });
-
   it("without the key store, events without personal data and persons with cached keys are appended, others fail clearly", async () => {
     const ownPool = new pg.Pool({ connectionString: database.urls.command, max: 1 });
     const ownLog = createEventLog(client, { dataKeys: createTestDataKeys(ownPool) });

@@ -14,6 +14,7 @@ import { createTestDataKeys } from "../../../support/data-keys.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { startOwnLog } from "../../../support/own-log.ts";
 import { createClinic, createTestOperatorContext } from "../../../support/partner.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
 import { createStoredMetadata } from "../../../support/stored-metadata.ts";
 import { createSigningKeys } from "../world.ts";
 import { readJson, startTreeWorld, type TreeWorld } from "./tree-world.ts";
@@ -66,7 +67,7 @@ describe("tree heads", () => {
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const { signal } = new AbortController();
     const options = {
-      log: createEventLog(client, { encryption: "off" }),
+      log: createPlainLog(client),
       client,
       signer,
       context: createTestOperatorContext(),
@@ -129,7 +130,7 @@ describe("tree heads", () => {
     const otherLog = await startOwnLog();
     const client = connectEventStore(otherLog.eventstoreUrl, "test");
     try {
-      const log = createEventLog(client, { encryption: "off" });
+      const log = createPlainLog(client);
       await createClinic(log);
       const { id, type, data, metadata } = treeHeadEvent;
       await log.append(TREE_HEAD_STREAM, -1n, [{ id, event: { type, data }, metadata }]);
@@ -269,7 +270,7 @@ describe("proofs", () => {
     const changedLog = await startOwnLog();
     const client = connectEventStore(changedLog.eventstoreUrl, "test");
     try {
-      const log = createEventLog(client, { encryption: "off" });
+      const log = createPlainLog(client);
       for (let count = 0; count < 3; count += 1) await createClinic(log);
       const env = { ...world.env, EVENTSTORE_URL: changedLog.eventstoreUrl };
       const { code, errorLines } = await world.run(

@@ -140,7 +140,7 @@ describe("clinic data-keys rotate", () => {
   });
 
   it("a missing setting is named", async () => {
-    const { code, errorLines } = await runClinic(["data-keys", "rotate"]);
+    const { code, errorLines } = await runClinic(["data-keys", "rotate"], { env: { DATABASE_URL: undefined } });
     expect(code).to.equal(2);
     expect(errorLines.join()).to.match(/DATABASE_URL is missing.*PERSONAL_DATA_KEYS is missing/);
   });

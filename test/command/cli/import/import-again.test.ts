@@ -7,8 +7,9 @@ import { confirmAppointment, requestAppointment } from "../../../../command/oper
 import { registerEndpoint } from "../../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
 import { getTestServers } from "../../../support/stack.ts";
 import { runClinic as run } from "../terminal.ts";
 
@@ -132,7 +133,7 @@ describe("a second import of a complete file", function () {
   before(async () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
-    log = createEventLog(client, { encryption: "off" });
+    log = createPlainLog(client);
     close = () => client.dispose();
   });
   after(() => close());

@@ -7,8 +7,9 @@ import { toNewEvent } from "../../../../command/handling/handle.ts";
 import { closeClinic } from "../../../../command/operations/clinic-operations.ts";
 import { changeCustomer, weighAnimal } from "../../../../command/operations/people-operations.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { createEventLog, EMPTY_STREAM, type EventLog } from "../../../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
 import { getTestServers } from "../../../support/stack.ts";
 
 describe("the streams that an import keeps in memory", () => {
@@ -16,7 +17,7 @@ describe("the streams that an import keeps in memory", () => {
   let close: () => Promise<void>;
   before(async () => {
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
-    log = createEventLog(client, { encryption: "off" });
+    log = createPlainLog(client);
     close = () => client.dispose();
   });
   after(() => close());

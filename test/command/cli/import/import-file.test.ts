@@ -6,8 +6,9 @@ import path from "node:path";
 import { expect } from "chai";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../../shared/eventstore/log.ts";
 import { startFaultProxy } from "../../../support/fault-proxy.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
 import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
@@ -39,7 +40,7 @@ describe("an import", () => {
   before(async () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
-    log = createEventLog(client, { encryption: "off" });
+    log = createPlainLog(client);
     close = () => client.dispose();
   });
   after(() => close());

@@ -6,9 +6,10 @@ import path from "node:path";
 import readline from "node:readline";
 import { expect } from "chai";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
-import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { LogProcess } from "../../../deploy/eventstore/log-process.ts";
+import { getDataKeySettings } from "../../../support/data-keys.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
@@ -54,15 +55,17 @@ class Outage {
   readonly out: string[] = [];
   readonly err: string[] = [];
   log: LogProcess | undefined;
+  #keySettings: Record<string, string> = {};
 
   /** Starts the event log, on the former port if it ran before. */
   async startLog(): Promise<LogProcess> {
+    this.#keySettings = await getDataKeySettings();
     this.log = await LogProcess.start(this.#dir, this.log?.port);
     return this.log;
   }
 
   get env() {
-    return { EVENTSTORE_URL: `esdb://127.0.0.1:${this.log?.port}?tls=false`, PERSONAL_DATA_ENCRYPTION: "off" };
+    return { EVENTSTORE_URL: `esdb://127.0.0.1:${this.log?.port}?tls=false`, ...this.#keySettings };
   }
 
   /** Starts the import in a separate process, as an operator does. */
@@ -216,7 +219,7 @@ describe("an import while the event log is unavailable", function () {
       const controller = new AbortController();
       const { name, lines } = outage.file;
       const runPromise = runClinic(["import", name], { env: outage.env, signal: controller.signal });
-      const eventLog = createEventLog(client, { encryption: "off" });
+      const eventLog = createPlainLog(client);
       await eventually("the first line", async () => (await eventLog.read(`clinic-${lines[0]?.id}`)).length > 0);
       controller.abort();
       const { code, outputLines: out, errorLines: err } = await runPromise;

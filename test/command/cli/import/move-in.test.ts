@@ -4,8 +4,9 @@ import path from "node:path";
 import { expect } from "chai";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog, type RecordedEvent } from "../../../../shared/eventstore/log.ts";
+import type { EventLog, RecordedEvent } from "../../../../shared/eventstore/log.ts";
 import { membershipGranted } from "../../../support/clinics.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
 import { startTestQueryApi, type TestQueryApi } from "../../../support/query-api.ts";
 import { getTestServers } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
@@ -23,7 +24,7 @@ describe("the import example", () => {
   before(async () => {
     env = { EVENTSTORE_URL: (await getTestServers()).eventstoreUrl };
     const client = connectEventStore(env.EVENTSTORE_URL ?? "", "test");
-    log = createEventLog(client, { encryption: "off" });
+    log = createPlainLog(client);
     close = () => client.dispose();
     api = await startTestQueryApi();
     // An earlier test may have imported the ids in the file, so this test replaces them with new ids.

@@ -24,8 +24,9 @@ import { categories } from "../../../../shared/domain/events/catalog.ts";
 import type { MembershipEvent } from "../../../../shared/domain/events/people.ts";
 import { findPersonalFields } from "../../../../shared/domain/personal-data/personal-fields.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../../shared/eventstore/log.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
 import { getTestServers } from "../../../support/stack.ts";
 
 const context = createTestOperatorContext();
@@ -44,7 +45,7 @@ describe("commands about erased persons", function () {
   before(async () => {
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     close = () => client.dispose();
-    log = createEventLog(client, { encryption: "off" });
+    log = createPlainLog(client);
     clinic = await createClinic(log);
     const { clinicId, customerId: id, membershipId } = clinic;
     const [granted] = await log.read<MembershipEvent & { type: "MembershipGranted" }>(`membership-${membershipId}`);

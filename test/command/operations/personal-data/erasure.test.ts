@@ -92,9 +92,8 @@ describe("erasure of personal data", function () {
     const { clinicId, branchId } = clinic;
     const clinicOption = ["--clinic", clinicId];
     const ids = { staff: randomUUID(), user: randomUUID(), ticket: randomUUID(), auditor: randomUUID() };
-    const { env } = world;
     const hireArgs = ["--id", ids.staff, ...clinicOption, "--full-name", "Zoe Lind", "--role", "owner"];
-    expect((await runClinic(["staff", "hire", ...hireArgs], { env })).code).to.equal(0);
+    expect((await world.run("staff", "hire", ...hireArgs)).code).to.equal(0);
     const ticketArgs = ["--id", ids.ticket, ...clinicOption, "--branch", branchId, "--number", "A1"];
     const ticketOptions = [
       "--date",
@@ -106,7 +105,7 @@ describe("erasure of personal data", function () {
       "--notes",
       "Bites",
     ];
-    const issueResult = await runClinic(["ticket", "issue", ...ticketArgs, ...ticketOptions], { env });
+    const issueResult = await world.run("ticket", "issue", ...ticketArgs, ...ticketOptions);
     expect(issueResult.errorLines).to.deep.equal([]);
     const appointmentId = await world.requestVisit(clinic, Date.now(), null);
     const auditor = { auditorId: ids.auditor, name: "Ada Berg", clinicIds: null, expiresAt: null };

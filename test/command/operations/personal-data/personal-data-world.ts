@@ -6,6 +6,7 @@ import { readModels } from "../../../../projection/read-models/all.ts";
 import type { PersonType } from "../../../../shared/domain/personal-data/person.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { createEngineWorld, type EngineWorld, logger } from "../../../projection/engine-world.ts";
+import { PERSONAL_DATA_KEYS } from "../../../support/data-keys.ts";
 import { createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
 import { runClinic } from "../../cli/terminal.ts";
 
@@ -35,7 +36,7 @@ export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
   const world = await createEngineWorld();
   const { log, pool } = world;
   const projectors = startProjectors({ ...world, models: readModels, logger });
-  const env = { EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl };
+  const env = { EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl, PERSONAL_DATA_KEYS };
   const run = (...args: string[]) => runClinic(args, { env });
 
   async function requestVisit({ clinicId, branchId }: TestClinic, now: number, animalId: string | null) {

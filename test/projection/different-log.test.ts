@@ -84,7 +84,7 @@ describe("a projection whose database was built from another log", function () {
   const requestAppointment = (clinicId = endpoint.clinicId) =>
     eventually("an appointment", () => world.requestAppointment(clinicId).catch(() => undefined));
   const awaitDelivery = (eventId: string, targetEndpoint = endpoint) =>
-    world.waitForDelivery(eventId, targetEndpoint, ({ status }) => status === "delivered");
+    world.awaitStatus(eventId, targetEndpoint, "delivered");
   const awaitReadiness = () => eventually("ready", async () => (await service.readHealth()).status === 200);
   const awaitStop = () =>
     eventually("all roles stop", async () => {
@@ -228,7 +228,7 @@ describe("a projection whose database was built from another log", function () {
     receiver.setDefaultReaction({ status: 410 });
     const { eventId } = await requestAppointment();
     const readEndpointStream = () => world.log.read(`webhookEndpoint-${endpoint.endpointId}`).catch(() => []);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    await world.awaitStatus(eventId, endpoint, "failed");
     await eventually(
       "the appended event",
       async () => (await readEndpointStream()).at(-1)?.type === "WebhookEndpointDisabled",

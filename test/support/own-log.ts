@@ -15,6 +15,11 @@ export interface OwnLog {
 export async function startOwnLog(): Promise<OwnLog> {
   const { EVENTSTORE_URL } = process.env;
   if (EVENTSTORE_URL) return { eventstoreUrl: EVENTSTORE_URL, stop: async () => undefined };
+  return startSeparateLog();
+}
+
+/** Starts an event log in this process, so that events of a test which no projector can process affect no other test. */
+export async function startSeparateLog(): Promise<OwnLog> {
   const dir = path.join(makeTestRoot(), "log");
   const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
   return { eventstoreUrl: `esdb://127.0.0.1:${server.port}?tls=false`, stop: () => server.stop() };

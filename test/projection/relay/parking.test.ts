@@ -130,10 +130,7 @@ describe("an event that projectors can process and the relay cannot map", () => 
     expect(code).to.equal(0);
     expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.\n`);
     expect(await readStatus()).to.contain("parked streams: none");
-    const eventId = await world.changeAppointment(hiddenAppointment.appointmentId, {
-      type: "AppointmentConfirmed",
-      data: { appointmentId: hiddenAppointment.appointmentId },
-    });
+    const eventId = await world.changeAppointment(hiddenAppointment.appointmentId, "AppointmentConfirmed");
     await awaitDelivery(eventId);
     expect(receiver.requests).to.have.length(3);
   });

@@ -46,7 +46,7 @@ describe("relay and dispatchers during failures of servers", () => {
   };
   const awaitDeliveries = async (eventIds: string[]) => {
     for (const eventId of eventIds) {
-      await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+      await world.awaitStatus(eventId, endpoint, "delivered");
     }
     const webhookIds = receiver.requests.map(({ headers }) => headers["webhook-id"]);
     expect(new Set(webhookIds).size).to.equal(eventIds.length);

@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { Webhook } from "standardwebhooks";
+import { webhookBodies } from "../../../query-api/docs/webhooks.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import { eventually } from "../../support/eventually.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { startUnresponsiveServer } from "../../support/unresponsive-server.ts";
-import { createWorld, type World } from "./world.ts";
+import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
 
 describe("webhook delivery", () => {
   let world: World;
@@ -24,7 +25,7 @@ describe("webhook delivery", () => {
   it("the webhook of a new appointment has a signature that Standard Webhooks libraries verify", async () => {
     const endpoint = await world.registerEndpoint(`${receiver.url}/in?a=b`);
     const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
-    const delivery = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    const delivery = await world.awaitStatus(eventId, endpoint, "delivered");
     expect(delivery.attempts).to.have.length(1);
     expect(delivery.attempts[0]).to.deep.include({ number: 1, status_code: 200, error: null, answer: "ok" });
     expect(receiver.requests).to.have.length(1);
@@ -45,122 +46,113 @@ describe("webhook delivery", () => {
     });
   });
 
-  it("the webhook about a change contains the appointment's state after that change", async () => {
+  it("webhooks contain the appointment's revision and its state after the event, and changes of its resources cause none", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
-    const confirmedEventId = await world.changeAppointment(appointmentId, {
-      type: "AppointmentConfirmed",
-      data: { appointmentId },
+    // The first delivery fails once, so that it arrives after later deliveries.
+    receiver.queueReactions({ status: 500 });
+    const { appointmentId, eventId: requestedId } = await world.requestAppointment(endpoint.clinicId);
+    const assignmentId = randomUUID();
+    const allocatedId = await world.changeAppointment(appointmentId, "ResourceAllocated", {
+      assignmentId,
+      resourceId: randomUUID(),
+      allocationStart: "2030-05-01T09:00:00.000Z",
+      allocationEnd: "2030-05-01T09:30:00.000Z",
     });
-    const arrivedEventId = await world.changeAppointment(appointmentId, {
-      type: "AppointmentCheckedIn",
-      data: { appointmentId },
-    });
-    await world.waitForDelivery(confirmedEventId, endpoint, ({ status }) => status === "delivered");
-    await world.waitForDelivery(arrivedEventId, endpoint, ({ status }) => status === "delivered");
-    const bodies = receiver.requests.map(({ body }) => JSON.parse(body));
-    const findStatus = (id: string) => bodies.find((body) => body.id === id)?.data.appointment.status;
-    expect(findStatus(confirmedEventId)).to.equal("confirmed");
-    expect(findStatus(arrivedEventId)).to.equal("checked_in");
+    const confirmedId = await world.changeAppointment(appointmentId, "AppointmentConfirmed");
+    const releasedId = await world.changeAppointment(appointmentId, "ResourceReleased", { assignmentId });
+    const arrivedId = await world.changeAppointment(appointmentId, "AppointmentCheckedIn");
+    for (const id of [requestedId, confirmedId, arrivedId]) await world.awaitStatus(id, endpoint, "delivered");
+    // Messages are processed in the order of the log, so deliveries of these events would exist by then.
+    for (const id of [allocatedId, releasedId]) expect(await world.readDelivery(id, endpoint)).to.equal(undefined);
+    const bodies = receiver.requests.map(({ body }) => webhookBodies.AppointmentEvent.parse(JSON.parse(body)));
+    const states = bodies.map(({ id, data: { appointment } }) => [id, appointment.revision, appointment.status]);
+    expect(states).to.deep.include.members([
+      [requestedId, 0, "requested"],
+      [confirmedId, 2, "confirmed"],
+      [arrivedId, 4, "checked_in"],
+    ]);
+    expect(states).to.have.length(4);
+    const { rows } = await world.pool.query(
+      `SELECT revision, status FROM ${READ_MODEL_SCHEMA}.appointment WHERE appointment_id = $1`,
+      [appointmentId],
+    );
+    expect(rows).to.deep.equal([{ revision: 4, status: "checked_in" }]);
   });
 
   it("the sender uses separate connections for two applications at the same origin", async () => {
     for (let n = 0; n < 2; n += 1) {
       const endpoint = await world.registerEndpoint(receiver.url);
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
-      await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+      await world.awaitStatus(eventId, endpoint, "delivered");
     }
     const [firstPort, secondPort] = receiver.requests.map(({ senderPort }) => senderPort);
     expect(firstPort).not.to.equal(secondPort);
   });
 
-  it("an attempt at a receiver that accepts no connection is recorded as connection_timeout", async () => {
-    const deafServer = await startUnresponsiveServer();
-    const endpoint = await world.registerEndpoint(`http://127.0.0.1:${deafServer.port}`);
-    const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    const { attempts } = await world.waitForDelivery(
-      eventId,
-      endpoint,
-      ({ attempts: [attempt] }) => attempt?.error != null,
-    );
-    expect(attempts[0]).to.deep.include({ status_code: null, error: "connection_timeout", answer: null });
-    await deafServer.close();
-  });
-
-  it("allocating or releasing a resource of an appointment sends no webhook", async () => {
-    const endpoint = await world.registerEndpoint(receiver.url);
-    const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
-    const assignmentId = randomUUID();
-    const silentEventIds = [
-      await world.changeAppointment(appointmentId, {
-        type: "ResourceAllocated",
-        data: {
-          appointmentId,
-          assignmentId,
-          resourceId: randomUUID(),
-          allocationStart: "2030-05-01T09:00:00.000Z",
-          allocationEnd: "2030-05-01T09:30:00.000Z",
-        },
-      }),
-      await world.changeAppointment(appointmentId, {
-        type: "ResourceReleased",
-        data: { appointmentId, assignmentId },
-      }),
-    ];
-    // Messages are processed in the order of the log, so the earlier messages are processed before this message.
-    const confirmedEventId = await world.changeAppointment(appointmentId, {
-      type: "AppointmentConfirmed",
-      data: { appointmentId },
-    });
-    await world.waitForDelivery(confirmedEventId, endpoint, ({ status }) => status === "delivered");
-    for (const eventId of silentEventIds) expect(await world.readDelivery(eventId, endpoint)).to.equal(undefined);
-  });
-
-  it("a delivery keeps its id across all retries, and can be replayed after the last retry", async () => {
-    const endpoint = await world.registerEndpoint(receiver.url);
-    receiver.setDefaultReaction({ status: 500, body: "broken" });
-    const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
-    const failedDelivery = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
-    expect(failedDelivery.attempts.map(({ status_code }) => status_code)).to.deep.equal([500, 500, 500, 500]);
-    const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
-    expect(receiver.listDeliveryRequests(deliveryId)).to.have.length(4);
-    const facts = await eventually("the fact", async () => {
-      const events = await world.log.read(`webhookDelivery-${deliveryId}`);
-      return events.length > 0 && events;
-    });
-    expect(facts.map(({ type, data }) => ({ type, data }))).to.deep.equal([
-      {
-        type: "WebhookDeliveryFailed",
-        data: {
-          deliveryId,
-          endpointId: endpoint.endpointId,
-          attempts: 4,
-          source: { stream: `appointment-${appointmentId}`, revision: 0 },
-        },
-      },
-    ]);
-    receiver.setDefaultReaction({});
-    const { endpointId } = endpoint;
-    await world.append(`webhookDelivery-${deliveryId}`, {
-      type: "WebhookDeliveryReplayRequested",
-      data: { deliveryId, endpointId },
-    });
-    const delivery = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
-    expect(delivery.attempts).to.have.length(5);
-    expect(new Set(receiver.requests.map(({ body }) => body)).size).to.equal(1);
-    for (const { body, headers } of receiver.requests) {
-      new Webhook(endpoint.secret).verify(body, headers as Record<string, string>);
-    }
-  });
-
   it("a delivery that needs an asymmetric signature is not sent without a signing key", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    const { endpointId } = endpoint;
-    const data = { endpointId, asymmetricSignature: true };
-    await world.append(`webhookEndpoint-${endpointId}`, { type: "WebhookEndpointChanged", data });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { asymmetricSignature: true });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    const { attempts } = await world.awaitStatus(eventId, endpoint, "failed");
     expect(new Set(attempts.map(({ error }) => error))).to.deep.equal(new Set(["not_signed"]));
     expect(receiver.requests).to.have.length(0);
+  });
+
+  async function requestTest(endpoint: Endpoint): Promise<string> {
+    const testId = randomUUID();
+    await world.append(
+      `webhookEndpoint-${endpoint.endpointId}`,
+      { type: "WebhookEndpointTested", data: { endpointId: endpoint.endpointId, testId } },
+      { environment: "production", clinicId: endpoint.clinicId },
+    );
+    return testId;
+  }
+
+  it("a test webhook is delivered only to the tested endpoint, with a signature", async () => {
+    // A test webhook is sent regardless of the endpoint's event types and branches.
+    const endpoint = await world.registerEndpoint(receiver.url, {
+      events: ["appointment.updated"],
+      branchIds: [randomUUID()],
+    });
+    const { clinicId, applicationId, endpointId } = endpoint;
+    const siblingEndpoint = await world.registerEndpoint(receiver.url, { clinicId });
+    const testId = await requestTest(endpoint);
+    const { attempts } = await world.awaitStatus(testId, endpoint, "delivered");
+    expect(attempts.map(({ status_code }) => status_code)).to.deep.equal([200]);
+    const [request] = receiver.requests;
+    expect(listAcceptingLibraries(endpoint.secret, request!)).to.deep.equal(webhookLibraryNames);
+    expect(request!.headers["webhook-id"]).to.equal(deriveWebhookDeliveryId(testId, endpointId));
+    const { createdAt, ...body } = JSON.parse(request!.body);
+    expect(body).to.deep.equal({
+      id: testId,
+      type: "endpoint.test",
+      apiVersion: "v1",
+      environment: "production",
+      clinicId,
+      branchId: null,
+      data: { test: true },
+    });
+    expect(Date.parse(createdAt)).to.be.closeTo(Date.now(), 10_000);
+    // Messages are processed in the order of the log, so a delivery of the test to the other endpoint would exist by
+    // then.
+    const { eventId } = await world.requestAppointment(clinicId);
+    await world.awaitStatus(eventId, siblingEndpoint, "delivered");
+    const { rows } = await world.pool.query(
+      "SELECT endpoint_id, application_id FROM webhooks.delivery WHERE event_id = $1",
+      [testId],
+    );
+    expect(rows).to.deep.equal([{ endpoint_id: endpointId, application_id: applicationId }]);
+  });
+
+  it("a failed test webhook is retried, and can be replayed after the last retry", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    receiver.setDefaultReaction({ status: 500 });
+    const testId = await requestTest(endpoint);
+    await world.awaitFacts(deriveWebhookDeliveryId(testId, endpoint.endpointId), "WebhookDeliveryFailed");
+    expect(receiver.requests).to.have.length(4);
+    receiver.setDefaultReaction({});
+    const deliveryId = await world.requestReplay(testId, endpoint);
+    await world.awaitStatus(testId, endpoint, "delivered");
+    expect(new Set(receiver.listDeliveryRequests(deliveryId).map(({ body }) => body)).size).to.equal(1);
   });
 });

@@ -1,6 +1,4 @@
 import { expect } from "chai";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
@@ -31,23 +29,13 @@ describe("automatic disabling of an endpoint", () => {
   async function deliverOn(day: number, outcome: "failed" | "delivered" = "failed"): Promise<void> {
     clockAheadMs = day * DAY_MS;
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === outcome);
+    await world.awaitStatus(eventId, endpoint, outcome);
   }
   async function failOn(...days: number[]): Promise<void> {
     for (const day of days) await deliverOn(day);
   }
-  const readEndpoint = async () => {
-    const { rows } = await world.pool.query<{ status: string; disabled_reason: string | null }>(
-      `SELECT status, disabled_reason FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`,
-      [endpoint.endpointId],
-    );
-    return rows[0];
-  };
-  const awaitStatus = (status: string) =>
-    eventually(`the endpoint ${status}`, async () => {
-      const row = await readEndpoint();
-      return row?.status === status ? row : undefined;
-    });
+  const readEndpoint = () => world.readEndpointState(endpoint);
+  const awaitStatus = (status: string) => world.awaitEndpointStatus(endpoint, status);
   /** Creates one more delivery, whose first failed attempt disables the endpoint. */
   async function disableOn(day: number) {
     clockAheadMs = day * DAY_MS;
@@ -63,14 +51,9 @@ describe("automatic disabling of an endpoint", () => {
     await deliverOn(day, "delivered");
     expect(await readEndpoint()).to.deep.include({ status: "active" });
   }
-  const appendEndpointEvent = (type: "WebhookEndpointDisabled" | "WebhookEndpointEnabled") => {
-    const { endpointId } = endpoint;
-    return world.append(
-      `webhookEndpoint-${endpointId}`,
-      type === "WebhookEndpointDisabled"
-        ? { type, data: { endpointId, reason: "operator" } }
-        : { type, data: { endpointId } },
-    );
+  const enable = async () => {
+    await world.changeEndpoint(endpoint, "WebhookEndpointEnabled");
+    await awaitStatus("active");
   };
 
   it("an endpoint without a success for five days is disabled", async () => {
@@ -107,10 +90,9 @@ describe("automatic disabling of an endpoint", () => {
 
   it("the failure period is reset if an operator disables and enables an endpoint", async () => {
     await failOn(0, 1, 2, 3, 4);
-    await appendEndpointEvent("WebhookEndpointDisabled");
+    await world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "operator" });
     await awaitStatus("disabled");
-    await appendEndpointEvent("WebhookEndpointEnabled");
-    await awaitStatus("active");
+    await enable();
     await deliverOn(5.1);
     await expectActive(5.1);
   });
@@ -118,8 +100,7 @@ describe("automatic disabling of an endpoint", () => {
   it("the failure period is reset if an operator enables an endpoint that was disabled because of failures", async () => {
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
-    await appendEndpointEvent("WebhookEndpointEnabled");
-    await awaitStatus("active");
+    await enable();
     await deliverOn(5.2);
     await expectActive(5.2);
   });
@@ -131,7 +112,7 @@ describe("automatic disabling of an endpoint", () => {
     await failOn(0, 1, 2, 3, 4);
     await disableOn(5.1);
     const { eventId } = await world.requestAppointment(clinicId);
-    await world.waitForDelivery(eventId, healthyEndpoint, ({ status }) => status === "delivered");
+    await world.awaitStatus(eventId, healthyEndpoint, "delivered");
     await otherReceiver.close();
   });
 });

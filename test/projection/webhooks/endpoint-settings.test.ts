@@ -1,14 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { SigningKey } from "../../../shared/auth/signing-keys.ts";
-import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import { createAsymmetricSigner, exportWebhookKeys } from "../../../shared/webhooks/asymmetric-signature.ts";
 import { createSigningKey, verifyWithWhpk } from "../../support/asymmetric-keys.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
-
-type Settings = Omit<Extract<WebhookEndpointEvent, { type: "WebhookEndpointChanged" }>["data"], "endpointId">;
 
 describe("changed settings of an endpoint", () => {
   let world: World;
@@ -32,13 +29,9 @@ describe("changed settings of an endpoint", () => {
   });
   afterEach(() => receiver.close());
 
-  const change = ({ endpointId }: Endpoint, settings: Settings) =>
-    world.append(`webhookEndpoint-${endpointId}`, {
-      type: "WebhookEndpointChanged",
-      data: { endpointId, ...settings },
-    });
-  const awaitDelivered = (eventId: string, endpoint: Endpoint) =>
-    world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+  const awaitDelivered = (eventId: string, endpoint: Endpoint) => world.awaitStatus(eventId, endpoint, "delivered");
+  const deliver = async (endpoint: Endpoint) =>
+    awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
   async function sealHeaders(headers: Record<string, string>) {
     const entries = Object.entries(headers);
     return Promise.all(entries.map(async ([name, value]) => ({ name, encryptedValue: await world.seal(value) })));
@@ -48,9 +41,13 @@ describe("changed settings of an endpoint", () => {
     const endpoint = await world.registerEndpoint(`${receiver.url}/old`);
     receiver.setDefaultReaction({ status: 503, headers: { "Retry-After": "1" } }, "/old");
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    await world.awaitFirstResponse(eventId, endpoint, 503);
     const headers = await sealHeaders({ Authorization: "Bearer one", "x-api-key": "two" });
-    await change(endpoint, { url: `${receiver.url}/new`, headers, bodyFormat: "cloudevents" });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", {
+      url: `${receiver.url}/new`,
+      headers,
+      bodyFormat: "cloudevents",
+    });
     await awaitDelivered(eventId, endpoint);
     // On a busy machine, more than one attempt can precede the change.
     const [firstRequest, lastRequest] = [receiver.requests[0], receiver.requests.at(-1)];
@@ -69,27 +66,31 @@ describe("changed settings of an endpoint", () => {
 
   it("custom headers are sent until they are removed", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    await change(endpoint, { headers: await sealHeaders({ "X-Api-Key": "one" }) });
-    await awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
-    await change(endpoint, { headers: [] });
-    await awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", {
+      headers: await sealHeaders({ "X-Api-Key": "one" }),
+    });
+    await deliver(endpoint);
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { headers: [] });
+    await deliver(endpoint);
     expect(receiver.requests.map(({ headers }) => headers["x-api-key"])).to.deep.equal(["one", undefined]);
   });
 
   it("a delivery whose custom headers cannot be decrypted is not sent", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    await change(endpoint, { headers: [{ name: "X-Api-Key", encryptedValue: "damaged" }] });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", {
+      headers: [{ name: "X-Api-Key", encryptedValue: "damaged" }],
+    });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    const { attempts } = await world.awaitStatus(eventId, endpoint, "failed");
     expect(new Set(attempts.map(({ error }) => error))).to.deep.equal(new Set(["not_signed"]));
     expect(receiver.requests).to.have.length(0);
   });
 
   it("a delivery has an asymmetric signature only if the endpoint asks for it", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    await awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
-    await change(endpoint, { asymmetricSignature: true });
-    await awaitDelivered((await world.requestAppointment(endpoint.clinicId)).eventId, endpoint);
+    await deliver(endpoint);
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { asymmetricSignature: true });
+    await deliver(endpoint);
     const [firstRequest, secondRequest] = receiver.requests;
     expect(firstRequest!.headers["webhook-signature"]).to.not.include("v1a,");
     const { headers, body } = secondRequest!;
@@ -106,7 +107,7 @@ describe("changed settings of an endpoint", () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
     const endpoint = await world.registerEndpoint(receiver.url, { clinicId, branchIds: [ownBranchId, otherBranchId] });
-    await change(endpoint, { branchIds: [ownBranchId, uncoveredBranchId] });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { branchIds: [ownBranchId, uncoveredBranchId] });
     const eventIds: string[] = [];
     for (const branchId of [ownBranchId, otherBranchId, uncoveredBranchId]) {
       eventIds.push((await world.requestAppointment(clinicId, { branchId })).eventId);
@@ -114,7 +115,7 @@ describe("changed settings of an endpoint", () => {
     for (const eventId of eventIds) await awaitDelivered(eventId, witness);
     const deliveries = await Promise.all(eventIds.map((eventId) => world.readDelivery(eventId, endpoint)));
     expect(deliveries.map((delivery) => delivery !== undefined)).to.deep.equal([true, false, false]);
-    await change(endpoint, { branchIds: null });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { branchIds: null });
     const { eventId } = await world.requestAppointment(clinicId, { branchId: otherBranchId });
     await awaitDelivered(eventId, endpoint);
   });
@@ -123,11 +124,10 @@ describe("changed settings of an endpoint", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.queueReactions({ status: 503, headers: { "Retry-After": "1" } });
     const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
-    await change(endpoint, { events: ["appointment.updated"] });
+    await world.awaitFirstResponse(eventId, endpoint, 503);
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { events: ["appointment.updated"] });
     const { eventId: laterEventId } = await world.requestAppointment(endpoint.clinicId);
-    const data = { appointmentId };
-    const updateId = await world.changeAppointment(appointmentId, { type: "AppointmentConfirmed", data });
+    const updateId = await world.changeAppointment(appointmentId, "AppointmentConfirmed");
     await awaitDelivered(updateId, endpoint);
     await awaitDelivered(eventId, endpoint);
     expect(await world.readDelivery(laterEventId, endpoint)).to.equal(undefined);
@@ -135,7 +135,7 @@ describe("changed settings of an endpoint", () => {
 
   it("two dispatchers together keep the rate limit of an endpoint", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    await change(endpoint, { rateLimitPerSecond: 10 });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { rateLimitPerSecond: 10 });
     const eventIds: string[] = [];
     for (let count = 0; count < 30; count += 1) {
       eventIds.push((await world.requestAppointment(endpoint.clinicId)).eventId);

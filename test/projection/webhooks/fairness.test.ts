@@ -69,7 +69,7 @@ describe("an application whose endpoints do not respond", () => {
     );
   async function expectDelivered(endpoint: Endpoint, environment: Environment): Promise<void> {
     const { eventId } = await world.requestAppointment(endpoint.clinicId, { environment });
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered", 40_000);
+    await world.awaitStatus(eventId, endpoint, "delivered", 40_000);
   }
 
   it("endpoints that do not respond do not delay an application with another host", async () => {

@@ -26,7 +26,7 @@ describe("webhooks after a loss of the keys that encrypt webhook secrets", () =>
     const secretBox = createSecretBox({ current: "new", keys: { new: Buffer.alloc(32, 8).toString("base64") } });
     world.startAll({ secretReader: secretBox });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    const failedDelivery = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    const failedDelivery = await world.awaitStatus(eventId, endpoint, "failed");
     expect(new Set(failedDelivery.attempts.map(({ error }) => error))).to.deep.equal(new Set(["not_signed"]));
     expect(receiver.requests).to.deep.equal([]);
 
@@ -39,7 +39,7 @@ describe("webhooks after a loss of the keys that encrypt webhook secrets", () =>
       const { requested } = await recoverDeliveries(world, filter, context, () => undefined);
       return requested === 1;
     });
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    await world.awaitStatus(eventId, endpoint, "delivered");
     expect(listAcceptingLibraries(secret, receiver.requests[0]!)).to.deep.equal(webhookLibraryNames);
   });
 });

@@ -3,14 +3,13 @@ import { expect } from "chai";
 import { toMessage } from "../../../projection/relay/to-message.ts";
 import { reportExpiringSecrets } from "../../../projection/webhooks/maintain/run-maintenance.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import type { OperationalEventType, WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
+import type { OperationalEventType } from "../../../shared/domain/events/partner.ts";
 import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
 import {
   endpointDisabledBody,
   endpointFailingBody,
   secretExpiringBody,
 } from "../../../shared/partner-api/webhook-body.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
@@ -45,14 +44,10 @@ describe("operational events", () => {
   });
   afterEach(() => receiver.close());
 
-  const append = ({ endpointId }: Endpoint, event: WebhookEndpointEvent) =>
-    world.append(`webhookEndpoint-${endpointId}`, event);
   /** Registers an endpoint with its own path that receives only operational events. */
   async function registerObserver(path: string, siblingEndpoint: Endpoint, ...types: OperationalEventType[]) {
     const endpoint = await world.registerEndpoint(`${receiver.url}${path}`, { siblingEndpoint });
-    const { endpointId } = endpoint;
-    const data = { endpointId, events: [], operationalEvents: types };
-    await append(endpoint, { type: "WebhookEndpointChanged", data });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { events: [], operationalEvents: types });
     return endpoint;
   }
   const listRequests = (path: string) => receiver.requests.filter((request) => request.path === path);
@@ -67,11 +62,11 @@ describe("operational events", () => {
   /** Waits until all earlier messages are processed: delivers one more appointment event to the endpoint. */
   async function deliverAppointment(endpoint: Endpoint, outcome: "failed" | "delivered"): Promise<void> {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === outcome);
+    await world.awaitStatus(eventId, endpoint, outcome);
   }
   async function listReportTypes({ endpointId }: Endpoint) {
-    const events = await world.log.read(`webhookEndpoint-${endpointId}`);
-    return events.map(({ type }) => type).filter((type) => type.endsWith("Reported"));
+    const types = await world.listEventTypes(`webhookEndpoint-${endpointId}`);
+    return types.filter((type) => type.endsWith("Reported"));
   }
 
   it("after a thousand events of an endpoint, the relay creates no operational event, because it would read them all", async () => {
@@ -82,10 +77,7 @@ describe("operational events", () => {
   it("endpoint.failing is sent once a day to other endpoints of the application, and never to the failing endpoint", async () => {
     const endpoint = await world.registerEndpoint(`${receiver.url}/failing`);
     const { endpointId, clinicId } = endpoint;
-    await append(endpoint, {
-      type: "WebhookEndpointChanged",
-      data: { endpointId, operationalEvents: ["endpoint.failing"] },
-    });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { operationalEvents: ["endpoint.failing"] });
     await registerObserver("/observer", endpoint, "endpoint.failing");
     await registerObserver("/other-type", endpoint, "endpoint.disabled");
     const stranger = await world.registerEndpoint(`${receiver.url}/stranger`, { clinicId });
@@ -134,17 +126,13 @@ describe("operational events", () => {
     await deliverAppointment(endpoint, "failed");
     const body = await awaitBody("/observer");
     expect(body.data).to.deep.equal({ endpoint: { id: endpointId, url: `${receiver.url}/gone` }, reason: "gone" });
-    await world.waitForDelivery(body.id, observer, ({ status }) => status === "failed");
     const deliveryId = deriveWebhookDeliveryId(body.id, observer.endpointId);
-    await eventually("the failure", () => world.log.readLast(`webhookDelivery-${deliveryId}`));
+    await world.awaitFacts(deliveryId, "WebhookDeliveryFailed");
     receiver.setDefaultReaction({ status: 200 }, "/observer");
-    await world.append(`webhookDelivery-${deliveryId}`, {
-      type: "WebhookDeliveryReplayRequested",
-      data: { deliveryId, endpointId: observer.endpointId },
-    });
-    await world.waitForDelivery(body.id, observer, ({ status }) => status === "delivered");
+    await world.requestReplay(body.id, observer);
+    await world.awaitStatus(body.id, observer, "delivered");
     expect(listBodies("/observer")[1]).to.deep.equal(body);
-    await append(endpoint, { type: "WebhookEndpointDisabled", data: { endpointId, reason: "operator" } });
+    await world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "operator" });
     expect((await awaitBody("/observer", 3)).data).to.deep.include({ reason: "operator" });
     expect(await world.readDelivery(body.id, observerElsewhere)).to.equal(undefined);
     expect(await world.readDelivery(body.id, endpoint)).to.equal(undefined);
@@ -153,23 +141,15 @@ describe("operational events", () => {
   it("secret.expiring is sent once before a former secret expires, also to the endpoint itself", async () => {
     const endpoint = await world.registerEndpoint(`${receiver.url}/rotated`);
     const { endpointId } = endpoint;
-    await append(endpoint, {
-      type: "WebhookEndpointChanged",
-      data: { endpointId, operationalEvents: ["secret.expiring"] },
-    });
+    await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { operationalEvents: ["secret.expiring"] });
     const expiries = [5 * HOUR_MS, 7 * HOUR_MS].map((ms) => new Date(Date.now() + ms).toISOString());
     for (const previousExpiresAt of expiries) {
       const encryptedSecret = await world.seal(`whsec_${randomBytes(32).toString("base64")}`);
-      const data = { endpointId, secretId: randomUUID(), encryptedSecret, previousExpiresAt };
-      await append(endpoint, { type: "WebhookSecretRotated", data });
+      const data = { secretId: randomUUID(), encryptedSecret, previousExpiresAt };
+      await world.changeEndpoint(endpoint, "WebhookSecretRotated", data);
     }
-    await eventually("the rotations", async () => {
-      const { rowCount } = await world.pool.query(
-        `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_secret WHERE endpoint_id = $1 AND jsonb_array_length(former_secrets) = 2`,
-        [endpointId],
-      );
-      return rowCount === 1;
-    });
+    const condition = "endpoint_id = $1 AND jsonb_array_length(former_secrets) = 2";
+    await world.awaitRows("webhook_secret", condition, [endpointId]);
     // A role looks for expiring secrets when it starts.
     startWebhooks();
     expect((await awaitBody("/rotated")).data).to.deep.equal({

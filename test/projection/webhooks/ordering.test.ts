@@ -1,5 +1,4 @@
 import { expect } from "chai";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -30,13 +29,12 @@ describe("an endpoint with the order `appointment`", () => {
   async function reschedule(appointmentId: string, count: number): Promise<string[]> {
     const eventIds: string[] = [];
     for (let n = 1; n <= count; n += 1) {
-      const data = { appointmentId, scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: n };
-      eventIds.push(await world.changeAppointment(appointmentId, { type: "AppointmentRescheduled", data }));
+      const data = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: n };
+      eventIds.push(await world.changeAppointment(appointmentId, "AppointmentRescheduled", data));
     }
     return eventIds;
   }
-  const awaitStatus = (eventId: string, status: string) =>
-    world.waitForDelivery(eventId, endpoint, (delivery) => delivery.status === status);
+  const awaitStatus = (eventId: string, status: string) => world.awaitStatus(eventId, endpoint, status);
   /** Returns the revisions in the requests about an appointment, in order. */
   const listRequests = (appointmentId: string, path = "/") =>
     receiver.requests
@@ -50,12 +48,7 @@ describe("an endpoint with the order `appointment`", () => {
       const { appointment } = JSON.parse(body).data;
       return (appointment?.id === appointmentId && reactions[appointment.revision]) || {};
     });
-  const requestReplay = (eventId: string) => {
-    const { endpointId } = endpoint;
-    const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
-    const data = { deliveryId, endpointId };
-    return world.append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryReplayRequested", data });
-  };
+  const requestReplay = (eventId: string) => world.requestReplay(eventId, endpoint);
 
   it("a slow delivery delays only later events of its own appointment", async () => {
     const [appointment, otherAppointment] = [
@@ -98,14 +91,12 @@ describe("an endpoint with the order `appointment`", () => {
 
   it("if the endpoint is disabled, held deliveries are skipped", async () => {
     const disabledEndpoint = await world.registerEndpoint(receiver.url, { ordering: "appointment" });
-    const { endpointId } = disabledEndpoint;
     const { appointmentId } = await world.requestAppointment(disabledEndpoint.clinicId);
     setReactions(appointmentId, [{ mode: "hold" }]);
     const [eventId] = await reschedule(appointmentId, 1);
     await eventually("the held delivery", () => world.readDelivery(eventId!, disabledEndpoint));
-    const data = { endpointId, reason: "operator" as const };
-    await world.append(`webhookEndpoint-${endpointId}`, { type: "WebhookEndpointDisabled", data });
-    await world.waitForDelivery(eventId!, disabledEndpoint, ({ status }) => status === "skipped");
+    await world.changeEndpoint(disabledEndpoint, "WebhookEndpointDisabled", { reason: "operator" });
+    await world.awaitStatus(eventId!, disabledEndpoint, "skipped");
     receiver.release();
   });
 
@@ -120,7 +111,7 @@ describe("an endpoint with the order `appointment`", () => {
     const { appointmentId } = await world.requestAppointment(clinicId);
     const eventIds = await reschedule(appointmentId, 2);
     for (const eventId of eventIds) {
-      await world.waitForDelivery(eventId, updatesEndpoint, ({ status }) => status === "delivered");
+      await world.awaitStatus(eventId, updatesEndpoint, "delivered");
     }
     expect(listRequests(appointmentId, "/updates")).to.deep.equal([1, 2]);
   });

@@ -6,9 +6,7 @@ import { findDueEndpoints } from "../../../projection/webhooks/schedule/due.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../../projection/webhooks/send/claim.ts";
 import type { Verdict } from "../../../projection/webhooks/send/retry-policy.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
-import { eventually } from "../../support/eventually.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
 
 const LEASE_MS = 60_000;
@@ -25,12 +23,7 @@ describe("the plans of the statements about pending deliveries", () => {
     world = await createWorld();
     world.start.projectors();
     endpoint = await world.registerEndpoint("http://127.0.0.1/");
-    await eventually("the endpoint", async () => {
-      const { endpointId } = endpoint;
-      const query = `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`;
-      const { rowCount } = await world.pool.query(query, [endpointId]);
-      return rowCount === 1;
-    });
+    await world.awaitRows("webhook_endpoint", "endpoint_id = $1", [endpoint.endpointId]);
     // The service's connections have the same setting. A single connection keeps its plans for the whole test.
     const logger = createLogger("test", "silent");
     const options = { url: world.databaseUrl, applicationName: "test", size: 1, statementTimeoutMs: 20_000, logger };

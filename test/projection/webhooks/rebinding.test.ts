@@ -46,7 +46,7 @@ describe("a host name that resolves to a private address after the check", () =>
       world.startAll({ allowsLoopback: false, lookup, retryScheduleSeconds: [0.05] });
       const endpoint = await world.registerEndpoint(url);
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
-      const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+      const { attempts } = await world.awaitStatus(eventId, endpoint, "failed");
       expect(attempts.map(({ status_code, error }) => [status_code, error])).to.deep.equal([
         [null, "address_not_public"],
         [null, "address_not_public"],

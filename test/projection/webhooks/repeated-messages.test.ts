@@ -5,11 +5,10 @@ import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/che
 import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
 import { type EventMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
 import { addDeliveries } from "../../../projection/webhooks/match/match-event.ts";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { createWorld, type World } from "./world.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
 
 /** Longer than the test, so that only returned messages are delivered again. Milliseconds. */
 const ACK_TIMEOUT_MS = 600_000;
@@ -31,6 +30,13 @@ describe("a repeated message to the webhooks role", () => {
     await receiver.close();
   });
 
+  /** Delivers a new appointment. Messages are processed in order, so all earlier messages are processed afterwards. */
+  const deliver = async (endpoint: Endpoint) => {
+    const appointment = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(appointment.eventId, endpoint, "delivered");
+    return appointment;
+  };
+
   /** Collects every message that is published from now on, including repeated messages. */
   const collectMessages = () => {
     const { subjectPrefix } = deriveStreamNames(world.databaseUrl);
@@ -49,12 +55,10 @@ describe("a repeated message to the webhooks role", () => {
     world.start.relay();
     world.start.webhooks();
     const endpoint = await world.registerEndpoint(receiver.url);
-    const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    const { eventId } = await deliver(endpoint);
     const message = messages.find(({ content }) => (content.body as { id?: string })?.id === eventId)!;
     for (let i = 0; i < 3; i += 1) await natsConnection.jetstream().publish(message.subject, message.data);
-    const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
+    await deliver(endpoint);
     expect(receiver.requests).to.have.length(2);
   });
 
@@ -82,12 +86,8 @@ describe("a repeated message to the webhooks role", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.setDefaultReaction({ status: 500 });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
-    const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
-    await world.append(`webhookDelivery-${deliveryId}`, {
-      type: "WebhookDeliveryReplayRequested",
-      data: { deliveryId, endpointId: endpoint.endpointId },
-    });
+    await world.awaitStatus(eventId, endpoint, "failed");
+    const deliveryId = await world.requestReplay(eventId, endpoint);
     await world.waitForDelivery(
       eventId,
       endpoint,
@@ -96,8 +96,7 @@ describe("a repeated message to the webhooks role", () => {
     const message = messages.find(({ content }) => content.deliveryId === deliveryId)!;
     for (let i = 0; i < 3; i += 1) await natsConnection.jetstream().publish(message.subject, message.data);
     receiver.setDefaultReaction({});
-    const { eventId: lastEventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(lastEventId, endpoint, ({ status }) => status === "delivered");
+    await deliver(endpoint);
     expect((await world.readDelivery(eventId, endpoint))?.attempts).to.have.length(2);
   });
 
@@ -105,8 +104,7 @@ describe("a repeated message to the webhooks role", () => {
     world.start.relay();
     world.start.webhooks();
     const endpoint = await world.registerEndpoint(receiver.url);
-    const firstEvent = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(firstEvent.eventId, endpoint, ({ status }) => status === "delivered");
+    await deliver(endpoint);
     const { name, consumerName } = deriveStreamNames(world.databaseUrl);
     const { consumers } = await natsConnection.jetstreamManager();
     await consumers.update(name, consumerName, { ack_wait: nanos(ACK_TIMEOUT_MS) });
@@ -121,22 +119,19 @@ describe("a repeated message to the webhooks role", () => {
     await locker.query(`SELECT pg_terminate_backend(pid) ${blockedSql}`);
     await locker.query("ROLLBACK");
     locker.release();
-    for (const { eventId } of events)
-      await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    for (const { eventId } of events) await world.awaitStatus(eventId, endpoint, "delivered");
   });
 
   it("a delivery is created again if a failover of Postgres lost it after its message was acknowledged", async () => {
     const roles = [world.start.relay(), world.start.webhooks()];
     const endpoint = await world.registerEndpoint(receiver.url);
     const readStoredCheckpoint = () => readRelayCheckpoint(world.pool);
-    const event = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(event.eventId, endpoint, ({ status }) => status === "delivered");
+    const event = await deliver(endpoint);
     const checkpoint = await eventually("a checkpoint", async () => {
       const storedCheckpoint = await readStoredCheckpoint();
       return storedCheckpoint.eventId === event.eventId && storedCheckpoint;
     });
-    const lostEvent = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(lostEvent.eventId, endpoint, ({ status }) => status === "delivered");
+    const lostEvent = await deliver(endpoint);
     await eventually("the checkpoint", async () => (await readStoredCheckpoint()).eventId === lostEvent.eventId);
     await world.stopRoles(...roles);
     // Restores the state of a replica that did not receive the last transactions of the relay and the dispatcher.
@@ -147,7 +142,7 @@ describe("a repeated message to the webhooks role", () => {
     expect(await world.readDelivery(lostEvent.eventId, endpoint)).to.equal(undefined);
     world.start.relay();
     world.start.webhooks();
-    await world.waitForDelivery(lostEvent.eventId, endpoint, ({ status }) => status === "delivered");
+    await world.awaitStatus(lostEvent.eventId, endpoint, "delivered");
   });
 
   it("an event is delivered in order although the relay sent the acknowledged message of the event before it again", async () => {
@@ -156,8 +151,8 @@ describe("a repeated message to the webhooks role", () => {
     const endpoint = await world.registerEndpoint(receiver.url, { events, ordering: "appointment" });
     const firstEvent = await world.requestAppointment(endpoint.clinicId);
     const { appointmentId } = firstEvent;
-    const data = { appointmentId, scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: 45 };
-    const eventId = await world.changeAppointment(appointmentId, { type: "AppointmentRescheduled", data });
+    const schedule = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: 45 };
+    const eventId = await world.changeAppointment(appointmentId, "AppointmentRescheduled", schedule);
     const { name, consumerName } = deriveStreamNames(world.databaseUrl);
     const consumer = await eventually("the consumer", () =>
       natsConnection
@@ -183,7 +178,7 @@ describe("a repeated message to the webhooks role", () => {
     world.start.relay();
     await acknowledgeFirstEvent();
     world.start.webhooks();
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    await world.awaitStatus(eventId, endpoint, "delivered");
     await eventually("the checkpoint", async () => {
       return (await readRelayCheckpoint(world.pool)).eventId === eventId;
     });
@@ -194,13 +189,11 @@ describe("a repeated message to the webhooks role", () => {
     world.start.relay();
     world.start.webhooks();
     const endpoint = await world.registerEndpoint(receiver.url);
-    const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    await deliver(endpoint);
     const { subjectPrefix } = deriveStreamNames(world.databaseUrl);
     await natsConnection
       .jetstream()
       .publish(`${subjectPrefix}.production.appointment.created`, Buffer.from("nonsense"));
-    const { eventId: nextEventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(nextEventId, endpoint, ({ status }) => status === "delivered");
+    await deliver(endpoint);
   });
 });

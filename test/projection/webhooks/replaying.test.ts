@@ -6,7 +6,6 @@ import { findUnfinishedReplays, MAX_BATCH_SIZE } from "../../../projection/webho
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookReplayEvent } from "../../../shared/domain/events/partner.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -95,7 +94,6 @@ describe("replays of several deliveries", () => {
     );
     return Object.fromEntries(rows.map(({ status, count }) => [status, Number(count)]));
   };
-  const listTypes = async (stream: string) => (await world.log.read(stream)).map(({ type }) => type);
   /** Waits until the log contains the end of a replay. */
   const awaitEnd = (replayId: string) =>
     eventually("the end of the replay", async () => {
@@ -118,7 +116,9 @@ describe("replays of several deliveries", () => {
     expect(receiver.requests.map(({ headers }) => headers["webhook-id"])).to.have.members(replayedIds);
     expect(await readStatuses(olderIds)).to.deep.equal({ failed: 1 });
     expect(await readStatuses(otherIds)).to.deep.equal({ delivered: 1, cancelled: 1 });
-    expect(await listTypes(`webhookDelivery-${replayedIds[0]}`)).to.deep.equal(["WebhookDeliveryReplayRequested"]);
+    expect(await world.listEventTypes(`webhookDelivery-${replayedIds[0]}`)).to.deep.equal([
+      "WebhookDeliveryReplayRequested",
+    ]);
     const { rows } = await world.pool.query("SELECT attempt_count FROM webhooks.delivery WHERE delivery_id = $1", [
       replayedIds[0],
     ]);
@@ -153,26 +153,16 @@ describe("replays of several deliveries", () => {
     expect(await readStatuses([missingId!, unreadableId!, presentId!])).to.deep.equal({ failed: 2, pending: 1 });
     const webhooks = world.start.webhooks();
     expect(await awaitEnd(replay.replayId)).to.deep.include({ replayedCount: 1, notReplayedCount: 2 });
-    expect(await listTypes(`webhookDelivery-${missingId}`)).to.deep.equal(["WebhookDeliveryExpired"]);
-    expect(await listTypes(`webhookDelivery-${unreadableId}`)).to.deep.equal([]);
+    expect(await world.listEventTypes(`webhookDelivery-${missingId}`)).to.deep.equal(["WebhookDeliveryExpired"]);
+    expect(await world.listEventTypes(`webhookDelivery-${unreadableId}`)).to.deep.equal([]);
     await world.stopRoles(webhooks);
   });
 
   it("a replay stops if the endpoint is disabled", async () => {
     const ids = await insertDeliveries(1, "failed");
     const replay = await requestReplay();
-    const { endpointId } = endpoint;
-    await world.append(`webhookEndpoint-${endpointId}`, {
-      type: "WebhookEndpointDisabled",
-      data: { endpointId, reason: "partner" },
-    });
-    await eventually("the disabled endpoint", async () => {
-      const { rows } = await world.pool.query<{ status: string }>(
-        `SELECT status FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`,
-        [endpointId],
-      );
-      return rows[0]?.status === "disabled";
-    });
+    await world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "partner" });
+    await world.awaitEndpointStatus(endpoint, "disabled");
     const webhooks = world.start.webhooks();
     expect(await awaitEnd(replay.replayId)).to.deep.include({ outcome: "stopped", replayedCount: 0 });
     await world.stopRoles(webhooks);
@@ -208,13 +198,7 @@ describe("replays of several deliveries", () => {
     });
     const { applicationId } = endpoint;
     const isOwn = (candidate: { endpointId: string }) => candidate.endpointId === endpoint.endpointId;
-    await eventually("the second replay", async () => {
-      const { rowCount } = await world.pool.query(
-        `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_replay WHERE application_id = $1`,
-        [applicationId],
-      );
-      return rowCount === 2;
-    });
+    await world.awaitRows("webhook_replay", "application_id = $1", [applicationId], 2);
     expect((await findUnfinishedReplays(world.pool)).filter(isOwn)).to.have.length(1);
     const steps = await Promise.all([1, 2].map(() => continueReplay(deps(), replay, Date.now())));
     expect(steps).to.have.members(["ended", "taken"]);

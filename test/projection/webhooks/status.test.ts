@@ -61,7 +61,7 @@ describe("the operator's status of webhooks", () => {
       await world.requestAppointment(endpoints[0].clinicId),
       await world.requestAppointment(endpoints[1].clinicId),
     ];
-    await world.waitForDelivery(firstAppointment.eventId, endpoints[0], ({ status }) => status === "failed");
+    await world.awaitStatus(firstAppointment.eventId, endpoints[0], "failed");
     await world.waitForDelivery(
       secondAppointment.eventId,
       endpoints[1],

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -30,13 +29,6 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   });
   afterEach(() => receiver.close());
 
-  const readOrigins = async ({ applicationId }: Endpoint): Promise<string[] | undefined> => {
-    const { rows } = await world.pool.query<{ webhook_origins: string[] }>(
-      `SELECT webhook_origins FROM ${READ_MODEL_SCHEMA}.partner_application WHERE application_id = $1`,
-      [applicationId],
-    );
-    return rows[0]?.webhook_origins;
-  };
   /**
    * Appends the event of an operator's command, and waits until the read models show the change. Running the command
    * itself would open a second client in this process. Closing that client would make pending appends of the first
@@ -48,38 +40,31 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   ): Promise<void> {
     const data = { applicationId: targetEndpoint.applicationId, origin: receiver.url };
     await world.append(`partnerApplication-${targetEndpoint.applicationId}`, { type, data });
-    const approvedOrigins = type === "WebhookOriginApproved" ? [receiver.url] : [];
-    await eventually("the read model", async () => `${await readOrigins(targetEndpoint)}` === `${approvedOrigins}`);
+    const condition = "application_id = $1 AND webhook_origins = $2";
+    const origins = JSON.stringify(type === "WebhookOriginApproved" ? [receiver.url] : []);
+    await world.awaitRows("partner_application", condition, [data.applicationId, origins]);
   }
   const countRequests = () => receiver.requests.filter(({ path }) => path === "/own").length;
   const waitUntilDelivered = (eventId: string, targetEndpoint = endpoint) =>
-    world.waitForDelivery(eventId, targetEndpoint, ({ status }) => status === "delivered");
+    world.awaitStatus(eventId, targetEndpoint, "delivered");
   /** Waits for two deliveries to the other endpoint. A delivery that was due earlier would have been sent by then. */
   async function deliverToOtherEndpoint(): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
       await waitUntilDelivered((await world.requestAppointment(otherEndpoint.clinicId)).eventId, otherEndpoint);
     }
   }
-  const countPendingDeliveries = async () => {
-    const { rows } = await world.pool.query<{ count: number }>(
-      "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE endpoint_id = $1 AND status = 'pending'",
-      [endpoint.endpointId],
-    );
-    return rows[0]?.count;
+  /** Requests an appointment, and waits until its delivery exists. */
+  const requestHeldAppointment = async () => {
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(eventId, endpoint, "pending");
+    return eventId;
   };
-  async function replay(eventId: string): Promise<void> {
-    const { endpointId } = endpoint;
-    const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
-    const stream = `webhookDelivery-${deliveryId}`;
-    await eventually("the fact", async () => (await world.log.readLast(stream))?.type === "WebhookDeliveryFailed");
-    await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
-  }
+  const toDeliveryId = (eventId: string) => deriveWebhookDeliveryId(eventId, endpoint.endpointId);
 
   it("deliveries to an origin without approval wait, while deliveries of other applications are sent", async () => {
     await waitUntilDelivered((await world.requestAppointment(endpoint.clinicId)).eventId);
     await appendOperatorEvent("WebhookOriginWithdrawn");
-    const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
+    const eventId = await requestHeldAppointment();
     await deliverToOtherEndpoint();
     expect(countRequests()).to.equal(1);
     const heldDelivery = await world.readDelivery(eventId, endpoint);
@@ -88,8 +73,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await appendOperatorEvent("WebhookOriginApproved");
     expect((await waitUntilDelivered(eventId)).attempts).to.have.length(1);
     await appendOperatorEvent("WebhookOriginWithdrawn");
-    const { eventId: secondEventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(secondEventId, endpoint, ({ status }) => status === "pending");
+    const secondEventId = await requestHeldAppointment();
     await deliverToOtherEndpoint();
     await appendOperatorEvent("WebhookOriginApproved");
     await waitUntilDelivered(secondEventId);
@@ -115,7 +99,8 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     expect(sentCount).to.be.below(40);
     await deliverToOtherEndpoint();
     expect(countRequests()).to.equal(sentCount);
-    expect(await countPendingDeliveries()).to.equal(40 - sentCount);
+    const pendingSql = "SELECT FROM webhooks.delivery WHERE endpoint_id = $1 AND status = 'pending'";
+    expect((await world.pool.query(pendingSql, [endpoint.endpointId])).rowCount).to.equal(40 - sentCount);
     await appendOperatorEvent("WebhookOriginApproved");
     for (const { eventId } of appointments) await waitUntilDelivered(eventId);
     expect(countRequests()).to.equal(40);
@@ -124,7 +109,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   it("a retry waits while the approval of the origin is withdrawn", async () => {
     receiver.queueReactions({ status: 503, headers: { "Retry-After": "60" } });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === 503);
+    await world.awaitFirstResponse(eventId, endpoint, 503);
     await appendOperatorEvent("WebhookOriginWithdrawn");
     clockAheadMs = 120_000;
     await deliverToOtherEndpoint();
@@ -139,9 +124,9 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   it("replays and test webhooks wait while the approval of the origin is withdrawn", async () => {
     receiver.queueReactions(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "failed");
+    await world.awaitFacts(toDeliveryId(eventId), "WebhookDeliveryFailed");
     await appendOperatorEvent("WebhookOriginWithdrawn");
-    await replay(eventId);
+    await world.requestReplay(eventId, endpoint);
     const { endpointId, clinicId } = endpoint;
     const testId = randomUUID();
     await world.append(
@@ -149,8 +134,8 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
       { type: "WebhookEndpointTested", data: { endpointId, testId } },
       { environment: "production", clinicId },
     );
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
-    await world.waitForDelivery(testId, endpoint, ({ status }) => status === "pending");
+    await world.awaitStatus(eventId, endpoint, "pending");
+    await world.awaitStatus(testId, endpoint, "pending");
     await deliverToOtherEndpoint();
     expect(countRequests()).to.equal(4);
     await appendOperatorEvent("WebhookOriginApproved");
@@ -160,17 +145,13 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
 
   it("deliveries to an origin without approval are skipped after 30 days, and can be replayed", async () => {
     await appendOperatorEvent("WebhookOriginWithdrawn");
-    const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "pending");
+    const eventId = await requestHeldAppointment();
     clockAheadMs = 31 * DAY_MS;
     const otherRole = world.start.webhooks({ clock: () => Date.now() + clockAheadMs });
-    const stream = `webhookDelivery-${deriveWebhookDeliveryId(eventId, endpoint.endpointId)}`;
-    await eventually("the fact", async () => (await world.log.readLast(stream))?.type === "WebhookDeliverySkipped");
+    await world.awaitFacts(toDeliveryId(eventId), "WebhookDeliverySkipped");
     await world.stopRoles(otherRole);
     await appendOperatorEvent("WebhookOriginApproved");
-    const { endpointId } = endpoint;
-    const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
-    await world.append(stream, { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } });
+    await world.requestReplay(eventId, endpoint);
     await waitUntilDelivered(eventId);
   });
 

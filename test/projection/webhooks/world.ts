@@ -2,9 +2,6 @@
  * Runs projectors, relay and webhooks in the test's process. Each world has a separate database. It also has a separate
  * event log unless EVENTSTORE_URL is set, so that its roles do not process the events of other tests.
  */
-
-import { randomBytes, randomUUID } from "node:crypto";
-import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { ensureReadModels, migrate } from "../../../projection/prepare-database.ts";
@@ -13,17 +10,15 @@ import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { startRelay } from "../../../projection/relay/relay.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
-import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
-import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import type { DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
-import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
+import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -31,7 +26,17 @@ import { createDatabaseWithReadModels } from "../../support/migrated-database.ts
 import { startOwnLog } from "../../support/own-log.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
-import { BRAND, SECRET_KEYS } from "./service-settings.ts";
+import { BRAND } from "./service-settings.ts";
+import {
+  createAppender,
+  type Endpoint,
+  type EndpointOptions,
+  registerEndpoint,
+  requestAppointment,
+  secretBox,
+} from "./world-events.ts";
+
+export type { Endpoint, EndpointOptions, RequestedAppointment } from "./world-events.ts";
 
 const logger = createLogger("test", process.env.TEST_LOG_LEVEL ?? "silent");
 
@@ -48,14 +53,6 @@ export interface Delivery {
   }[];
 }
 
-export interface Endpoint {
-  endpointId: string;
-  applicationId: string;
-  clinicId: string;
-  installationId: string;
-  secret: string;
-}
-
 /** Servers to use instead of the shared test servers. */
 export interface WorldServers {
   eventstoreUrl: string;
@@ -65,63 +62,10 @@ export interface WorldServers {
   databaseUrl: string;
 }
 
-export interface World extends WorldServers {
-  client: EventStoreDBClient;
-  log: EventLog;
-  pool: pg.Pool;
-  dataKeys: DataKeys;
-  start: {
-    projectors(): Role;
-    relay(): Role;
-    webhooks(options?: Partial<WebhooksOptions>): Role;
-  };
-  /** Starts projectors, relay and webhooks. */
-  startAll(options?: Partial<WebhooksOptions>): void;
-  stopRoles(...roles: Role[]): Promise<void>;
-  /** Appends an event to a stream. @returns the event's id */
-  append(
-    stream: string,
-    event: CatalogEvent,
-    options?: { environment?: Environment; clinicId?: string },
-  ): Promise<string>;
-  registerEndpoint(url: string, options?: Partial<EndpointOptions>): Promise<Endpoint>;
-  requestAppointment(
-    clinicId: string,
-    options?: { environment?: Environment; branchId?: string },
-  ): Promise<RequestedAppointment>;
-  /** Appends an event to the stream of an appointment. @returns the event's id */
-  changeAppointment(appointmentId: string, event: AppointmentEvent): Promise<string>;
-  seal(secret: string): Promise<string>;
-  readDelivery(eventId: string, endpoint: Endpoint): Promise<Delivery | undefined>;
-  /** Waits until the check accepts the delivery of an event to an endpoint. */
-  waitForDelivery(
-    eventId: string,
-    endpoint: Endpoint,
-    check: (delivery: Delivery) => boolean,
-    timeoutMs?: number,
-  ): Promise<Delivery>;
-  close(): Promise<void>;
-}
-
-export interface EndpointOptions {
-  clinicId: string;
-  applicationId: string;
-  environment: Environment;
-  events: WebhookEventType[];
-  branchIds: string[] | null;
-  ordering: DeliveryOrdering;
-  /** Existing endpoint. The new endpoint gets the same application and installation. */
-  siblingEndpoint: Endpoint;
-}
-
-/** A new appointment, and the id of its first event. */
-export interface RequestedAppointment {
-  appointmentId: string;
-  eventId: string;
-}
+export type World = Awaited<ReturnType<typeof createWorld>>;
 
 /** @param servers servers to use. The given database is migrated. Every other server is a shared or new test server. */
-export async function createWorld(servers: Partial<WorldServers> = {}): Promise<World> {
+export async function createWorld(servers: Partial<WorldServers> = {}) {
   const database = servers.databaseUrl === undefined ? await createDatabaseWithReadModels() : undefined;
   const ownLog = servers.eventstoreUrl === undefined ? await startOwnLog() : undefined;
   const databaseUrl = servers.databaseUrl ?? database!.urls.projection;
@@ -137,12 +81,10 @@ export async function createWorld(servers: Partial<WorldServers> = {}): Promise<
     await ensureReadModels(pool, readModels);
   }
   const roles = new Set<Role>();
-  const start = createStarters(
-    { client, log, pool, dataKeys, databaseUrl, nats: { ...servers.nats, url: natsUrl }, logger },
-    roles,
-  );
+  const nats = { ...servers.nats, url: natsUrl };
+  const start = createStarters({ client, log, pool, dataKeys, databaseUrl, nats, logger }, roles);
   const append = createAppender(log);
-  return {
+  const world = {
     client,
     log,
     pool,
@@ -152,28 +94,82 @@ export async function createWorld(servers: Partial<WorldServers> = {}): Promise<
     natsUrl,
     start,
     append,
-    registerEndpoint: (url, options = {}) => registerEndpoint(append, url, options),
-    requestAppointment: (clinicId, options = {}) => requestAppointment(append, clinicId, options),
-    readDelivery: (eventId, endpoint) => readDelivery(pool, eventId, endpoint),
     seal: secretBox.seal,
-    startAll(options) {
+    registerEndpoint: (url: string, options: Partial<EndpointOptions> = {}) => registerEndpoint(append, url, options),
+    requestAppointment: (clinicId: string, options: { environment?: Environment; branchId?: string } = {}) =>
+      requestAppointment(append, clinicId, options),
+    readDelivery: (eventId: string, endpoint: Endpoint) => readDelivery(pool, eventId, endpoint),
+    startAll(options?: Partial<WebhooksOptions>) {
       start.projectors();
       start.relay();
       start.webhooks(options);
     },
-    changeAppointment: (appointmentId, event) =>
-      append(`appointment-${appointmentId}`, event, { environment: "production" }),
-    async stopRoles(...chosenRoles) {
+    async stopRoles(...chosenRoles: Role[]) {
       for (const role of chosenRoles) roles.delete(role);
       await Promise.all(chosenRoles.map((role) => role.stop()));
     },
-    waitForDelivery: (eventId, endpoint, check, timeoutMs) => {
-      const findDelivery = async () => {
-        const delivery = await readDelivery(pool, eventId, endpoint);
-        return delivery && check(delivery) ? delivery : undefined;
-      };
-      return eventually("the delivery", findDelivery, timeoutMs);
+    /** Appends an event to the stream of an appointment. @returns the event's id */
+    changeAppointment: (appointmentId: string, type: AppointmentEvent["type"], data: object = {}) =>
+      append(`appointment-${appointmentId}`, { type, data: { appointmentId, ...data } } as AppointmentEvent, {
+        environment: "production",
+      }),
+    /** Appends an event to the stream of an endpoint. @returns the event's id */
+    changeEndpoint: ({ endpointId }: Endpoint, type: WebhookEndpointEvent["type"], data: object = {}) =>
+      append(`webhookEndpoint-${endpointId}`, { type, data: { endpointId, ...data } } as WebhookEndpointEvent),
+    /** Appends a request for a replay of the delivery of an event. @returns the delivery's id */
+    async requestReplay(eventId: string, { endpointId }: Endpoint) {
+      const deliveryId = deriveWebhookDeliveryId(eventId, endpointId);
+      const data = { deliveryId, endpointId };
+      await append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryReplayRequested", data });
+      return deliveryId;
     },
+    /** Waits until the check accepts the delivery of an event to an endpoint. */
+    waitForDelivery: (
+      eventId: string,
+      endpoint: Endpoint,
+      check: (delivery: Delivery) => boolean,
+      timeoutMs?: number,
+    ): Promise<Delivery> =>
+      eventually(
+        "the delivery",
+        async () => {
+          const delivery = await readDelivery(pool, eventId, endpoint);
+          return delivery && check(delivery) ? delivery : undefined;
+        },
+        timeoutMs,
+      ),
+    /** Waits until the delivery of an event to an endpoint has a status. */
+    awaitStatus: (eventId: string, endpoint: Endpoint, wantedStatus: string, timeoutMs?: number) =>
+      world.waitForDelivery(eventId, endpoint, ({ status }) => status === wantedStatus, timeoutMs),
+    /** Waits until the first attempt at a delivery has got a response with a status. */
+    awaitFirstResponse: (eventId: string, endpoint: Endpoint, statusCode: number) =>
+      world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === statusCode),
+    listEventTypes: async (stream: string): Promise<string[]> => (await log.read(stream)).map(({ type }) => type),
+    /** Waits until the stream of a delivery consists of events with the given types. */
+    awaitFacts: (deliveryId: string, ...types: string[]) =>
+      eventually(
+        `the events ${types}`,
+        async () => (await world.listEventTypes(`webhookDelivery-${deliveryId}`)).join() === types.join(),
+      ),
+    readEndpointState: async ({ endpointId }: Endpoint) => {
+      const { rows } = await pool.query<{ status: string; disabled_reason: string | null }>(
+        `SELECT status, disabled_reason FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE endpoint_id = $1`,
+        [endpointId],
+      );
+      return rows[0];
+    },
+    /** Waits until the read models show a status of an endpoint. */
+    awaitEndpointStatus: (endpoint: Endpoint, status: string) =>
+      eventually(`the endpoint ${status}`, async () => {
+        const state = await world.readEndpointState(endpoint);
+        return state?.status === status && state;
+      }),
+    /** Waits until a number of rows of a read model meet a condition. */
+    awaitRows: (table: string, condition: string, values: unknown[] = [], count = 1) =>
+      eventually(`${count} rows of ${table}`, async () => {
+        const sql = `SELECT FROM ${READ_MODEL_SCHEMA}.${table} WHERE ${condition}`;
+        return (await pool.query(sql, values)).rowCount === count;
+      }),
     async close() {
       await Promise.all([...roles].map((role) => role.stop()));
       await pool.end();
@@ -182,14 +178,17 @@ export async function createWorld(servers: Partial<WorldServers> = {}): Promise<
       await database?.drop();
     },
   };
+  return world;
 }
-
-const secretBox = createSecretBox(SECRET_KEYS);
 
 function createStarters(
   deps: Parameters<typeof startRelay>[0] & { log: EventLog; dataKeys: DataKeys },
   roles: Set<Role>,
-): World["start"] {
+): {
+  projectors(): Role;
+  relay(): Role;
+  webhooks(options?: Partial<WebhooksOptions>): Role;
+} {
   const registerRole = (role: Role) => {
     roles.add(role);
     return role;
@@ -207,104 +206,6 @@ function createStarters(
     relay: () => registerRole(startRelay(deps)),
     webhooks: (options = {}) => registerRole(startWebhooks({ ...deps, ...defaultOptions, ...options })),
   };
-}
-
-function createAppender(log: EventLog): World["append"] {
-  return async (stream, event, options = {}) => {
-    const id = randomUUID();
-    const metadata = {
-      $correlationId: randomUUID(),
-      $causationId: randomUUID(),
-      actor: { type: "operator" as const, id: "test" },
-      clinicId: options.clinicId ?? null,
-      environment: options.environment ?? null,
-      schemaVersion: 1,
-      occurredAt: new Date().toISOString(),
-    };
-    // Checks the event against the catalog, so that tests append only valid events.
-    if (!parseStoredEvent({ ...event, metadata })) throw new Error(`Unknown event type: ${event.type}`);
-    // The service may append to the same stream concurrently.
-    for (;;) {
-      const revision = (await log.readLast(stream))?.revision ?? -1n;
-      try {
-        await log.append(stream, revision, [{ id, event, metadata }]);
-        return id;
-      } catch (error) {
-        if (!(error instanceof WrongExpectedRevisionError)) throw error;
-      }
-    }
-  };
-}
-
-/**
- * Registers an endpoint. If `more.siblingEndpoint` is absent, first registers an application and installs it at a
- * clinic.
- */
-async function registerEndpoint(
-  append: World["append"],
-  url: string,
-  options: Partial<EndpointOptions>,
-): Promise<Endpoint> {
-  const { events = ["appointment.created", "appointment.updated"], environment = "production" } = options;
-  const installation = options.siblingEndpoint ?? (await installApplication(append, url, options));
-  const { applicationId, clinicId, installationId } = installation;
-  const endpointId = randomUUID();
-  const secret = `whsec_${randomBytes(32).toString("base64")}`;
-  const encryptedSecret = await secretBox.seal(secret);
-  const owner = { endpointId, applicationId, clinicId, environment };
-  await append(`webhookEndpoint-${endpointId}`, {
-    type: "WebhookEndpointRegistered",
-    data: { ...owner, url, events, secretId: randomUUID(), encryptedSecret },
-  });
-  const { ordering } = options;
-  if (ordering) {
-    const data = { endpointId, ordering };
-    await append(`webhookEndpoint-${endpointId}`, { type: "WebhookEndpointChanged", data });
-  }
-  return { endpointId, applicationId, clinicId, installationId, secret };
-}
-
-/** Registers an application with an approved origin, and installs it at a clinic. */
-async function installApplication(append: World["append"], url: string, options: Partial<EndpointOptions>) {
-  const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = options;
-  const { branchIds = null } = options;
-  const scopes = ["webhooks:write" as const];
-  const installationId = randomUUID();
-  await append(`partnerApplication-${applicationId}`, {
-    type: "ApplicationRegistered",
-    data: { applicationId, environment, name: "Calendar", scopes },
-  });
-  await append(`partnerApplication-${applicationId}`, {
-    type: "WebhookOriginApproved",
-    data: { applicationId, origin: new URL(url).origin },
-  });
-  const grant = { scopes, branchIds, approvedBy: null, rateLimitPerMinute: 100 };
-  await append(`installation-${installationId}`, {
-    type: "InstallationApproved",
-    data: { installationId, applicationId, clinicId, ...grant },
-  });
-  return { applicationId, clinicId, installationId };
-}
-
-async function requestAppointment(
-  append: World["append"],
-  clinicId: string,
-  options: { environment?: Environment; branchId?: string },
-): Promise<RequestedAppointment> {
-  const appointmentId = randomUUID();
-  const { environment = "production", branchId = randomUUID() } = options;
-  const references = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
-  const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
-  const otherFields = { reason: null, notes: "not for partners", sandboxGeneration: 0 };
-  const eventId = await append(
-    `appointment-${appointmentId}`,
-    {
-      type: "AppointmentRequested",
-      data: { appointmentId, clinicId, branchId, ...references, ...schedule, ...otherFields },
-    },
-    { environment, clinicId },
-  );
-  return { appointmentId, eventId };
 }
 
 async function readDelivery(pool: pg.Pool, eventId: string, { endpointId }: Endpoint): Promise<Delivery | undefined> {

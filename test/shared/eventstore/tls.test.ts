@@ -37,7 +37,7 @@ describe("an event log with TLS", () => {
     world.startAll();
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    await world.awaitStatus(eventId, endpoint, "delivered");
     await world.close();
     await receiver.close();
     await database.drop();

@@ -25,12 +25,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     world = await createWorld();
     const projectors = world.start.projectors();
     endpoint = await world.registerEndpoint("http://127.0.0.1/", { branchIds: [branchId], ordering: "appointment" });
-    await eventually("the order", async () => {
-      const { rowCount } = await world.pool.query(
-        `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE ordering = 'appointment'`,
-      );
-      return rowCount === 1;
-    });
+    await world.awaitRows("webhook_endpoint", "ordering = 'appointment'");
     await world.stopRoles(projectors);
   });
   after(() => world.close());

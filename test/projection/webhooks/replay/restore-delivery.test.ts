@@ -1,26 +1,39 @@
 import { randomUUID } from "node:crypto";
+import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
+import { readRelayCheckpoint } from "../../../../projection/checkpoints/relay-checkpoint.ts";
 import { DifferentLogError } from "../../../../projection/checkpoints/same-log.ts";
 import { replayDelivery } from "../../../../projection/webhooks/replay/replay-delivery.ts";
 import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
 import { deriveWebhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
 import { createLogger } from "../../../../shared/runtime/logger.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { type OwnLog, startSeparateLog } from "../../../support/own-log.ts";
 import { type Receiver, startReceiver } from "../../../support/receiver.ts";
+import { createStoredMetadata } from "../../../support/stored-metadata.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../../support/webhook-libraries.ts";
 import { createWorld, type Endpoint, type World } from "../world.ts";
 
 const REPLAY_REQUESTED = "WebhookDeliveryReplayRequested";
+const REPLAY_TYPES = ["WebhookDeliveryFailed", REPLAY_REQUESTED];
 
-describe("the replay of a deleted delivery", () => {
+/** The tests use a separate log, because they store unreadable events and delete streams. */
+describe("the replay of a delivery whose row or event was deleted", () => {
   let world: World;
   let receiver: Receiver;
 
+  let log: OwnLog;
+  let discardedCount = 0;
+
   before(async () => {
-    world = await createWorld();
-    world.startAll({ retryScheduleSeconds: [0.05] });
+    log = await startSeparateLog();
+    world = await createWorld({ eventstoreUrl: log.eventstoreUrl });
+    world.startAll({ retryScheduleSeconds: [0.05], onDiscarded: () => (discardedCount += 1) });
   });
-  after(() => world.close());
+  after(async () => {
+    await world.close();
+    await log.stop();
+  });
   beforeEach(async () => {
     receiver = await startReceiver();
   });
@@ -35,27 +48,28 @@ describe("the replay of a deleted delivery", () => {
         clinicId: randomUUID(),
       },
     );
-  const readFactTypes = async (deliveryId: string) =>
-    (await world.log.read(`webhookDelivery-${deliveryId}`)).map(({ type }) => type);
-  const awaitFacts = (deliveryId: string, ...types: string[]) =>
-    eventually(`the facts ${types}`, async () => (await readFactTypes(deliveryId)).join() === types.join());
-
-  /** Creates a failed delivery and deletes its row, as the service does after 30 days. */
-  async function createDeletedDelivery(endpoint: Endpoint) {
+  const readFactTypes = (deliveryId: string) => world.listEventTypes(`webhookDelivery-${deliveryId}`);
+  async function createFailedDelivery(endpoint: Endpoint) {
     receiver.setDefaultReaction({ status: 500 });
     const appointment = await world.requestAppointment(endpoint.clinicId);
     const deliveryId = deriveWebhookDeliveryId(appointment.eventId, endpoint.endpointId);
-    await awaitFacts(deliveryId, "WebhookDeliveryFailed");
-    await world.pool.query("DELETE FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
+    await world.awaitFacts(deliveryId, "WebhookDeliveryFailed");
     receiver.setDefaultReaction({});
     return { ...appointment, deliveryId };
+  }
+
+  /** Creates a failed delivery and deletes its row, as the service does after 30 days. */
+  async function createDeletedDelivery(endpoint: Endpoint) {
+    const delivery = await createFailedDelivery(endpoint);
+    await world.pool.query("DELETE FROM webhooks.delivery WHERE delivery_id = $1", [delivery.deliveryId]);
+    return delivery;
   }
 
   it("a replay of a deleted delivery restores the delivery from the log and sends the webhook with the same id", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-    const { attempts } = await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    const { attempts } = await world.awaitStatus(eventId, endpoint, "delivered");
     expect(attempts.map(({ number, status_code }) => [number, status_code])).to.deep.equal([[3, 200]]);
     const requests = receiver.listDeliveryRequests(deliveryId);
     expect(new Set(requests.map(({ body }) => body)).size).to.equal(1);
@@ -93,20 +107,13 @@ describe("the replay of a deleted delivery", () => {
   it("a restored delivery is skipped while the endpoint is disabled, and can be replayed afterwards", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
-    const { endpointId } = endpoint;
-    await world.append(`webhookEndpoint-${endpointId}`, {
-      type: "WebhookEndpointDisabled",
-      data: { endpointId, reason: "operator" },
-    });
+    await world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "operator" });
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
     const skippedTypes = ["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"];
-    await awaitFacts(deliveryId, ...skippedTypes);
-    await world.append(`webhookEndpoint-${endpointId}`, {
-      type: "WebhookEndpointEnabled",
-      data: { endpointId },
-    });
+    await world.awaitFacts(deliveryId, ...skippedTypes);
+    await world.changeEndpoint(endpoint, "WebhookEndpointEnabled");
     await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-    await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+    await world.awaitStatus(eventId, endpoint, "delivered");
   });
 
   const notRestorableCases: [string, (endpoint: Endpoint) => Promise<string>][] = [
@@ -145,12 +152,69 @@ describe("the replay of a deleted delivery", () => {
       const [firstType] = await readFactTypes(deliveryId);
       await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
       const factTypes = [firstType!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
-      await awaitFacts(deliveryId, ...factTypes);
+      await world.awaitFacts(deliveryId, ...factTypes);
       // The next delivery proves that the request does not block messages and was processed only once.
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
-      await world.waitForDelivery(eventId, endpoint, ({ status }) => status === "delivered");
+      await world.awaitStatus(eventId, endpoint, "delivered");
       expect(await readFactTypes(deliveryId)).to.deep.equal(factTypes);
       expect(receiver.listDeliveryRequests(deliveryId)).to.deep.equal([]);
     });
   }
+
+  /** Creates a failed delivery, replaces its event with the first event of the given stream, and requests a replay. */
+  async function replayFrom(endpoint: Endpoint, stream: string): Promise<string> {
+    const { deliveryId, eventId } = await createFailedDelivery(endpoint);
+    const sql = "UPDATE webhooks.delivery SET event_stream = $2, event_revision = 0 WHERE delivery_id = $1";
+    await world.pool.query(sql, [deliveryId, stream]);
+    return world.requestReplay(eventId, endpoint);
+  }
+  /** Checks that the relay's checkpoint advances, which proves that every earlier message was acknowledged. */
+  async function expectProgress(endpoint: Endpoint): Promise<void> {
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(eventId, endpoint, "delivered");
+    const [event] = await world.log.read(`appointment-${appointmentId}`);
+    await eventually(
+      "the relay's checkpoint",
+      async () => (await readRelayCheckpoint(world.pool)).position >= event!.position,
+    );
+  }
+  const createNote = () => jsonEvent({ type: "Noted", data: { text: "event of another program" } });
+
+  it("a replay expires if the event's stream was deleted, and does not block later messages", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const stream = `note-${randomUUID()}`;
+    await world.client.appendToStream(stream, createNote());
+    await world.client.tombstoneStream(stream);
+    const deliveryId = await replayFrom(endpoint, stream);
+    await world.awaitFacts(deliveryId, ...REPLAY_TYPES, "WebhookDeliveryExpired");
+    await expectProgress(endpoint);
+  });
+
+  it("an event of the outbox is discarded if its stream was deleted, and does not block later events", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    // The deletion of a stream of the service itself would stop the relay.
+    const deletedStream = `note-${randomUUID()}`;
+    await world.client.appendToStream(deletedStream, createNote());
+    await world.client.tombstoneStream(deletedStream);
+    const deliveryId = randomUUID();
+    for (const stream of [deletedStream, `webhookDelivery-${deliveryId}`]) {
+      const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId: endpoint.endpointId } };
+      const values = [randomUUID(), stream, event, createStoredMetadata()];
+      await world.pool.query("INSERT INTO webhooks.outbox VALUES ($1, $2, $3, $4, now())", values);
+    }
+    const isOutboxEmpty = async () => (await world.pool.query("SELECT FROM webhooks.outbox")).rowCount === 0;
+    await eventually("an empty outbox", isOutboxEmpty);
+    expect(await readFactTypes(deliveryId)).to.deep.equal(["WebhookDeliveryExpired"]);
+    expect(discardedCount).to.equal(1);
+    await expectProgress(endpoint);
+  });
+
+  it("a replay request for an unreadable event is acknowledged, and does not block later messages", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const stream = `note-${randomUUID()}`;
+    await world.client.appendToStream(stream, createNote());
+    const deliveryId = await replayFrom(endpoint, stream);
+    await expectProgress(endpoint);
+    expect(await readFactTypes(deliveryId)).to.deep.equal(REPLAY_TYPES);
+  });
 });

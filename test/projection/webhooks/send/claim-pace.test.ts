@@ -2,8 +2,6 @@ import { expect } from "chai";
 import type pg from "pg";
 import type { Lane } from "../../../../projection/webhooks/schedule/due.ts";
 import { claimDueDeliveries } from "../../../../projection/webhooks/send/claim.ts";
-import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
-import { eventually } from "../../../support/eventually.ts";
 import { createWorld, type Endpoint, type World } from "../world.ts";
 
 const LEASE_MS = 60_000;
@@ -23,18 +21,9 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
     for (let count = 0; count < 4; count += 1) {
       allLimitedEndpoints.push(await world.registerEndpoint("http://127.0.0.1/", { siblingEndpoint: limitedEndpoint }));
     }
-    for (const { endpointId } of allLimitedEndpoints) {
-      await world.append(`webhookEndpoint-${endpointId}`, {
-        type: "WebhookEndpointChanged",
-        data: { endpointId, rateLimitPerSecond: 1 },
-      });
-    }
-    await eventually("the rate limit", async () => {
-      const { rowCount } = await world.pool.query(
-        `SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint WHERE rate_limit_per_second = 1`,
-      );
-      return rowCount === allLimitedEndpoints.length;
-    });
+    for (const endpoint of allLimitedEndpoints)
+      await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { rateLimitPerSecond: 1 });
+    await world.awaitRows("webhook_endpoint", "rate_limit_per_second = 1", [], allLimitedEndpoints.length);
     await world.stopRoles(projectors);
     for (const endpoint of [...allLimitedEndpoints, otherEndpoint]) await insertDeliveries(endpoint);
   });

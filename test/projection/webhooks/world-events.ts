@@ -1,0 +1,141 @@
+/** Appends the events of applications, endpoints and appointments without the deciders. */
+import { randomBytes, randomUUID } from "node:crypto";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import type { Environment } from "../../../shared/domain/events/fields.ts";
+import type { DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
+import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
+import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import { SECRET_KEYS } from "./service-settings.ts";
+
+export interface Endpoint {
+  endpointId: string;
+  applicationId: string;
+  clinicId: string;
+  installationId: string;
+  secret: string;
+}
+
+export interface EndpointOptions {
+  clinicId: string;
+  applicationId: string;
+  environment: Environment;
+  events: WebhookEventType[];
+  branchIds: string[] | null;
+  ordering: DeliveryOrdering;
+  /** Existing endpoint. The new endpoint gets the same application and installation. */
+  siblingEndpoint: Endpoint;
+}
+
+/** A new appointment, and the id of its first event. */
+export interface RequestedAppointment {
+  appointmentId: string;
+  eventId: string;
+}
+
+export const secretBox = createSecretBox(SECRET_KEYS);
+
+type Append = ReturnType<typeof createAppender>;
+
+/** @returns a function that appends an event to a stream and returns the event's id */
+export function createAppender(log: EventLog) {
+  return async (
+    stream: string,
+    event: CatalogEvent,
+    options: { environment?: Environment; clinicId?: string } = {},
+  ): Promise<string> => {
+    const id = randomUUID();
+    const metadata = {
+      $correlationId: randomUUID(),
+      $causationId: randomUUID(),
+      actor: { type: "operator" as const, id: "test" },
+      clinicId: options.clinicId ?? null,
+      environment: options.environment ?? null,
+      schemaVersion: 1,
+      occurredAt: new Date().toISOString(),
+    };
+    // Checks the event against the catalog, so that tests append only valid events.
+    if (!parseStoredEvent({ ...event, metadata })) throw new Error(`Unknown event type: ${event.type}`);
+    // The service may append to the same stream concurrently.
+    for (;;) {
+      const revision = (await log.readLast(stream))?.revision ?? -1n;
+      try {
+        await log.append(stream, revision, [{ id, event, metadata }]);
+        return id;
+      } catch (error) {
+        if (!(error instanceof WrongExpectedRevisionError)) throw error;
+      }
+    }
+  };
+}
+
+/**
+ * Registers an endpoint. If `options.siblingEndpoint` is absent, first registers an application and installs it at a
+ * clinic.
+ */
+export async function registerEndpoint(
+  append: Append,
+  url: string,
+  options: Partial<EndpointOptions>,
+): Promise<Endpoint> {
+  const { events = ["appointment.created", "appointment.updated"], environment = "production" } = options;
+  const installation = options.siblingEndpoint ?? (await installApplication(append, url, options));
+  const { applicationId, clinicId, installationId } = installation;
+  const endpointId = randomUUID();
+  const secret = `whsec_${randomBytes(32).toString("base64")}`;
+  const encryptedSecret = await secretBox.seal(secret);
+  const owner = { endpointId, applicationId, clinicId, environment };
+  await append(`webhookEndpoint-${endpointId}`, {
+    type: "WebhookEndpointRegistered",
+    data: { ...owner, url, events, secretId: randomUUID(), encryptedSecret },
+  });
+  const { ordering } = options;
+  if (ordering) {
+    const data = { endpointId, ordering };
+    await append(`webhookEndpoint-${endpointId}`, { type: "WebhookEndpointChanged", data });
+  }
+  return { endpointId, applicationId, clinicId, installationId, secret };
+}
+
+/** Registers an application with an approved origin, and installs it at a clinic. */
+async function installApplication(append: Append, url: string, options: Partial<EndpointOptions>) {
+  const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = options;
+  const { branchIds = null } = options;
+  const scopes = ["webhooks:write" as const];
+  const installationId = randomUUID();
+  await append(`partnerApplication-${applicationId}`, {
+    type: "ApplicationRegistered",
+    data: { applicationId, environment, name: "Calendar", scopes },
+  });
+  await append(`partnerApplication-${applicationId}`, {
+    type: "WebhookOriginApproved",
+    data: { applicationId, origin: new URL(url).origin },
+  });
+  const grant = { scopes, branchIds, approvedBy: null, rateLimitPerMinute: 100 };
+  await append(`installation-${installationId}`, {
+    type: "InstallationApproved",
+    data: { installationId, applicationId, clinicId, ...grant },
+  });
+  return { applicationId, clinicId, installationId };
+}
+
+export async function requestAppointment(
+  append: Append,
+  clinicId: string,
+  options: { environment?: Environment; branchId?: string },
+): Promise<RequestedAppointment> {
+  const appointmentId = randomUUID();
+  const { environment = "production", branchId = randomUUID() } = options;
+  const references = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
+  const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
+  const otherFields = { reason: null, notes: "not for partners", sandboxGeneration: 0 };
+  const eventId = await append(
+    `appointment-${appointmentId}`,
+    {
+      type: "AppointmentRequested",
+      data: { appointmentId, clinicId, branchId, ...references, ...schedule, ...otherFields },
+    },
+    { environment, clinicId },
+  );
+  return { appointmentId, eventId };
+}

@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect } from "chai";
 import { cancelAppointment, requestAppointment } from "../../../../command/operations/appointment-operations.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
+import { createSigningKeys } from "../world.ts";
 import { type ExportWorld, startExportWorld } from "./export-world.ts";
 
 describe("an audit export", () => {
@@ -124,6 +125,15 @@ describe("an audit export", () => {
     const keysText = await response.text();
     expect(keysText).not.to.contain('"d"');
     expect(JSON.parse(keysText)).to.deep.equal(JSON.parse(fs.readFileSync(world.keyFile, "utf8")));
+  });
+
+  it("the command `keys` prints the keys in AUDIT_SIGNING_KEYS, and prints one line if the setting is missing", async () => {
+    const { code, output } = await world.run(["keys"], { AUDIT_SIGNING_KEYS: await createSigningKeys("own") });
+    expect(code).to.equal(0);
+    expect(JSON.parse(output).keys.map(({ kid }: { kid: string }) => kid)).to.deep.equal(["own"]);
+    const withoutKeys = await world.run(["keys"], {});
+    expect([withoutKeys.code, withoutKeys.errorLines.length, withoutKeys.output]).to.deep.equal([2, 1, ""]);
+    expect(withoutKeys.errorLines[0]).to.match(/^audit: settings: AUDIT_SIGNING_KEYS is missing [^\n]*$/);
   });
 
   it("an export without a signing key fails and reports the missing setting in one line", async () => {

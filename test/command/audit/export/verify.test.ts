@@ -2,19 +2,15 @@ import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
-import { CompactSign, importJWK } from "jose";
-import { CHAIN_SEED, computeNextLink } from "../../../../command/audit/export/chain.ts";
-import { toCanonicalJson } from "../../../../command/audit/export/json.ts";
+import { createMarkCollector, findFirstDifference } from "../../../../command/audit/export/chain.ts";
 import { createSigningKeys } from "../world.ts";
 import { type ExportWorld, startExportWorld } from "./export-world.ts";
 
 describe("the verification of an export", () => {
   let world: ExportWorld;
-  let lines: string[];
 
   before(async () => {
     world = await startExportWorld();
-    lines = world.lines;
   });
   after(() => world.stop());
 
@@ -28,109 +24,7 @@ describe("the verification of an export", () => {
     expect((await world.run([...args, "--json"], {})).code).to.equal(0);
   });
 
-  const alterLine = (index: number, change: (line: string) => string) =>
-    lines.map((line, position) => (position === index ? change(line) : line)).join("");
-  const alterManifest = (change: (line: string) => string) => alterLine(lines.length - 1, change);
-  const removeLine = (index: number) => lines.filter((_, position) => position !== index).join("");
-  /**
-   * Each alteration has a description, a function that returns the altered file, and the number of the first wrong
-   * line. 0 means the last line, and -1 means the line before the last.
-   */
-  const alterations: [string, () => string, number][] = [
-    ["an event was altered", () => alterLine(3, (line) => line.replace('"operator"', '"system"')), 4],
-    ["an event was removed", () => removeLine(3), 4],
-    ["the first event was removed", () => removeLine(0), 1],
-    ["the last event was removed", () => removeLine(lines.length - 2), -1],
-    ["an event was repeated", () => alterLine(3, (line) => line + line), 5],
-    ["two events were exchanged", () => [...lines.slice(0, 2), lines[3], lines[2], ...lines.slice(4)].join(""), 3],
-    ["a line contains an additional space", () => alterLine(2, (line) => line.replace(":", ": ")), 3],
-    ["a line has two members `chain`", () => alterLine(2, (line) => line.replace("{", '{"chain":"0",')), 3],
-    ["a line ends with CR LF", () => alterLine(2, (line) => line.replace("\n", "\r\n")), 3],
-    [
-      "a line contains half of a surrogate pair",
-      () => alterLine(2, (line) => line.replace(/"type":"[^"]*"/, '"type":"\\ud800"')),
-      3,
-    ],
-    ["a blank line was inserted", () => alterLine(1, (line) => `${line}\n`), 3],
-    ["the last lines were removed", () => lines.slice(0, 4).join(""), 5],
-    ["the file ends in the middle of a line", () => lines.slice(0, 4).join("").slice(0, -20), 4],
-    ["the file is empty", () => "", 1],
-    ["the last line has no line ending", () => lines.join("").slice(0, -1), 0],
-    ["an event follows the manifest", () => `${lines.join("")}${lines[0]}`, 0],
-    [
-      "the manifest has another number of events",
-      () => alterManifest((line) => line.replace(/"count":\d+/, '"count":1')),
-      0,
-    ],
-    [
-      "the manifest names another clinic",
-      () => alterManifest((line) => line.replace(world.history.clinicId, randomUUID())),
-      0,
-    ],
-    [
-      "the signature of the manifest is empty",
-      () => alterManifest((line) => line.replace(/"signature":"[^"]*"/, '"signature":""')),
-      0,
-    ],
-    [
-      "the signature of the manifest is missing",
-      () => alterManifest((line) => `${toCanonicalJson({ manifest: JSON.parse(line).manifest })}\n`),
-      0,
-    ],
-  ];
-  for (const [caseName, getContent, line] of alterations) {
-    it(`verification fails and names the first wrong line if ${caseName}`, async () => {
-      const { code, ok, line: wrongLineNumber, problem } = await world.verify(getContent());
-      const expectedLineNumber = line > 0 ? line : lines.length + line;
-      expect([code, ok, wrongLineNumber], problem).to.deep.equal([3, false, expectedLineNumber]);
-    });
-  }
-
-  /** Alters the third event and recomputes the hash chain, the manifest and, with the given keys, the signature. */
-  async function forgeExport(signingKeys: string, alterEvent: (event: Record<string, unknown>) => void) {
-    let link = CHAIN_SEED;
-    const eventLines = lines.slice(0, -1).map((line, index) => {
-      const { event } = JSON.parse(line);
-      if (index === 2) alterEvent(event);
-      link = computeNextLink(link, toCanonicalJson(event));
-      return `${toCanonicalJson({ chain: link, event })}\n`;
-    });
-    const { manifest, signature: oldSignature } = JSON.parse(lines.at(-1) ?? "");
-    manifest.chain = link;
-    const [jwk] = JSON.parse(signingKeys).keys;
-    const { kty, crv, x } = jwk;
-    const signature = await new CompactSign(Buffer.from(toCanonicalJson(manifest)))
-      .setProtectedHeader({ alg: "EdDSA", typ: "audit-export+jws", jwk: { kty, crv, x } })
-      .sign(await importJWK(jwk, "EdDSA"));
-    return {
-      signedExport: [...eventLines, `${toCanonicalJson({ manifest, signature })}\n`].join(""),
-      exportWithOldManifest: [...eventLines, lines.at(-1)].join(""),
-      exportWithOldSignature: [...eventLines, `${toCanonicalJson({ manifest, signature: oldSignature })}\n`].join(""),
-    };
-  }
-  const forgeType = (event: Record<string, unknown>) => {
-    event.type = "Forged";
-  };
-
-  it("verification fails if the hash chain was recomputed and signed with another key", async () => {
-    const { signedExport } = await forgeExport(await createSigningKeys(), forgeType);
-    expect(await world.verify(signedExport))
-      .to.include({ ok: false, line: lines.length })
-      .and.have.property("problem")
-      .that.contains("untrusted key");
-  });
-
-  it("verification of a recomputed hash chain with an old signature fails and names the altered line", async () => {
-    const { exportWithOldManifest, exportWithOldSignature } = await forgeExport(await createSigningKeys(), forgeType);
-    expect(await world.verify(exportWithOldManifest)).to.deep.include({ ok: false, line: 3 });
-    expect(await world.verify(exportWithOldSignature)).to.deep.include({ ok: false, line: 3 });
-    const { signedExport } = await forgeExport(world.env.AUDIT_SIGNING_KEYS ?? "", () => undefined);
-    expect((await world.verify(signedExport)).ok, "an unaltered export").to.equal(true);
-  });
-
-  it("verification with another key fails, and the command `verify` refuses an invalid value of `--key`", async () => {
-    const otherKeys = await createSigningKeys();
-    expect((await world.verify(lines.join(""), otherKeys)).code).to.equal(3);
+  it("the command `verify` refuses an invalid value of `--key`", async () => {
     for (const key of ["no key", path.join(world.folder, "nothing")]) {
       const { code, errorLines: err } = await world.run(["verify", world.file, "--key", key], {});
       expect(code).to.equal(2);
@@ -163,16 +57,142 @@ describe("the verification of an export", () => {
   it("the command `verify` treats a thumbprint as a thumbprint, even if a file has the same name", async () => {
     const thumbprint = await getThumbprint();
     const otherKeys = await createSigningKeys();
-    const { signedExport } = await forgeExport(otherKeys, forgeType);
+    const otherEnv = { ...world.env, AUDIT_SIGNING_KEYS: otherKeys };
+    const otherFile = path.join(world.folder, "other.ndjson");
+    await world.run(["export", "--clinic", world.history.clinicId, "--out", otherFile], otherEnv);
+    const otherExport = fs.readFileSync(otherFile, "utf8");
     const workingDirectory = process.cwd();
     process.chdir(world.folder);
     try {
-      const { output: out } = await world.run(["keys"], { ...world.env, AUDIT_SIGNING_KEYS: otherKeys });
+      const { output: out } = await world.run(["keys"], otherEnv);
       fs.writeFileSync(thumbprint, out);
-      expect((await world.verify(signedExport, `./${thumbprint}`)).ok, "with the key of the file").to.equal(true);
-      expect((await world.verify(signedExport, thumbprint)).problem).to.contain("untrusted key");
+      expect((await world.verify(otherExport, `./${thumbprint}`)).ok, "with the key of the file").to.equal(true);
+      expect((await world.verify(otherExport, thumbprint)).problem).to.contain("untrusted key");
     } finally {
       process.chdir(workingDirectory);
     }
+  });
+
+  describe("with an expected clinic and range", () => {
+    const range = { from: "2020-01-01T00:00:00.000Z", to: "2026-06-01T00:00:00.000Z" };
+    let clinicId: string;
+    /** File with an export of the range. */
+    let file: string;
+    /** Output of the command that wrote the file. */
+    let exportOutput: string;
+
+    before(async () => {
+      clinicId = world.history.clinicId;
+      file = path.join(world.folder, "ranged.ndjson");
+      const options = ["--from", "2020-01-01T01:00:00+01:00", "--to", range.to, "--out", file];
+      exportOutput = (await world.run(["export", "--clinic", clinicId, ...options])).output;
+    });
+
+    const verifyExport = async (name: string, ...options: string[]) => {
+      const {
+        code,
+        errorLines: err,
+        output: out,
+      } = await world.run(["verify", name, "--key", world.keyFile, ...options], {});
+      return { code, line: err.join("\n"), out };
+    };
+
+    it("the command `verify` that an export prints verifies the export", async () => {
+      const args = /clinic audit (verify .*)/.exec(exportOutput)?.[1]?.split(" ") ?? [];
+      const options = ["--clinic", clinicId, "--from", range.from, "--to", range.to];
+      expect(args).to.include.members(options);
+      expect((await world.run(args, {})).code).to.equal(0);
+      expect((await verifyExport(world.file, "--from", "start")).code, "an export from the start").to.equal(0);
+    });
+
+    it("an export is verified if the expected times use another UTC offset and the clinic id is in upper case", async () => {
+      const timeOptions = ["--from", "2020-01-01T02:00:00+02:00", "--to", "2026-05-31T23:00:00-01:00"];
+      expect((await verifyExport(file, "--clinic", clinicId.toUpperCase(), ...timeOptions)).code).to.equal(0);
+    });
+
+    it("verification with another clinic or range fails, and the message contains the expected and the actual value", async () => {
+      const otherClinicId = randomUUID();
+      const line = fs.readFileSync(file, "utf8").trimEnd().split("\n").length;
+      const startProblem = `expected from start, but the manifest says ${range.from}`;
+      const endProblem = `expected to 2026-05-01T00:00:00.000Z, but the manifest says ${range.to}`;
+      const cases: [string[], string][] = [
+        [["--clinic", otherClinicId], `expected clinic ${otherClinicId}, but the manifest says ${clinicId}`],
+        [["--from", "start"], startProblem],
+        [
+          ["--from", "2020-01-01T00:00:00.001Z"],
+          `expected from 2020-01-01T00:00:00.001Z, but the manifest says ${range.from}`,
+        ],
+        [["--to", "2026-05-01T00:00:00Z"], endProblem],
+        [["--to", "2026-05-01T00:00:00Z", "--from", "start"], `${startProblem}; ${endProblem}`],
+      ];
+      for (const [options, difference] of cases) {
+        const problem = `it is not the expected export: ${difference}`;
+        const verifyResult = await verifyExport(file, ...options);
+        expect([verifyResult.code, verifyResult.line]).to.deep.equal([
+          3,
+          `audit: ${file} is not verified: line ${line}: ${problem}`,
+        ]);
+        const verdict = JSON.parse((await verifyExport(file, ...options, "--json")).out);
+        expect(verdict).to.deep.equal({ ok: false, line, fault: "unexpected_export", problem });
+      }
+      const startResult = await verifyExport(world.file, "--from", range.from);
+      expect(startResult.line).to.contain(`expected from ${range.from}, but the manifest says start`);
+    });
+
+    it("verification fails if the manifest was altered to match the expected clinic or range", async () => {
+      const otherClinicId = randomUUID();
+      const text = fs.readFileSync(file, "utf8");
+      const manifestStart = text.trimEnd().lastIndexOf("\n") + 1;
+      const alterations: [string, string, string[]][] = [
+        [clinicId, otherClinicId, ["--clinic", otherClinicId]],
+        [range.from, "2021-01-01T00:00:00.000Z", ["--from", "2021-01-01T00:00:00Z"]],
+        [range.to, "2026-07-01T00:00:00.000Z", ["--to", "2026-07-01T00:00:00Z"]],
+      ];
+      for (const [originalText, replacement, options] of alterations) {
+        const name = path.join(world.folder, `${randomUUID()}.ndjson`);
+        const alteredManifest = text.slice(manifestStart).replaceAll(originalText, replacement);
+        expect(alteredManifest).not.to.equal(text.slice(manifestStart));
+        fs.writeFileSync(name, text.slice(0, manifestStart) + alteredManifest);
+        const verifyResult = await verifyExport(name, ...options);
+        expect(verifyResult.code).to.equal(3);
+        expect(verifyResult.line).to.contain("the manifest differs from the signed manifest");
+      }
+    });
+
+    it("the command `verify` refuses an invalid expected clinic, start or end", async () => {
+      const verifyResult = await verifyExport(file, "--clinic", "x", "--from", "yesterday", "--to", "start");
+      expect([verifyResult.code, verifyResult.line]).to.deep.equal([
+        2,
+        "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or `start`; --to must be an RFC 3339 date-time with an offset",
+      ]);
+    });
+  });
+});
+
+describe("the marks of an export", () => {
+  const collectMarks = (links: string[], maxMarks: number) => {
+    const markCollector = createMarkCollector(maxMarks);
+    for (const link of links) markCollector.add(link);
+    return markCollector.getMarks();
+  };
+  const links = Array.from({ length: 20 }, (_, index) => String(index + 1).padStart(16, "0"));
+  const changeLinksFrom = (line: number) =>
+    links.map((link, index) => (index + 1 < line ? link : link.replace("0", "x")));
+
+  it("a short export has a mark for every line, and a long export has a mark for every n-th line", () => {
+    expect(collectMarks(links, 20)).to.deep.include({ every: 1 });
+    const { every, links: markedLinks } = collectMarks(links, 6);
+    expect([every, markedLinks.map(Number)]).to.deep.equal([4, [4, 8, 12, 16, 20]]);
+  });
+
+  it("findFirstDifference locates the first line in which two hash chains differ", () => {
+    for (const line of [1, 7, 20]) {
+      const exactRange = findFirstDifference(collectMarks(links, 20), collectMarks(changeLinksFrom(line), 20));
+      expect(exactRange).to.deep.equal({ firstLine: line, lastLine: line });
+      const difference = findFirstDifference(collectMarks(links, 6), collectMarks(changeLinksFrom(line), 20));
+      const { firstLine, lastLine } = difference;
+      expect(firstLine <= line && line <= lastLine && lastLine - firstLine < 4).to.equal(true);
+    }
+    expect(findFirstDifference(collectMarks(links, 20), collectMarks(links.slice(0, 15), 20)).firstLine).to.equal(16);
   });
 });

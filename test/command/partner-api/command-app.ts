@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
@@ -12,8 +12,25 @@ import { createPool } from "../../../shared/postgres/pool.ts";
 import { createRateLimiter } from "../../../shared/rate-limit/limiter.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
-import { type TestCommand, TOKEN_ISSUER } from "../../support/partner.ts";
+import {
+  type PartnerResponse,
+  type PartnerWorld,
+  sendRequest,
+  type TestCommand,
+  TOKEN_ISSUER,
+} from "../../support/partner.ts";
 import { getTestServers } from "../../support/stack.ts";
+
+/** Creates an appointment as a partner. @param overrides fields that replace those of a valid body */
+export function postAppointment(
+  url: string,
+  { environment, branchId, animalId, headers }: PartnerWorld,
+  key: string = randomUUID(),
+  overrides: Record<string, unknown> = {},
+): Promise<PartnerResponse> {
+  const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", ...overrides };
+  return sendRequest("POST", `${url}/${environment}/v1/appointments`, { ...headers, "Idempotency-Key": key }, body);
+}
 
 /** Serves the command application in this process with replaced options. Accepts the tokens of the given service. */
 export async function serveCommandApp(

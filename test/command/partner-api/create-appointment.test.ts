@@ -12,6 +12,7 @@ import {
   startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
+import { postAppointment } from "./command-app.ts";
 
 const SCHEDULED_AT = "2099-05-04T10:00:00+03:00";
 
@@ -32,17 +33,10 @@ describe("createPartnerAppointment", () => {
     scheduledAt: SCHEDULED_AT,
     ...overrides,
   });
-  const createAppointment = (
-    content: unknown = createBody(),
-    headers: Record<string, string> = {},
-    key: string | undefined = randomUUID(),
-  ) =>
-    sendRequest(
-      "POST",
-      `${command.url}/${world.environment}/v1/appointments`,
-      { ...world.headers, ...(key === undefined ? {} : { "Idempotency-Key": key }), ...headers },
-      content,
-    );
+  const createAppointment = (content: unknown = createBody(), headers = {}, key: string = randomUUID()) => {
+    const allHeaders = { ...world.headers, "Idempotency-Key": key, ...headers };
+    return sendRequest("POST", `${command.url}/production/v1/appointments`, allHeaders, content);
+  };
   const deriveId = (idempotencyKey: string) =>
     derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey });
 
@@ -82,17 +76,14 @@ describe("createPartnerAppointment", () => {
   it("a retry with the same values in another notation gets the first response, even if the appointment has changed", async () => {
     const key = randomUUID();
     const firstResponse = await createAppointment(createBody({ notes: "Limps" }), {}, key);
-    await confirmAppointment(
-      command.log,
-      { clinicId: world.clinicId, appointmentId: deriveId(key) },
-      createTestOperatorContext(),
-    );
-    const { branchId, animalId } = world;
+    const appointment = { clinicId: world.clinicId, appointmentId: deriveId(key) };
+    await confirmAppointment(command.log, appointment, createTestOperatorContext());
+    const animalId = world.animalId.toUpperCase();
     const rewrittenBody = {
       notes: "Limps",
       scheduledAt: "2099-05-04t07:00:00.000z",
-      animalId: animalId.toUpperCase(),
-      branchId,
+      animalId,
+      branchId: world.branchId,
     };
     const retryResponse = await createAppointment(rewrittenBody, {}, key);
     expect(retryResponse.status).to.equal(201);
@@ -103,25 +94,17 @@ describe("createPartnerAppointment", () => {
   it("equal idempotency keys of different applications and clinics are independent", async () => {
     const key = randomUUID();
     const ownResponse = await createAppointment(createBody(), {}, key);
-    const otherResponse = await createAppointment(
-      { branchId: otherWorld.branchId, animalId: otherWorld.animalId, scheduledAt: SCHEDULED_AT },
-      otherWorld.headers,
-      key,
-    );
+    const otherResponse = await postAppointment(command.url, otherWorld, key);
     expect([ownResponse.status, otherResponse.status]).to.deep.equal([201, 201]);
     expect(otherResponse.headers.get("idempotent-replayed")).to.equal(null);
     expect(otherResponse.body.appointment.id).not.to.equal(ownResponse.body.appointment.id);
   });
 
+  const printableCharacters = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index));
   for (const [caseName, key] of [
     ["8 characters", "12345678"],
     ["128 characters", "k".repeat(128)],
-    [
-      "every printable character",
-      Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i))
-        .join("")
-        .trim(),
-    ],
+    ["every printable character", printableCharacters.join("").trim()],
     ["a quoted string with spaces, as in the IETF draft", '"8e03978e 40d5 43dd"'],
   ] as const) {
     it(`createPartnerAppointment accepts an idempotency key of ${caseName}`, async () => {
@@ -137,9 +120,8 @@ describe("createPartnerAppointment", () => {
   });
 
   it("createPartnerAppointment accepts a branch header that equals the branch in the body", async () => {
-    expect(
-      (await createAppointment(createBody(), { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() })).status,
-    ).to.equal(201);
+    const branchHeader = { "X-SERVICE-Branch-ID": world.branchId.toUpperCase() };
+    expect((await createAppointment(createBody(), branchHeader)).status).to.equal(201);
   });
 
   const invalidBodies: [string, () => unknown, string[]][] = [
@@ -197,14 +179,9 @@ describe("createPartnerAppointment", () => {
     ["7 characters between spaces", " 1234567 "],
   ] as const) {
     it(`createPartnerAppointment returns 422 for an Idempotency-Key header with ${caseName}`, async () => {
-      const headers: Record<string, string> = key === undefined ? {} : { "Idempotency-Key": key };
+      const headers = key === undefined ? world.headers : { ...world.headers, "Idempotency-Key": key };
       const url = `${command.url}/production/v1/appointments`;
-      const { status, body: responseBody } = await sendRequest(
-        "POST",
-        url,
-        { ...world.headers, ...headers },
-        createBody(),
-      );
+      const { status, body: responseBody } = await sendRequest("POST", url, headers, createBody());
       expect(status).to.equal(422);
       expect(responseBody.details[0].path).to.equal("header Idempotency-Key");
     });
@@ -227,11 +204,8 @@ describe("createPartnerAppointment", () => {
   it("createPartnerAppointment refuses a branch that was removed from the installation", async () => {
     const narrowedWorld = await createPartnerWorld(command);
     const { applicationId, clinicId, branchId, otherBranchId, animalId } = narrowedWorld;
-    await narrowInstallation(
-      command.log,
-      { applicationId, clinicId, branchIds: [otherBranchId] },
-      createTestOperatorContext(),
-    );
+    const change = { applicationId, clinicId, branchIds: [otherBranchId] };
+    await narrowInstallation(command.log, change, createTestOperatorContext());
     const createBodyAt = (branchId: string) => ({ branchId, animalId, scheduledAt: SCHEDULED_AT });
     expect((await createAppointment(createBodyAt(branchId), narrowedWorld.headers)).status).to.equal(422);
     expect((await createAppointment(createBodyAt(otherBranchId), narrowedWorld.headers)).status).to.equal(201);

@@ -1,11 +1,6 @@
 import { expect } from "chai";
 import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
-import {
-  issueCredential,
-  revokeApplication,
-  revokeCredential,
-} from "../../../command/operations/application-operations.ts";
-import { eventually } from "../../support/eventually.ts";
+import { issueCredential } from "../../../command/operations/application-operations.ts";
 import { createMigratedDatabase } from "../../support/migrated-database.ts";
 import {
   createApplication,
@@ -127,16 +122,6 @@ describe("exchangeToken", () => {
     const response = await sendTokenRequest(command.url, { ...application, environment: "sandbox" });
     expect(response).to.include({ status: 401 });
     expect(response.body.error).to.equal("invalid_client");
-  });
-
-  it("exchangeToken returns 401 invalid_client for a revoked credential and a revoked application", async () => {
-    await revokeCredential(command.log, application, createTestOperatorContext());
-    await eventually("the revoked credential is refused", async () => {
-      return (await sendTokenRequest(command.url, application)).body.error === "invalid_client";
-    });
-    const revokedApplication = await createApplication(command.log);
-    await revokeApplication(command.log, { ...revokedApplication, reason: null }, createTestOperatorContext());
-    expect((await sendTokenRequest(command.url, revokedApplication)).body.error).to.equal("invalid_client");
   });
 
   for (const body of ["[]", "null", '"text"', "7", "{}"]) {

@@ -1,4 +1,6 @@
+import { join } from "node:path";
 import { expect } from "chai";
+import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { parseMetrics, readSample } from "../../support/metrics.ts";
 import {
@@ -9,7 +11,16 @@ import {
   startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
+import { expectRefusal, type RawResponse, sendRaw } from "../../support/raw-http.ts";
+import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 import { getTestServers } from "../../support/stack.ts";
+import { postAppointment, serveCommandApp } from "./command-app.ts";
+
+/** Number of incomplete token requests to send. It is lower than the rate limit of one address. */
+const REQUEST_COUNT = 500;
+
+/** Time limits that are shorter than the service's 20 s, but much longer than one POST /appointments takes. */
+const CLIENT_TIMEOUTS = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000 };
 
 describe("the command service while servers fail", () => {
   let proxy: FaultProxy;
@@ -28,13 +39,7 @@ describe("the command service while servers fail", () => {
     await proxy.close();
   });
 
-  const createAppointment = (key: string) =>
-    sendRequest(
-      "POST",
-      `${command.url}/production/v1/appointments`,
-      { ...world.headers, "Idempotency-Key": key },
-      { branchId: world.branchId, animalId: world.animalId, scheduledAt: "2099-05-04T10:00:00Z" },
-    );
+  const createAppointment = (key: string) => postAppointment(command.url, world, key);
 
   const scrapeReadiness = async () =>
     readSample(parseMetrics(await (await fetch(`${command.url}/metrics`)).text()), "service_ready", {});
@@ -63,5 +68,73 @@ describe("the command service while servers fail", () => {
     let response = await createAppointment("while-cut");
     while (response.status === 503 && Date.now() < deadline) response = await createAppointment("while-cut");
     expect(response.status).to.equal(201);
+  });
+});
+
+describe("the command service while the disk of the event log is full", function () {
+  this.timeout(60_000);
+  let disk: SmallDisk;
+  let log: LogServer;
+  let command: TestCommand;
+  let world: PartnerWorld;
+
+  before(async function () {
+    disk = mountSmallDisk(this, 8);
+    log = await startLogServer({ dir: join(disk.folder, "log"), host: "127.0.0.1", port: 0 });
+    command = await startTestCommandService({ EVENTSTORE_URL: `esdb://127.0.0.1:${log.port}?tls=false` });
+    world = await createPartnerWorld(command);
+  });
+  after(async () => {
+    await command?.stop();
+    await log?.stop();
+    disk?.remove();
+  });
+
+  const createAppointment = (key: string) => postAppointment(command.url, world, key);
+
+  it("the command service returns 503 with Retry-After while the event log's disk is full, and 201 afterwards", async () => {
+    disk.fill();
+    // The first requests may succeed, because the last page of the log's file may have space for a few small events.
+    let response = await createAppointment("filling-0");
+    for (let n = 1; response.status === 201 && n < 50; n += 1) response = await createAppointment(`filling-${n}`);
+    expect(response.status).to.equal(503);
+    expect(response.body).to.include({ ok: false, error: "event_log_unavailable" });
+    expect(Number(response.headers.get("retry-after"))).to.be.above(0);
+    expect(
+      (await sendRequest("GET", `${command.url}/health/ready`)).status,
+      "readiness while the log is readable",
+    ).to.equal(200);
+    disk.free();
+    expect((await createAppointment("afterwards")).status).to.equal(201);
+  });
+});
+
+describe("the command service while clients send incomplete bodies", () => {
+  let command: TestCommand;
+  let server: Awaited<ReturnType<typeof serveCommandApp>>;
+
+  before(async () => {
+    command = await startTestCommandService();
+    server = await serveCommandApp(command, {}, CLIENT_TIMEOUTS);
+  });
+  after(async () => {
+    await server.stop();
+    await command.stop();
+  });
+
+  it("POST /appointments succeeds while 500 token requests are incomplete, and each incomplete request gets 408", async () => {
+    const world = await createPartnerWorld(command, "sandbox");
+    // A token request needs no credentials before its body is read, so any client can send an incomplete body.
+    const requestHead = "POST /sandbox/v1/oauth/token HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n";
+    const partialRequest = `${requestHead}Content-Length: 200\r\n\r\n{"client_id":`;
+    const pendingResponses = Array.from({ length: REQUEST_COUNT }, () => sendRaw(server.url, partialRequest));
+    let endedCount = 0;
+    for (const request of pendingResponses) request.finally(() => endedCount++).catch(() => undefined);
+    expect((await postAppointment(server.url, world)).status).to.equal(201);
+    expect(endedCount, "incomplete requests that have ended").to.equal(0);
+    for (const responses of await Promise.all(pendingResponses)) {
+      expect(responses).to.have.length(1);
+      expectRefusal(responses[0] as RawResponse, 408, "request_timeout");
+    }
   });
 });

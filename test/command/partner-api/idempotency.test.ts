@@ -9,13 +9,12 @@ import {
   createPartnerWorld,
   type PartnerResponse,
   type PartnerWorld,
-  sendRequest,
   sendTokenRequest,
   startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 import { getTestServers } from "../../support/stack.ts";
-import { serveCommandApp, spawnCommand } from "./command-app.ts";
+import { postAppointment, serveCommandApp, spawnCommand } from "./command-app.ts";
 
 describe("idempotency of createPartnerAppointment", () => {
   let command: TestCommand;
@@ -27,16 +26,8 @@ describe("idempotency of createPartnerAppointment", () => {
   });
   after(() => command.stop());
 
-  const createAppointment = (
-    url: string,
-    key: string,
-    overrides: Record<string, unknown> = {},
-    headers = world.headers,
-  ) => {
-    const { branchId, animalId } = world;
-    const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z", ...overrides };
-    return sendRequest("POST", `${url}/production/v1/appointments`, { ...headers, "Idempotency-Key": key }, body);
-  };
+  const createAppointment = (url: string, key: string, overrides = {}, headers = world.headers) =>
+    postAppointment(url, { ...world, headers }, key, overrides);
   const readEvents = (idempotencyKey: string) =>
     command.log.read(`appointment-${derivePartnerAppointmentId({ ...world, sandboxGeneration: 0, idempotencyKey })}`);
   /** Returns the headers of the same partner for a service with another signing key. */
@@ -101,18 +92,10 @@ describe("idempotency of createPartnerAppointment", () => {
     );
     await secondCommand.stop();
     const restartedCommand = await startTestCommandService();
-    const repeatedResponse = await createAppointment(
-      restartedCommand.url,
-      key,
-      {},
-      await createHeadersAt(restartedCommand.url),
-    );
-    const conflictResponse = await createAppointment(
-      restartedCommand.url,
-      key,
-      { notes: "other" },
-      await createHeadersAt(restartedCommand.url),
-    );
+    const restartedHeaders = await createHeadersAt(restartedCommand.url);
+    const repeatedResponse = await createAppointment(restartedCommand.url, key, {}, restartedHeaders);
+    const otherBody = { notes: "other" };
+    const conflictResponse = await createAppointment(restartedCommand.url, key, otherBody, restartedHeaders);
     await restartedCommand.stop();
     expect(new Set([...responses, repeatedResponse].map(({ status }) => status))).to.deep.equal(new Set([201]));
     expect(new Set([...responses, repeatedResponse].map(({ text }) => text)).size).to.equal(1);

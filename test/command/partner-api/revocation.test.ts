@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
@@ -8,12 +7,11 @@ import {
   createPartnerWorld,
   createTestOperatorContext,
   type PartnerWorld,
-  sendRequest,
   startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
 import { getTestServers } from "../../support/stack.ts";
-import { spawnCommand } from "./command-app.ts";
+import { postAppointment, spawnCommand } from "./command-app.ts";
 
 /** Time after which a revocation must be effective. Milliseconds. */
 const MAX_DELAY_MS = 1_000;
@@ -32,12 +30,6 @@ describe("revocations with two command processes", () => {
     await secondCommand.stop("SIGTERM");
     await command.stop();
   });
-
-  function createAppointment(url: string, { branchId, animalId, headers }: PartnerWorld) {
-    const body = { branchId, animalId, scheduledAt: "2099-05-04T10:00:00Z" };
-    const appointmentsUrl = `${url}/production/v1/appointments`;
-    return sendRequest("POST", appointmentsUrl, { ...headers, "Idempotency-Key": randomUUID() }, body);
-  }
 
   const context = createTestOperatorContext();
   const changes: [string, [status: number, error: string], (world: PartnerWorld) => Promise<unknown>][] = [
@@ -61,13 +53,13 @@ describe("revocations with two command processes", () => {
   for (const [caseName, refusal, revoke] of changes) {
     it(`every process refuses requests with ${caseName} after at most a second`, async () => {
       const world = await createPartnerWorld(command);
-      for (const url of urls) expect((await createAppointment(url, world)).status).to.equal(201);
+      for (const url of urls) expect((await postAppointment(url, world)).status).to.equal(201);
       await revoke(world);
       const changedAt = performance.now();
       for (const url of urls) {
         await eventually("the request is refused", async () => {
           const sentAt = performance.now();
-          const response = await createAppointment(url, world);
+          const response = await postAppointment(url, world);
           if (response.status === 201) expect(sentAt - changedAt).to.be.below(MAX_DELAY_MS);
           else expect([response.status, response.body.error]).to.deep.equal(refusal);
           return response.status !== 201;

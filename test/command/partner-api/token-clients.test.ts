@@ -122,9 +122,9 @@ describe("the token operation with OAuth clients", () => {
   });
 
   describe("simple-oauth2", () => {
-    const createClient = (options: ModuleOptions["options"], secret = application.clientSecret) =>
+    const createClient = (options: ModuleOptions["options"]) =>
       new ClientCredentials({
-        client: { id: application.applicationId, secret },
+        client: { id: application.applicationId, secret: application.clientSecret },
         auth: { tokenHost: issuer.origin, tokenPath: "/sandbox/v1/oauth/token" },
         ...(options && { options }),
       });
@@ -148,19 +148,6 @@ describe("the token operation with OAuth clients", () => {
         expect(token.scope, JSON.stringify(options)).to.equal("sandbox:write clinic:read");
       }
     });
-
-    it("simple-oauth2 reports a wrong secret and an invalid scope", async () => {
-      const refusals = [
-        await catchError(createClient({}, "cs_wrong").getToken({})),
-        await catchError(createClient({ authorizationMethod: "body" }, "cs_wrong").getToken({})),
-        await catchError(createClient({}).getToken({ scope: "webhooks:read" })),
-      ];
-      expect(refusals.map(({ output, data }) => [output.statusCode, data.payload.error])).to.deep.equal([
-        [401, "invalid_client"],
-        [401, "invalid_client"],
-        [400, "invalid_scope"],
-      ]);
-    });
   });
 
   describe("libraries of resource servers", () => {
@@ -174,26 +161,19 @@ describe("the token operation with OAuth clients", () => {
       oauthClient = { client_id: application.applicationId };
     });
 
-    const exchangeToken = (overrides: Record<string, unknown> = {}) =>
-      fetch(`${issuer.href}/oauth/token`, {
+    const exchangeToken = () => {
+      const { applicationId: client_id, clientSecret: client_secret } = application;
+      return fetch(`${issuer.href}/oauth/token`, {
         method: "POST",
         headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({
-          client_id: application.applicationId,
-          client_secret: application.clientSecret,
-          grant_type: "client_credentials",
-          environment: "sandbox",
-          ...overrides,
-        }),
+        body: JSON.stringify({ client_id, client_secret, grant_type: "client_credentials", environment: "sandbox" }),
       });
-    const createRequest = (token: string) =>
-      new Request("http://partners.test/sandbox/v1/appointments", {
-        headers: { Authorization: `Bearer ${token}` },
-      });
-    const validate = (token: string, environment = "sandbox") =>
-      oauth.validateJwtAccessToken(server, createRequest(token), `${issuer.origin}/${environment}/v1`, {
-        [oauth.allowInsecureRequests]: true,
-      });
+    };
+    const validate = (token: string, environment = "sandbox") => {
+      const headers = { Authorization: `Bearer ${token}` };
+      const request = new Request("http://partners.test/sandbox/v1/appointments", { headers });
+      return oauth.validateJwtAccessToken(server, request, `${issuer.origin}/${environment}/v1`, INSECURE);
+    };
 
     it("oauth4webapi accepts the token response, and validates the token with RFC 9068 and the published keys", async () => {
       const tokenResponse = await oauth.processClientCredentialsResponse(server, oauthClient, await exchangeToken());
@@ -210,22 +190,6 @@ describe("the token operation with OAuth clients", () => {
       });
       const refusal = await validate(tokenResponse.access_token, "production").catch((error: unknown) => error);
       expect(refusal).to.be.instanceOf(oauth.OperationProcessingError);
-    });
-
-    it("oauth4webapi recognises the response to a refused token exchange as an OAuth error", async () => {
-      const cases: [Record<string, unknown>, string][] = [
-        [{ client_secret: "cs_wrong" }, "invalid_client"],
-        [{ scope: "webhooks:write" }, "invalid_scope"],
-        [{ grant_type: "password" }, "unsupported_grant_type"],
-        [{ client_id: undefined }, "invalid_request"],
-      ];
-      for (const [overrides, code] of cases) {
-        const refusal = await oauth
-          .processClientCredentialsResponse(server, oauthClient, await exchangeToken(overrides))
-          .catch((error: unknown) => error);
-        expect(refusal).to.be.instanceOf(oauth.ResponseBodyError);
-        expect(refusal).to.include({ status: 401, error: code });
-      }
     });
 
     it("fast-jwt accepts a token with the published key and rejects a tampered token", async () => {

@@ -8,13 +8,7 @@ describe("attacks on the partner API with bodies", () => {
   const { createBody, getOwnHeaders, createKeyHeader, send, postAppointment } = attacker;
 
   const nestArrays = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
-  const createInvalidUtf8 = () =>
-    Buffer.concat([
-      Buffer.from(`${JSON.stringify(createBody()).slice(0, -1)},"notes":"`),
-      Buffer.from([0xc3, 0x28]),
-      Buffer.from('"}'),
-    ]);
-  const createCutUtf8 = () => Buffer.concat([Buffer.from('"'), Buffer.from([0xe2, 0x82])]);
+  const createInvalidUtf8 = () => Buffer.from(JSON.stringify(createBody({ notes: "\u00c3(" })), "latin1");
   const bodies: [string, () => string | Buffer, number, string][] = [
     ["100,000 brackets", () => nestArrays(50_000), 413, "body_too_large"],
     ["60,000 brackets", () => nestArrays(30_000), 422, "validation_failed"],
@@ -48,7 +42,7 @@ describe("attacks on the partner API with bodies", () => {
     ["an array as body", () => JSON.stringify([createBody()]), 422, "validation_failed"],
     ["a string as body", () => '"text"', 422, "validation_failed"],
     ["invalid UTF-8", createInvalidUtf8, 400, "invalid_json"],
-    ["truncated UTF-8", createCutUtf8, 400, "invalid_json"],
+    ["truncated UTF-8", () => Buffer.from([0x22, 0xe2, 0x82]), 400, "invalid_json"],
     ["UTF-16", () => Buffer.from(JSON.stringify(createBody()), "utf16le"), 400, "invalid_json"],
     ["NaN", () => `{"scheduledAt":NaN}`, 400, "invalid_json"],
     ["a trailing comma", () => `${JSON.stringify(createBody()).slice(0, -1)},}`, 400, "invalid_json"],
@@ -62,11 +56,8 @@ describe("attacks on the partner API with bodies", () => {
   ];
   for (const [caseName, buildBody, status, code] of bodies) {
     it(`POST /appointments with ${caseName} returns ${status} ${code}`, async () => {
-      expectRefusal(
-        await postAppointment([...getOwnHeaders(), createKeyHeader(), JSON_TYPE], buildBody()),
-        status,
-        code,
-      );
+      const response = await postAppointment([...getOwnHeaders(), createKeyHeader(), JSON_TYPE], buildBody());
+      expectRefusal(response, status, code);
     });
   }
 
@@ -82,26 +73,26 @@ describe("attacks on the partner API with bodies", () => {
     expectRefusal(response, 413, "body_too_large");
   });
 
-  it("a compressed body gets 415", async () => {
-    const gzipBomb = gzipSync(JSON.stringify(createBody({ notes: "x".repeat(10_000_000) })));
-    const response = await postAppointment(
-      [...getOwnHeaders(), createKeyHeader(), JSON_TYPE, "Content-Encoding: gzip"],
-      gzipBomb,
-    );
-    expectRefusal(response, 415, "unsupported_media_type");
-  });
-
-  for (const type of [
-    "text/plain",
-    "application/x-www-form-urlencoded",
-    "multipart/form-data; boundary=x",
-    "application/jsonp",
-    "json",
-    ";;;",
-    "application/json, text/plain",
-  ]) {
-    it(`a body of Content-Type ${type} gets 415 unsupported_media_type`, async () => {
-      const response = await postAppointment([...getOwnHeaders(), createKeyHeader(), `Content-Type: ${type}`]);
+  const unsupportedBodies: [string, string[], (string | Buffer)?][] = [
+    [
+      "that is compressed",
+      [JSON_TYPE, "Content-Encoding: gzip"],
+      gzipSync(JSON.stringify({ notes: "x".repeat(10_000_000) })),
+    ],
+    ["that is empty", [JSON_TYPE], ""],
+    ...[
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data; boundary=x",
+      "application/jsonp",
+      "json",
+      ";;;",
+      "application/json, text/plain",
+    ].map((type): [string, string[]] => [`of Content-Type ${type}`, [`Content-Type: ${type}`]]),
+  ];
+  for (const [caseName, headers, body] of unsupportedBodies) {
+    it(`a body ${caseName} gets 415 unsupported_media_type`, async () => {
+      const response = await postAppointment([...getOwnHeaders(), createKeyHeader(), ...headers], body);
       expectRefusal(response, 415, "unsupported_media_type");
     });
   }
@@ -149,19 +140,10 @@ describe("attacks on the partner API with bodies", () => {
     }
   });
 
-  it("POST /appointments without a body returns 415", async () => {
-    expectRefusal(
-      await postAppointment([...getOwnHeaders(), createKeyHeader(), JSON_TYPE], ""),
-      415,
-      "unsupported_media_type",
-    );
-  });
-
   it("POST /appointments accepts other JSON media types, and a charset", async () => {
     for (const type of ["application/vnd.api+json", "application/json; charset=utf-8", "APPLICATION/JSON"]) {
-      expect((await postAppointment([...getOwnHeaders(), createKeyHeader(), `Content-Type: ${type}`])).status).to.equal(
-        201,
-      );
+      const response = await postAppointment([...getOwnHeaders(), createKeyHeader(), `Content-Type: ${type}`]);
+      expect(response.status, type).to.equal(201);
     }
   });
 

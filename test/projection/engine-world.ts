@@ -1,54 +1,41 @@
 import { randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
-import type pg from "pg";
-import { startLogServer } from "../../deploy/local/eventstore/server.ts";
+import { jsonEvent } from "@eventstore/db-client";
+import type { Difference } from "../../projection/engine/compare-tables.ts";
+import { startProjectors } from "../../projection/engine/projectors.ts";
+import { rebuild } from "../../projection/engine/rebuild.ts";
+import { verify } from "../../projection/engine/verify.ts";
+import { readModels } from "../../projection/read-models/all.ts";
+import type { Role } from "../../projection/roles/role.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
-import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createDatabaseWithReadModels } from "../support/migrated-database.ts";
+import { startSeparateLog } from "../support/own-log.ts";
 import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { runCommandLine } from "./in-process-cli.ts";
 import type { CliResult, ServiceServers } from "./service-process.ts";
 
-/** A separate log and database with empty read models, so that invalid events do not affect other tests. */
-export interface EngineWorld {
-  client: EventStoreDBClient;
-  log: EventLog;
-  pool: pg.Pool;
-  dataKeys: DataKeys;
-  eventstoreUrl: string;
-  databaseUrl: string;
-  /** URL for the database role of the query API. */
-  queryUrl: string;
-  /** Appends events without validation. @returns position of the last event */
-  append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint>;
-  /** Reads a customer's name from the read models. @returns undefined if there is no row */
-  readName(customerId: string): Promise<string | undefined>;
-  /** Runs `clinic projection …` in this process. */
-  runCommand(...args: string[]): Promise<CliResult>;
-  close(): Promise<void>;
-}
+export type EngineWorld = Awaited<ReturnType<typeof createEngineWorld>>;
 
 export const logger = createLogger("test", "silent");
 
-export async function createEngineWorld(): Promise<EngineWorld> {
-  const dir = await mkdtemp(join(tmpdir(), "clinic-engine-"));
-  const server = await startLogServer({ dir, host: "127.0.0.1", port: 0, shouldSync: false });
-  const eventstoreUrl = `esdb://127.0.0.1:${server.port}?tls=false`;
+/** Creates a separate log and database with empty read models, so that invalid events do not affect other tests. */
+export async function createEngineWorld() {
+  const ownLog = await startSeparateLog();
+  const { eventstoreUrl } = ownLog;
   const database = await createDatabaseWithReadModels();
   const databaseUrl = database.urls.projection;
   const client = connectEventStore(eventstoreUrl, "test");
   const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000 };
   const pool = createPool({ ...options, logger });
   const dataKeys = createTestDataKeys(pool);
+  const roles: Role[] = [];
+  const runOptions = { client, pool, dataKeys, databaseUrl, models: readModels, logger, onProgress: () => undefined };
+  const stopRoles = () => Promise.all(roles.splice(0).map((role) => role.stop()));
   return {
     client,
     log: createEventLog(client, { dataKeys }),
@@ -56,8 +43,10 @@ export async function createEngineWorld(): Promise<EngineWorld> {
     pool,
     eventstoreUrl,
     databaseUrl,
+    /** URL for the database role of the query API. */
     queryUrl: database.urls.query,
-    async append(stream, ...events) {
+    /** Appends events without validation. @returns position of the last event */
+    async append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint> {
       const proposedEvents = events.map(({ type, data, metadata = createStoredMetadata() }) =>
         jsonEvent({
           type,
@@ -68,23 +57,45 @@ export async function createEngineWorld(): Promise<EngineWorld> {
       const { position } = await client.appendToStream(stream, proposedEvents);
       return position!.commit;
     },
-    async readName(customerId) {
+    /** Reads a customer's name from the read models. @returns undefined if there is no row */
+    async readName(customerId: string): Promise<string | undefined> {
       const { rows } = await pool.query<{ full_name: string }>(
         `SELECT full_name FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`,
         [customerId],
       );
       return rows[0]?.full_name;
     },
-    runCommand: (...args) => runProjectionCommand({ eventstoreUrl, databaseUrl }, ...args),
+    /** Starts projectors, which run until `stopRoles` or `close`. */
+    startProjectors(changes: Partial<ProjectorsOptions> = {}): Role {
+      const role = startProjectors({ ...runOptions, ...changes });
+      roles.push(role);
+      return role;
+    },
+    stopRoles,
+    rebuild: (changes: Partial<RebuildOptions> = {}, signal = new AbortController().signal) =>
+      rebuild({ ...runOptions, ...changes }, signal),
+    /** Compares the read models with the log. @returns the result, and all differences */
+    async verify(changes: Partial<VerifyOptions> = {}) {
+      const differences: Difference[] = [];
+      const onDifference = (difference: Difference) => differences.push(difference);
+      const result = await verify({ ...runOptions, onDifference, ...changes }, new AbortController().signal);
+      return { ...result, differences };
+    },
+    /** Runs `clinic projection …` in this process. */
+    runCommand: (...args: string[]) => runProjectionCommand({ eventstoreUrl, databaseUrl }, ...args),
     async close() {
+      await stopRoles();
       await pool.end();
       await client.dispose();
-      await server.stop();
+      await ownLog.stop();
       await database.drop();
-      await rm(dir, { recursive: true });
     },
   };
 }
+
+type ProjectorsOptions = Parameters<typeof startProjectors>[0];
+type RebuildOptions = Parameters<typeof rebuild>[0];
+type VerifyOptions = Parameters<typeof verify>[0];
 
 /** Runs `clinic projection …` in this process. */
 export function runProjectionCommand(servers: ServiceServers, ...args: string[]): Promise<CliResult> {
@@ -94,10 +105,7 @@ export function runProjectionCommand(servers: ServiceServers, ...args: string[])
 
 export function createRegisteredEvent(customerId: string, fullName: string): CatalogEvent {
   const contact = { phone: null, email: null, city: "Ljubljana" };
-  return {
-    type: "CustomerRegistered",
-    data: { customerId, clinicId: randomUUID(), fullName, ...contact },
-  };
+  return { type: "CustomerRegistered", data: { customerId, clinicId: randomUUID(), fullName, ...contact } };
 }
 
 export function createRenamedEvent(customerId: string, fullName: string): CatalogEvent {

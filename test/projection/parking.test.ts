@@ -1,11 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
-import type { Difference } from "../../projection/engine/compare-tables.ts";
-import { startProjectors } from "../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
-import { rebuild } from "../../projection/engine/rebuild.ts";
-import { verify } from "../../projection/engine/verify.ts";
 import { PARKING_STREAM, readParkedStreams } from "../../projection/parking/parked-streams.ts";
 import { CommandRefusedError, findParkedStream, parkStream } from "../../projection/parking/parking-commands.ts";
 import { readSkippedEvents } from "../../projection/parking/skipped-events.ts";
@@ -24,9 +20,6 @@ import {
   type EngineWorld,
   logger,
 } from "./engine-world.ts";
-
-const neverAbortedSignal = new AbortController().signal;
-const ignore = () => undefined;
 
 /** Read models of a release whose customer projector throws if a customer is renamed to "Poison". */
 const brokenModels: AnyReadModel[] = readModels.map((model) => {
@@ -55,12 +48,6 @@ describe("a stream with an event that projectors cannot process", () => {
     now: Date.now(),
   };
   const park = (position: bigint) => parkStream(world, position, parkingCommand);
-  const runVerify = async () => {
-    const differences: Difference[] = [];
-    const options = { ...world, models: readModels, logger, onProgress: ignore };
-    const onDifference = (difference: Difference) => differences.push(difference);
-    return { ...(await verify({ ...options, onDifference }, neverAbortedSignal)), found: differences };
-  };
   const catchError = async (promise: Promise<unknown>) =>
     promise.then(
       () => undefined,
@@ -75,17 +62,12 @@ describe("a stream with an event that projectors cannot process", () => {
     stoppedPosition = await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "Poison"));
     await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "After"));
     await world.append(`customer-${goodCustomerId}`, createRenamedEvent(goodCustomerId, "Ana Novak"));
-    role = startProjectors({
-      ...world,
-      models: brokenModels,
-      logger,
-    });
+    role = world.startProjectors({ models: brokenModels });
     reporter = startReporter({ ...world, roles: [role], metrics, logger, processName: "test:1" });
     await eventually("failed", () => role.getStatus().state === "failed");
   });
 
   after(async () => {
-    await role.stop();
     await reporter.stop();
     await world.close();
   });
@@ -157,11 +139,10 @@ describe("a stream with an event that projectors cannot process", () => {
   });
 
   it("`verify` and `rebuild` skip a parked stream", async () => {
-    expect(await runVerify()).to.deep.include({ found: [], differenceCount: 0, skippedStreamCount: 1 });
-    const options = { ...world, models: brokenModels, logger, onProgress: ignore };
-    await rebuild(options, neverAbortedSignal);
+    expect(await world.verify()).to.deep.include({ differences: [], differenceCount: 0, skippedStreamCount: 1 });
+    await world.rebuild({ models: brokenModels });
     expect(await world.readName(badCustomerId)).to.equal("Before");
-    expect((await runVerify()).found).to.deep.equal([]);
+    expect((await world.verify()).differences).to.deep.equal([]);
     expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badCustomerId}`)?.events).to.equal(
       3n,
     );
@@ -197,10 +178,7 @@ describe("a stream with an event that projectors cannot process", () => {
 
   it("a stream stays parked if a rebuild that includes the stream fails", async () => {
     const error = await catchError(
-      rebuild(
-        { ...world, models: brokenModels, logger, onProgress: ignore, includedStream: `customer-${badCustomerId}` },
-        neverAbortedSignal,
-      ),
+      world.rebuild({ models: brokenModels, includedStream: `customer-${badCustomerId}` }),
     );
     expect(error).to.be.instanceOf(ProjectionError);
     expect(await world.readName(badCustomerId)).to.equal("Before");
@@ -216,6 +194,6 @@ describe("a stream with an event that projectors cannot process", () => {
     expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
     await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "Live again"));
     await eventually("the live event", async () => (await world.readName(badCustomerId)) === "Live again");
-    expect(await runVerify()).to.deep.include({ found: [], skippedStreamCount: 0 });
+    expect(await world.verify()).to.deep.include({ differences: [], skippedStreamCount: 0 });
   });
 });

@@ -5,17 +5,15 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
-import { startProjectors } from "../../projection/engine/projectors.ts";
 import { ensureReadModels } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import type { Role } from "../../projection/roles/role.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RunningService } from "../../shared/runtime/run-service.ts";
 import { bundle } from "../support/bundle.ts";
 import { eventually } from "../support/eventually.ts";
 import { queryEnvironment } from "../support/query-environment.ts";
-import { createEngineWorld, createRegisteredEvent, type EngineWorld, logger } from "./engine-world.ts";
+import { createEngineWorld, createRegisteredEvent, type EngineWorld } from "./engine-world.ts";
 import { runCli, type ServiceProcess, startService } from "./service-process.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -60,7 +58,6 @@ describe("a release with its own read models", function () {
   /** Folder of the former release. */
   let formerRoot: string;
   let formerService: ServiceProcess;
-  let projectors: Role | undefined;
   let queryApi: RunningService | undefined;
 
   before(async () => {
@@ -73,7 +70,6 @@ describe("a release with its own read models", function () {
 
   after(async () => {
     await queryApi?.stop();
-    await projectors?.stop();
     await formerService?.kill();
     await world.close();
     await rm(formerRoot, { recursive: true });
@@ -119,7 +115,7 @@ describe("a release with its own read models", function () {
     });
     expect(await listClinics()).to.include({ status: 503, error: "data_source_unavailable" });
     expect(await prune()).to.contain("are not filled yet");
-    projectors = startProjectors({ ...world, logger, models: readModels });
+    world.startProjectors();
     await eventually("the query API of the new release is ready", async () => (await readReadiness()).status === 200);
     // The user is no member of a clinic, so a read that succeeds finds nothing.
     expect(await listClinics()).to.include({ status: 403 });

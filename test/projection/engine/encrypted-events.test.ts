@@ -3,11 +3,7 @@ import { expect } from "chai";
 import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { recordAndDestroy } from "../../../command/operations/personal-data/erase-person.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
-import { startProjectors } from "../../../projection/engine/projectors.ts";
-import { rebuild } from "../../../projection/engine/rebuild.ts";
-import { verify } from "../../../projection/engine/verify.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
-import type { Role } from "../../../projection/roles/role.ts";
 import { createEventLog, EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { cacheDataKeys } from "../../../shared/personal-data/cached-data-keys.ts";
 import { createUncachedDataKeys } from "../../../shared/personal-data/create-data-keys.ts";
@@ -31,12 +27,10 @@ import {
 
 describe("the projection of encrypted events", () => {
   let world: EngineWorld;
-  const roles: Role[] = [];
 
   const openWorld = async () => {
     world = await createEngineWorld();
   };
-  const stopRoles = () => Promise.all(roles.splice(0).map((role) => role.stop()));
 
   async function registerCustomer(fullName: string): Promise<string> {
     const id = randomUUID();
@@ -50,16 +44,6 @@ describe("the projection of encrypted events", () => {
     ]);
     return id;
   }
-  const startRole = (dataKeys: DataKeys = world.dataKeys) => {
-    const role = startProjectors({ ...world, dataKeys, models: readModels, logger });
-    roles.push(role);
-    return role;
-  };
-  const rebuildModels = (dataKeys = world.dataKeys) =>
-    rebuild(
-      { ...world, dataKeys, models: readModels, logger, onProgress: () => undefined },
-      new AbortController().signal,
-    );
   const keyConfig = readConfig(["PERSONAL_DATA_KEYS"], { PERSONAL_DATA_KEYS });
   const waitForName = (id: string, name: string) =>
     eventually(`${name} in the read model`, async () => (await world.readName(id)) === name);
@@ -67,7 +51,7 @@ describe("the projection of encrypted events", () => {
   describe("in a log that projectors can process", () => {
     // The tests share the log and the database. Each test sees the events of all earlier tests.
     before(openWorld);
-    afterEach(stopRoles);
+    afterEach(() => world.stopRoles());
     after(() => world.close());
 
     it("a batch needs one query for the keys of all its persons", async () => {
@@ -80,7 +64,7 @@ describe("the projection of encrypted events", () => {
           return world.dataKeys.find(ids);
         },
       };
-      await rebuildModels(countingKeys);
+      await world.rebuild({ dataKeys: countingKeys });
       const { rows } = await world.pool.query(`SELECT full_name FROM ${READ_MODEL_SCHEMA}.customer`);
       expect(rows).to.have.length(20);
       expect(findSizes.reduce((sum, size) => sum + size)).to.equal(20);
@@ -94,7 +78,7 @@ describe("the projection of encrypted events", () => {
         metadata: createStoredMetadata(),
       });
       const encryptedId = await registerCustomer("Ana Kos");
-      startRole();
+      world.startProjectors();
       await waitForName(plainId, "Plain Petra");
       await waitForName(encryptedId, "Ana Kos");
     });
@@ -109,19 +93,19 @@ describe("the projection of encrypted events", () => {
         logger,
       });
       const dataKeys = createUncachedDataKeys(pool, keyConfig);
-      roles.push(startProjectors({ ...world, pool, dataKeys, models: readModels, logger }));
+      world.startProjectors({ pool, dataKeys });
       await waitForName(id, "Ana Kos");
-      await stopRoles();
+      await world.stopRoles();
       await pool.end();
     });
 
     it("projectors notice at once that another process has destroyed a key, and write neutral values", async () => {
       const [erasedId, otherId] = [await registerCustomer("Ana Kos"), await registerCustomer("Bor Zupan")];
       const keysOfProjectors = createUncachedDataKeys(world.pool, keyConfig);
-      await rebuildModels(keysOfProjectors);
+      await world.rebuild({ dataKeys: keysOfProjectors });
       expect(await world.readName(erasedId)).to.equal("Ana Kos");
       await world.dataKeys.destroy({ type: "customer", id: erasedId });
-      await rebuildModels(keysOfProjectors);
+      await world.rebuild({ dataKeys: keysOfProjectors });
       expect([await world.readName(erasedId), await world.readName(otherId)]).to.deep.equal(["(erased)", "Bor Zupan"]);
     });
 
@@ -130,7 +114,7 @@ describe("the projection of encrypted events", () => {
       const dataKeys = cacheDataKeys(createUncachedDataKeys(world.pool, keyConfig), () => 0);
       const log = createEventLog(world.client, { dataKeys });
       const { clinicId, branchId, animalId, customerId: id } = await createClinic(log);
-      startRole(dataKeys);
+      world.startProjectors({ dataKeys });
       const requestVisit = async (notes: string) => {
         const appointmentId = randomUUID();
         const scheduledAt = new Date(Date.now() + 86_400_000).toISOString();
@@ -146,11 +130,7 @@ describe("the projection of encrypted events", () => {
       const stores = { log, pool: world.pool };
       await recordAndDestroy(stores, { type: "customer", id, clinicId }, erasure, createTestOperatorContext());
       expect(await requestVisit("Bites")).to.deep.equal({ notes: null });
-      const result = await verify(
-        { ...world, models: readModels, logger, onProgress: () => undefined, onDifference: () => undefined },
-        new AbortController().signal,
-      );
-      expect(result).to.include({ differenceCount: 0 });
+      expect(await world.verify()).to.include({ differenceCount: 0 });
     });
 
     it("while the key store is unreachable, projectors wait, and then continue with the waiting event", async () => {
@@ -159,7 +139,7 @@ describe("the projection of encrypted events", () => {
         ...world.dataKeys,
         find: (ids) => (isReachable ? world.dataKeys.find(ids) : Promise.reject(new KeyStoreUnavailableError("down"))),
       };
-      const role = startRole(unreliableKeys);
+      const role = world.startProjectors({ dataKeys: unreliableKeys });
       await waitForName(await registerCustomer("Ana Kos"), "Ana Kos");
       isReachable = false;
       const waitingId = await registerCustomer("Bor Zupan");
@@ -176,7 +156,7 @@ describe("the projection of encrypted events", () => {
       const { rows } = await world.pool.query("DELETE FROM data_keys.data_key WHERE person_id = $1 RETURNING id", [
         lostId,
       ]);
-      startRole(dataKeys);
+      world.startProjectors({ dataKeys });
       await waitForName(await registerCustomer("Bor Zupan"), "Bor Zupan");
       expect(await world.readName(lostId)).to.equal("(erased)");
       expect(reports).to.deep.equal([[rows[0].id]]);
@@ -211,7 +191,7 @@ describe("the projection of encrypted events", () => {
           person: { type: "customer", id },
         },
       ]);
-      await rebuildModels();
+      await world.rebuild();
       expect(await world.readName(id)).to.equal("Ana Novak");
       expect(await world.dataKeys.listOf({ type: "customer", id })).to.have.length(1);
     });
@@ -219,10 +199,7 @@ describe("the projection of encrypted events", () => {
 
   describe("in a log that stops projectors", () => {
     beforeEach(openWorld);
-    afterEach(async () => {
-      await stopRoles();
-      await world.close();
-    });
+    afterEach(() => world.close());
 
     it("projectors stop at an event whose ciphertext was changed, and name the event", async () => {
       const id = await registerCustomer("Ana Kos");
@@ -233,7 +210,7 @@ describe("the projection of encrypted events", () => {
         data: { customerId: id, encrypted },
         metadata: createStoredMetadata(),
       });
-      const role = startRole();
+      const role = world.startProjectors();
       await eventually("failed", () => role.getStatus().state === "failed");
       expect(role.getStatus().lastError?.message).to.match(/customer-.*revision 1.*cannot be decrypted/);
       expect(await world.readName(id)).to.equal("Ana Kos");
@@ -243,7 +220,7 @@ describe("the projection of encrypted events", () => {
       const earlierId = await registerCustomer("Bor Zupan");
       const id = await registerCustomer("Ana Kos");
       await world.pool.query("UPDATE data_keys.data_key SET master_key_id = 'former' WHERE person_id = $1", [id]);
-      const role = startRole(createTestDataKeys(world.pool));
+      const role = world.startProjectors({ dataKeys: createTestDataKeys(world.pool) });
       await eventually("failed", () => role.getStatus().state === "failed");
       expect(role.getStatus().lastError?.message).to.match(
         new RegExp(

@@ -3,42 +3,28 @@ import { expect } from "chai";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
-import { startProjectors } from "../../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
 import { LeadershipLostError } from "../../../projection/roles/failure.ts";
-import type { Role } from "../../../projection/roles/role.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/log-end.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
-import {
-  createEngineWorld,
-  createRegisteredEvent,
-  createRenamedEvent,
-  type EngineWorld,
-  logger,
-} from "../engine-world.ts";
+import { createEngineWorld, createRegisteredEvent, createRenamedEvent, type EngineWorld } from "../engine-world.ts";
 
 describe("projectors", () => {
   let world: EngineWorld;
-  const roles: Role[] = [];
 
   // The tests share the log and the database. Each test sees the events of all earlier tests.
   before(async () => {
     world = await createEngineWorld();
   });
-  afterEach(() => Promise.all(roles.splice(0).map((role) => role.stop())));
+  afterEach(() => world.stopRoles());
   after(() => world.close());
 
-  const startRole = () => {
-    const role = startProjectors({ ...world, models: readModels, logger });
-    roles.push(role);
-    return role;
-  };
   const waitForName = (id: string, fullName: string) =>
     eventually(`${fullName} in the read model`, async () => (await world.readName(id)) === fullName);
 
@@ -46,7 +32,7 @@ describe("projectors", () => {
     const [earlyId, lateId] = [randomUUID(), randomUUID()];
     const earlyEvents = [createRegisteredEvent(earlyId, "Ana Kos"), createRenamedEvent(earlyId, "Ana Novak")];
     await world.append(`customer-${earlyId}`, ...earlyEvents);
-    const role = startRole();
+    const role = world.startProjectors();
     await waitForName(earlyId, "Ana Novak");
     const position = await world.append(`customer-${lateId}`, createRegisteredEvent(lateId, "Live Lee"));
     await waitForName(lateId, "Live Lee");
@@ -57,14 +43,14 @@ describe("projectors", () => {
   it("projectors continue from the checkpoint after a stop, and process no event twice", async () => {
     const id = randomUUID();
     await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
-    const firstProjectors = startRole();
+    const firstProjectors = world.startProjectors();
     await waitForName(id, "Ana Kos");
     await firstProjectors.stop();
     // If the first event was processed again, the row would have its name.
     await world.pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.customer WHERE customer_id = $1`, [id]);
     const nextId = randomUUID();
     await world.append(`customer-${nextId}`, createRegisteredEvent(nextId, "Second Run"));
-    startRole();
+    world.startProjectors();
     await waitForName(nextId, "Second Run");
     expect(await world.readName(id)).to.equal(undefined);
   });
@@ -74,7 +60,7 @@ describe("projectors", () => {
     const foreignEvents = [{ type: "SomethingElse", data: {} }, createRegisteredEvent(strangerId, "Stranger")];
     await world.append(`other-${id}`, ...foreignEvents);
     await world.append(`customer-${id}`, createRegisteredEvent(id, "After Unknown"));
-    startRole();
+    world.startProjectors();
     await waitForName(id, "After Unknown");
     expect(await world.readName(strangerId)).to.equal(undefined);
   });

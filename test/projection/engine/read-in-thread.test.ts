@@ -4,7 +4,6 @@ import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
 import type { ProjectionProgress } from "../../../projection/engine/projection-options.ts";
 import { readInThread } from "../../../projection/engine/read-in-thread.ts";
-import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { type SubscriptionItem, UnreadableEventError } from "../../../shared/eventstore/subscription.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -46,7 +45,7 @@ describe("reading all of the log", () => {
         progress = newProgress;
       };
       const readLog = readInThread(proxy.url);
-      const rebuildPromise = rebuild({ ...world, readLog, models: readModels, logger, onProgress }, neverAbortedSignal);
+      const rebuildPromise = world.rebuild({ readLog, onProgress });
       await eventually("it waits for the log", () => progress?.waitsFor === "the event log");
       proxy.restore();
       expect(await rebuildPromise).to.equal(lastPosition);

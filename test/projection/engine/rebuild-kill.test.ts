@@ -7,20 +7,10 @@ import pg from "pg";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { getSwapLockName } from "../../../projection/engine/apply-batch.ts";
-import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { FORMER_SCHEMA, NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
-import { readModels } from "../../../projection/read-models/all.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
-import {
-  createEngineWorld,
-  createRegisteredEvent,
-  createRenamedEvent,
-  type EngineWorld,
-  logger,
-} from "../engine-world.ts";
-
-const neverAbortedSignal = new AbortController().signal;
+import { createEngineWorld, createRegisteredEvent, createRenamedEvent, type EngineWorld } from "../engine-world.ts";
 
 /** Number of events, large enough for two batches. */
 const CHANGE_COUNT = 2_700;
@@ -47,7 +37,7 @@ describe("a rebuild that is killed with -9", () => {
       );
       logEnd = await world.append(`customer-${customerId}`, ...changes);
     }
-    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAbortedSignal);
+    await world.rebuild();
     // The changed city shows whether a row comes from the former tables or from the tables that a rebuild has filled.
     await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'former'`);
     pollLoop = keepReading();
@@ -198,7 +188,7 @@ describe("a rebuild that is killed with -9", () => {
     await releaseViewLock();
     await killPromise;
     await world.pool.query(`CREATE SCHEMA IF NOT EXISTS ${FORMER_SCHEMA}`);
-    await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, neverAbortedSignal);
+    await world.rebuild();
     expect(await Promise.all([hasSchema(FORMER_SCHEMA), hasSchema(NEXT_SCHEMA)])).to.deep.equal([false, false]);
     expect((await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).position).to.equal(logEnd);
     expect(pollState.wrongReads).to.deep.equal([]);

@@ -2,26 +2,16 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
-import type { Difference } from "../../../projection/engine/compare-tables.ts";
-import { startProjectors } from "../../../projection/engine/projectors.ts";
-import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { NEXT_SCHEMA } from "../../../projection/engine/swap.ts";
-import { verify } from "../../../projection/engine/verify.ts";
-import { readModels } from "../../../projection/read-models/all.ts";
-import type { Role } from "../../../projection/roles/role.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { customerRegistered } from "../../support/clinics.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createEngineWorld, type EngineWorld, logger } from "../engine-world.ts";
 
-const neverAbortedSignal = new AbortController().signal;
-const ignore = () => undefined;
-
 describe("a rebuild under traffic", () => {
   let world: EngineWorld;
   let readerPool: pg.Pool;
-  let projectors: Role;
   let clinicId: string;
   let appendedCustomerIds: string[] = [];
 
@@ -34,7 +24,7 @@ describe("a rebuild under traffic", () => {
       statementTimeoutMs: 10_000,
       logger,
     });
-    projectors = startProjectors({ ...world, models: readModels, logger });
+    world.startProjectors();
     appendedCustomerIds = [];
     clinicId = randomUUID();
     await Promise.all(Array.from({ length: 50 }, appendCustomer));
@@ -42,7 +32,6 @@ describe("a rebuild under traffic", () => {
   });
 
   afterEach(async () => {
-    await projectors.stop();
     await readerPool.end();
     await world.close();
   });
@@ -72,8 +61,6 @@ describe("a rebuild under traffic", () => {
     return rows[0]!.ids;
   }
 
-  const createOptions = () => ({ ...world, models: readModels, logger, onProgress: ignore });
-
   it("reads never see an empty or older state during a rebuild, and no live event is lost", async () => {
     let isOver = false;
     const readLoop = (async () => {
@@ -88,13 +75,13 @@ describe("a rebuild under traffic", () => {
       while (!isOver) await appendCustomer();
     })();
     for (let round = 0; round < 2; round += 1) {
-      const swapPosition = await rebuild(createOptions(), neverAbortedSignal);
+      const swapPosition = await world.rebuild();
       expect(swapPosition !== undefined && swapPosition > 0n).to.equal(true);
     }
     isOver = true;
     await Promise.all([readLoop, writeLoop]);
     await eventually("all are seen", async () => (await readCustomerIds()).length === appendedCustomerIds.length);
-    const { differenceCount, rows } = await verify({ ...createOptions(), onDifference: ignore }, neverAbortedSignal);
+    const { differenceCount, rows } = await world.verify();
     expect(differenceCount).to.equal(0);
     expect(rows).to.be.at.least(appendedCustomerIds.length);
   });
@@ -102,10 +89,10 @@ describe("a rebuild under traffic", () => {
   it("an interrupted rebuild leaves the current tables in use, and the next rebuild continues", async () => {
     const stopController = new AbortController();
     const onProgress = () => stopController.abort();
-    await rebuild({ ...createOptions(), onProgress }, stopController.signal);
+    await world.rebuild({ onProgress }, stopController.signal);
     expect((await readCustomerIds()).length).to.equal(50);
     expect((await readCheckpoint(world.pool, NEXT_SCHEMA)).position).to.be.a("bigint");
-    await rebuild(createOptions(), neverAbortedSignal);
+    await world.rebuild();
     expect((await readCustomerIds()).length).to.equal(50);
     await appendCustomer();
     await eventually("live events go on", async () => (await readCustomerIds()).length === 51);
@@ -124,11 +111,7 @@ describe("a rebuild under traffic", () => {
          portal_json, appointment_json FROM ${customerTable} WHERE customer_id = $2`,
       [extraId, changedId],
     );
-    const differences: Difference[] = [];
-    await verify(
-      { ...createOptions(), onDifference: (difference) => differences.push(difference) },
-      neverAbortedSignal,
-    );
+    const { differences } = await world.verify();
     expect(differences).to.have.deep.members([
       { table: "customer", key: [changedId], kind: "changed", columns: ["full_name"] },
       { table: "customer", key: [missingId], kind: "missing", columns: [] },

@@ -4,10 +4,7 @@ import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
 import type { ProjectionProgress } from "../../../projection/engine/projection-options.ts";
-import { startProjectors } from "../../../projection/engine/projectors.ts";
 import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
-import { rebuild } from "../../../projection/engine/rebuild.ts";
-import { verify } from "../../../projection/engine/verify.ts";
 import { ensureReadModels } from "../../../projection/prepare-database.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
@@ -28,7 +25,6 @@ import {
 } from "../engine-world.ts";
 
 const SCHEMA = "refusing";
-const neverAbortedSignal = new AbortController().signal;
 
 /** Read model in which the name column holds numbers, so that Postgres refuses the name in a valid event. */
 const numericNameModels: AnyReadModel[] = readModels
@@ -38,7 +34,6 @@ const numericNameModels: AnyReadModel[] = readModels
 describe("read models of another release in the same schema", () => {
   it("the projectors of the other release stand by until its `rebuild`, and then those of this release", async () => {
     const world = await createEngineWorld();
-    const roles: Role[] = [];
     const logs = captureLogs();
     try {
       const id = randomUUID();
@@ -47,33 +42,23 @@ describe("read models of another release in the same schema", () => {
         model.table === customers.table ? { ...model, indexes: [...model.indexes, "full_name"] } : model,
       );
       await ensureReadModels(world.pool, otherModels);
-      const startRole = (models: readonly AnyReadModel[]) => {
-        const role = startProjectors({ ...world, models, logger: createLogger("test", "warn") });
-        roles.push(role);
-        return role;
-      };
+      const startRole = (models: readonly AnyReadModel[]) =>
+        world.startProjectors({ models, logger: createLogger("test", "warn") });
       const waitForStandby = async (role: Role) => {
         await eventually("it stands by", () => role.getStatus().detail === OTHER_RELEASE);
         expect(role.getStatus()).to.deep.include({ state: "standby", isLeader: false });
       };
       const waitForLead = (role: Role) => eventually("it leads", () => role.getStatus().state === "running");
-      const createOptions = (models: readonly AnyReadModel[]) => ({
-        ...world,
-        models,
-        logger,
-        onProgress: () => undefined,
-        onDifference: () => undefined,
-      });
       const otherRole = startRole(otherModels);
       await waitForStandby(otherRole);
       await eventually("its log", () => logs.text().includes("The read models belong to another release."));
       expect(await world.readName(id)).to.equal(undefined);
-      const refusal = await verify(createOptions(otherModels), neverAbortedSignal).catch((error: Error) => error);
+      const refusal = await world.verify({ models: otherModels }).catch((error: Error) => error);
       expect((refusal as Error).message).to.match(/^the read models belong to another release: /);
 
       const role = startRole(readModels);
       await waitForLead(role);
-      await rebuild(createOptions(otherModels), neverAbortedSignal);
+      await world.rebuild({ models: otherModels });
       await waitForLead(otherRole);
       await waitForStandby(role);
       expect(await world.readName(id)).to.equal("Ana Kos");
@@ -87,11 +72,10 @@ describe("read models of another release in the same schema", () => {
       );
       expect(await world.readName(id)).to.equal("Ana Kos");
 
-      await rebuild(createOptions(readModels), neverAbortedSignal);
+      await world.rebuild();
       await eventually("one of them leads", () => role.getStatus().isLeader || lateRole.getStatus().isLeader);
       await eventually("the event", async () => (await world.readName(id)) === "Ana Rak");
     } finally {
-      await Promise.all(roles.map((role) => role.stop()));
       logs.stop();
       await world.close();
     }
@@ -110,7 +94,7 @@ describe("an event that does not fit its schema", () => {
       );
       await world.append(`customer-${brokenCustomerId}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
       await world.append(`customer-${otherCustomerId}`, createRenamedEvent(otherCustomerId, "Too Late"));
-      const projectors = startProjectors({ ...world, models: readModels, logger });
+      const projectors = world.startProjectors();
       await eventually("stopped", () => projectors.getStatus().state === "failed");
       expect(projectors.getStatus().lastError?.message)
         .to.contain(`stream customer-${brokenCustomerId}, revision 1`)

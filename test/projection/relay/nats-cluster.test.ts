@@ -1,14 +1,14 @@
 import { expect } from "chai";
 import { type ClusterInfo, type JetStreamManager, RetentionPolicy } from "nats";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { connectNats } from "../../../projection/relay/connect-nats.ts";
 import { deriveStreamNames, ensureEventStream, JETSTREAM_OPTIONS } from "../../../projection/relay/event-stream.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { getTlsFile, type NatsServer, startNatsCluster, TLS_BLOCK } from "../../support/nats-server.ts";
+import { type OwnLog, startSeparateLog } from "../../support/own-log.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { makeTestRoot, type TestDatabase } from "../../support/stack.ts";
+import type { TestDatabase } from "../../support/stack.ts";
 import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
 
 /** The rights that docs/operations/nats.md recommends for the user of the service. */
@@ -26,13 +26,12 @@ const OPERATORS_MAX_MESSAGES = 50_000;
 const REQUEST_INTERVAL_MS = 200;
 
 const logger = createLogger("test", "silent");
-const isDelivered = ({ status }: { status: string }) => status === "delivered";
 
 describe("relay and dispatchers with a cluster of three NATS servers", function () {
   this.timeout(240_000);
   let servers: NatsServer[];
   let natsUrl: string;
-  let log: Awaited<ReturnType<typeof startLogServer>>;
+  let log: OwnLog;
   let database: TestDatabase;
   let world: World;
   let receiver: Receiver;
@@ -41,9 +40,9 @@ describe("relay and dispatchers with a cluster of three NATS servers", function 
   before(async () => {
     servers = await startNatsCluster(`${AUTHORIZATION}\n${TLS_BLOCK}`);
     natsUrl = servers.map(({ host }) => `tls://${LOGIN}@${host}`).join(",");
-    log = await startLogServer({ dir: `${makeTestRoot()}/log`, host: "127.0.0.1", port: 0, shouldSync: false });
+    log = await startSeparateLog();
     database = await createDatabaseWithReadModels();
-    const eventstoreUrl = `esdb://127.0.0.1:${log.port}?tls=false`;
+    const { eventstoreUrl } = log;
     world = await createWorld({ eventstoreUrl, natsUrl, nats: TLS_FILES, databaseUrl: database.urls.projection });
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(receiver.url);
@@ -91,7 +90,7 @@ describe("relay and dispatchers with a cluster of three NATS servers", function 
     );
     world.startAll();
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.waitForDelivery(eventId, endpoint, isDelivered);
+    await world.awaitStatus(eventId, endpoint, "delivered");
     const expectedConfig = { num_replicas: 3, max_msgs: OPERATORS_MAX_MESSAGES };
     expect(await readStreamConfig()).to.include(expectedConfig);
     await eventually("three replicas", haveAllCaughtUp);
@@ -112,14 +111,13 @@ describe("relay and dispatchers with a cluster of three NATS servers", function 
         await server.kill();
         server.wipe();
         const { eventId } = await requestOne();
-        await world.waitForDelivery(eventId, endpoint, isDelivered);
+        await world.awaitStatus(eventId, endpoint, "delivered");
         await server.start();
       }
     } finally {
       clearInterval(timer);
     }
-    for (const { eventId } of await Promise.all(appointments))
-      await world.waitForDelivery(eventId, endpoint, isDelivered);
+    for (const { eventId } of await Promise.all(appointments)) await world.awaitStatus(eventId, endpoint, "delivered");
   });
 });
 

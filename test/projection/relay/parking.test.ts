@@ -1,7 +1,5 @@
-import { join } from "node:path";
 import { jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
-import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
 import { readSkippedEvents } from "../../../projection/parking/skipped-events.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
@@ -12,8 +10,8 @@ import { type Reporter, startReporter } from "../../../projection/status/reporte
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
+import { type OwnLog, startSeparateLog } from "../../support/own-log.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
-import { makeTestRoot } from "../../support/stack.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { runProjectionCommand } from "../engine-world.ts";
 import { createWorld, type Endpoint, type RequestedAppointment, type World } from "../webhooks/world.ts";
@@ -23,7 +21,7 @@ const signal = new AbortController().signal;
 
 describe("an event that projectors can process and the relay cannot map", () => {
   /** A separate log. In the shared log, an event that the relay cannot map would stop the relays of other tests. */
-  let log: Awaited<ReturnType<typeof startLogServer>>;
+  let log: OwnLog;
   let world: World;
   let receiver: Receiver;
   let endpoint: Endpoint;
@@ -31,8 +29,8 @@ describe("an event that projectors can process and the relay cannot map", () => 
   let reporter: Reporter;
 
   beforeEach(async () => {
-    log = await startLogServer({ dir: join(makeTestRoot(), "log"), host: "127.0.0.1", port: 0, shouldSync: false });
-    world = await createWorld({ eventstoreUrl: `esdb://127.0.0.1:${log.port}?tls=false` });
+    log = await startSeparateLog();
+    world = await createWorld({ eventstoreUrl: log.eventstoreUrl });
     receiver = await startReceiver();
     endpoint = await world.registerEndpoint(receiver.url);
     const projectors = world.start.projectors();
@@ -68,8 +66,7 @@ describe("an event that projectors can process and the relay cannot map", () => 
     );
     return rows[0]?.duration_minutes;
   };
-  const awaitDelivery = (eventId: string) =>
-    world.waitForDelivery(eventId, endpoint, (delivery) => delivery.status === "delivered");
+  const awaitDelivery = (eventId: string) => world.awaitStatus(eventId, endpoint, "delivered");
   const requestAppointment = async () => {
     const appointment = await world.requestAppointment(endpoint.clinicId);
     await awaitDelivery(appointment.eventId);

@@ -12,7 +12,10 @@ import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { startTestServers } from "../../support/stack.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
+
+const METADATA = { ...createStoredMetadata(), environment: "production" };
 
 /** These tests start separate servers, because they stop servers and append events that no projector can process. */
 describe("relay and dispatchers during failures of servers", () => {
@@ -134,7 +137,7 @@ describe("relay and dispatchers during failures of servers", () => {
       jsonEvent({
         type: "AppointmentConfirmed",
         data: { appointmentId },
-        metadata: createMetadata("production"),
+        metadata: METADATA,
       }),
     );
     const webhooksRole = world.start.webhooks();
@@ -146,7 +149,7 @@ describe("relay and dispatchers during failures of servers", () => {
     const eventIds = await requestAppointments(5);
     await world.client.appendToStream(
       `appointment-${randomUUID()}`,
-      jsonEvent({ type: "AppointmentConfirmed", data: { nonsense: 1 }, metadata: createMetadata("production") }),
+      jsonEvent({ type: "AppointmentConfirmed", data: { nonsense: 1 }, metadata: METADATA }),
     );
     world.start.webhooks();
     const relay = world.start.relay();
@@ -169,7 +172,7 @@ describe("relay and dispatchers during failures of servers", () => {
       cause: "nonsense",
       reason: "import",
     };
-    const { schemaVersion: _, ...newMetadata } = createMetadata("production");
+    const { schemaVersion: _, ...newMetadata } = METADATA;
     await world.log.append(PARKING_STREAM, EMPTY_STREAM, [
       { id: randomUUID(), event: { type: "StreamParked", data }, metadata: newMetadata as NewEventMetadata },
     ]);
@@ -178,18 +181,6 @@ describe("relay and dispatchers during failures of servers", () => {
     await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > position);
   });
 });
-
-function createMetadata(environment: string) {
-  return {
-    $correlationId: randomUUID(),
-    $causationId: randomUUID(),
-    clinicId: null,
-    environment,
-    actor: { type: "operator", id: "test" },
-    schemaVersion: 1,
-    occurredAt: new Date().toISOString(),
-  };
-}
 
 async function countMessages({ natsUrl }: Servers): Promise<number> {
   const connection = await connect({ servers: natsUrl });

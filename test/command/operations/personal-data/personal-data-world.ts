@@ -1,11 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { requestAppointment } from "../../../../command/operations/appointment-operations.ts";
 import { registerAnimal, registerCustomer } from "../../../../command/operations/people-operations.ts";
-import { startProjectors } from "../../../../projection/engine/projectors.ts";
-import { readModels } from "../../../../projection/read-models/all.ts";
 import type { PersonType } from "../../../../shared/domain/personal-data/person.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
-import { createEngineWorld, type EngineWorld, logger } from "../../../projection/engine-world.ts";
+import { createEngineWorld, type EngineWorld } from "../../../projection/engine-world.ts";
 import { PERSONAL_DATA_KEYS } from "../../../support/data-keys.ts";
 import { createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
 import { runClinic } from "../../cli/terminal.ts";
@@ -35,7 +33,7 @@ export interface PersonalDataWorld extends EngineWorld {
 export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
   const world = await createEngineWorld();
   const { log, pool } = world;
-  const projectors = startProjectors({ ...world, models: readModels, logger });
+  world.startProjectors();
   const env = { EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl, PERSONAL_DATA_KEYS };
   const run = (...args: string[]) => runClinic(args, { env });
 
@@ -74,10 +72,6 @@ export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
       await registerAnimal(log, { animalId, clinicId, customerId, ...animal, weightKg: null }, context);
       await requestVisit(clinic, Date.now() - yearsSinceVisit * YEAR_MS, animalId);
       return customerId;
-    },
-    async close() {
-      await projectors.stop();
-      await world.close();
     },
   };
 }

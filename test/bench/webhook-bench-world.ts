@@ -9,60 +9,16 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import { buildServiceSettings } from "../projection/service-process.ts";
 import { SECRET_KEYS } from "../projection/webhooks/service-settings.ts";
-import { createWorld, type Endpoint, type EndpointOptions } from "../projection/webhooks/world.ts";
-import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
+import { createWorld, type Endpoint, type EndpointOptions, type World } from "../projection/webhooks/world.ts";
 import { createTestDatabase, getTestServers } from "../support/stack.ts";
 import { createAppointmentEvents, createAppointmentRequestedEvent } from "./appointment-requested.ts";
 import { measurePostgres, type PostgresUse, readCpuMs } from "./measure-postgres.ts";
 import type { Receipt, SampledRequest } from "./webhook-sink.ts";
 import { startWebhookSink } from "./webhook-sink-process.ts";
 
-export interface BenchWorld {
-  sinkUrl: string;
-  /** URL of the same receiver at another origin. */
-  otherSinkUrl: string;
-  /** Registers an endpoint at a new clinic. @returns the clinic's id */
-  registerEndpoint(url: string): Promise<string>;
-  /** Registers endpoints of one application at a new clinic. @returns the clinic's id */
-  registerEndpoints(url: string, count: number, options?: Partial<EndpointOptions>): Promise<string>;
-  /** Appends an appointment of a clinic, and records the time for {@link listWaitTimes}. @returns the event's id */
-  appendAppointment(clinicId: string): Promise<string>;
-  /** Appends the first events of a new appointment at once, and records the time. @returns the events' ids, in order */
-  appendAppointmentEvents(clinicId: string, count: number): Promise<string[]>;
-  /** Waits until the webhooks of `count` events have arrived, counted from the last call of {@link clearReceipts}. */
-  awaitReceipts(count: number, timeoutMs: number): Promise<void>;
-  /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
-  listWaitTimes(eventIds: readonly string[]): number[];
-  /** Time at which the first webhook of each event arrived. Milliseconds since 1970. */
-  receiptTimes: Map<string, number>;
-  /** Number of requests for each delivery. */
-  requestCounts: Map<string, number>;
-  /** Waits until webhooks of `count` deliveries have arrived, counted from the last call of {@link clearReceipts}. */
-  awaitDeliveries(count: number, timeoutMs: number): Promise<void>;
-  /** Requests whose signature is valid and invalid, among the sampled requests. */
-  signatureCounts: { valid: number; invalid: number };
-  /** Deletes all recorded appends and receipts. */
-  clearReceipts(): void;
-  /** Runs work and measures what Postgres and the running service's processes spend on it. */
-  measureUse(runWorkload: () => Promise<unknown>): Promise<ServiceUse>;
-  /** Starts the service and waits until it is ready. */
-  startService(): Promise<void>;
-  /** Stops the service with SIGTERM and waits until its processes have ended. */
-  stopService(): Promise<void>;
-  /** Returns the peak memory of the service's process that uses the most memory. MiB. */
-  readPeakMemoryMib(): number;
-  /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
-  insertDueDeliveries(
-    url: string,
-    counts: { applicationCount: number; endpointsPerApplication: number; deliveryCount: number },
-  ): Promise<void>;
-  /** Cancels all pending deliveries, and waits until the attempts in progress have ended. */
-  cancelDueDeliveries(): Promise<void>;
-  /** Returns the number of finished attempts since the database was created. */
-  countAttempts(): Promise<number>;
-  stop(): Promise<void>;
-}
+export type BenchWorld = Awaited<ReturnType<typeof createBenchWorld>>;
 
 /** Resources that Postgres and the service spent on some work. */
 export interface ServiceUse extends PostgresUse {
@@ -75,7 +31,7 @@ export const SERVICE_PROCESSES = ["projectors,relay", "webhooks"];
 
 export const now = () => performance.timeOrigin + performance.now();
 
-export async function createBenchWorld(): Promise<BenchWorld> {
+export async function createBenchWorld() {
   // The servers run in separate processes, because a log in this process would compete with the load for the same core.
   const { eventstoreUrl, natsUrl } = await getTestServers();
   const database = await createTestDatabase();
@@ -102,6 +58,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       await sleep(10);
     }
   };
+  /** Registers endpoints of one application at a new clinic. @returns the clinic's id */
   const registerEndpoints = async (url: string, count: number, options: Partial<EndpointOptions> = {}) => {
     const allOptions = { events: ["appointment.created" as const], ...options };
     const firstEndpoint = await world.registerEndpoint(url, allOptions);
@@ -115,6 +72,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
     return firstEndpoint.clinicId;
   };
   let serviceProcesses: ChildProcess[] = [];
+  /** Stops the service with SIGTERM and waits until its processes have ended. */
   const stopService = async () => {
     const runningProcesses = serviceProcesses;
     serviceProcesses = [];
@@ -123,48 +81,62 @@ export async function createBenchWorld(): Promise<BenchWorld> {
   };
   return {
     sinkUrl: sink.url,
+    /** URL of the same receiver at another origin. */
     otherSinkUrl: sink.otherUrl,
+    /** Time at which the first webhook of each event arrived. Milliseconds since 1970. */
     receiptTimes,
+    /** Number of requests for each delivery. */
     requestCounts,
+    /** Requests whose signature is valid and invalid, among the sampled requests. */
     signatureCounts,
-    registerEndpoint: (url) => registerEndpoints(url, 1),
+    /** Registers an endpoint at a new clinic. @returns the clinic's id */
+    registerEndpoint: (url: string) => registerEndpoints(url, 1),
     registerEndpoints,
-    async appendAppointment(clinicId) {
+    /** Appends an appointment of a clinic, and records the time for `listWaitTimes`. @returns the event's id */
+    async appendAppointment(clinicId: string) {
       const event = createAppointmentRequestedEvent(clinicId);
       appendTimes.set(event.id, now());
       await world.log.append(event.stream, -1n, [event]);
       return event.id;
     },
-    async appendAppointmentEvents(clinicId, count) {
+    /** Appends the first events of a new appointment at once, and records the time. @returns the events' ids, in order */
+    async appendAppointmentEvents(clinicId: string, count: number) {
       const { stream, events } = createAppointmentEvents(clinicId, count);
       for (const { id } of events) appendTimes.set(id, now());
       await world.log.append(stream, -1n, events);
       return events.map(({ id }) => id);
     },
-    awaitReceipts: (count, timeoutMs) => awaitCount("events", receiptTimes, count, timeoutMs),
-    awaitDeliveries: (count, timeoutMs) => awaitCount("deliveries", requestCounts, count, timeoutMs),
-    listWaitTimes: (ids) =>
+    /** Waits until the webhooks of `count` events have arrived, counted from the last call of `clearReceipts`. */
+    awaitReceipts: (count: number, timeoutMs: number) => awaitCount("events", receiptTimes, count, timeoutMs),
+    /** Waits until webhooks of `count` deliveries have arrived, counted from the last call of `clearReceipts`. */
+    awaitDeliveries: (count: number, timeoutMs: number) => awaitCount("deliveries", requestCounts, count, timeoutMs),
+    /** Returns the time from append to receipt of each event whose webhook has arrived. Milliseconds. */
+    listWaitTimes: (ids: readonly string[]) =>
       ids.flatMap((id) => {
         const [appendedAt, receivedAt] = [appendTimes.get(id), receiptTimes.get(id)];
         return appendedAt === undefined || receivedAt === undefined ? [] : [receivedAt - appendedAt];
       }),
+    /** Deletes all recorded appends and receipts. */
     clearReceipts() {
       receiptTimes.clear();
       requestCounts.clear();
       appendTimes.clear();
     },
+    /** Starts the service and waits until it is ready. */
     async startService() {
       serviceProcesses = SERVICE_PROCESSES.map((roles) => spawnService(world, roles));
       await Promise.all(serviceProcesses.map((child) => once(child.stdout ?? child, "data")));
       await sleep(1_500);
     },
     stopService,
-    async measureUse(runWorkload) {
+    /** Runs work and measures what Postgres and the running service's processes spend on it. */
+    async measureUse(runWorkload: () => Promise<unknown>): Promise<ServiceUse> {
       const readCpuTimes = () => serviceProcesses.map(({ pid }) => readCpuMs(pid ?? 0));
       const cpuMsBefore = readCpuTimes();
       const postgresUse = await measurePostgres(world.pool, runWorkload);
       return { ...postgresUse, processCpuMs: readCpuTimes().map((ms, index) => ms - (cpuMsBefore[index] ?? 0)) };
     },
+    /** Returns the peak memory of the service's process that uses the most memory. MiB. */
     readPeakMemoryMib() {
       const peakSizesMib = serviceProcesses.map(({ pid }) => {
         const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -172,7 +144,13 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       });
       return Math.max(...peakSizesMib);
     },
-    async insertDueDeliveries(url, { applicationCount, endpointsPerApplication, deliveryCount }) {
+    /** Inserts deliveries that are due now, distributed over new endpoints of new applications. */
+    async insertDueDeliveries(
+      url: string,
+      applicationCount: number,
+      endpointsPerApplication: number,
+      deliveryCount: number,
+    ) {
       const endpoints: Endpoint[] = [];
       for (let n = 0; n < applicationCount; n += 1) {
         const sibling = await world.registerEndpoint(url);
@@ -190,6 +168,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
       for (let n = 0; n < deliveryCount; n += 5_000)
         await world.pool.query(INSERT_DUE_DELIVERIES_SQL, [5_000, ...values]);
     },
+    /** Cancels all pending deliveries, and waits until the attempts in progress have ended. */
     async cancelDueDeliveries() {
       for (;;) {
         const { rowCount: cancelledCount } = await world.pool.query(
@@ -205,6 +184,7 @@ export async function createBenchWorld(): Promise<BenchWorld> {
         await sleep(100);
       }
     },
+    /** Returns the number of finished attempts since the database was created. */
     async countAttempts() {
       const { rows } = await world.pool.query<{ count: number }>(
         "SELECT count(*)::integer AS count FROM webhooks.attempt WHERE duration_ms IS NOT NULL",
@@ -248,24 +228,10 @@ function isSigned({ headers, body }: SampledRequest, secret: string): boolean {
   }
 }
 
-function spawnService(
-  urls: { eventstoreUrl: string; databaseUrl: string; natsUrl: string },
-  roles: string,
-): ChildProcess {
+function spawnService(world: World, roles: string): ChildProcess {
   const mainFile = fileURLToPath(new URL("../../projection/main.ts", import.meta.url));
   return spawn(process.execPath, ["--import=tsx", mainFile], {
     stdio: ["ignore", "pipe", "inherit"],
-    env: {
-      ...process.env,
-      PORT: "0",
-      ROLES: roles,
-      LOG_LEVEL: "info",
-      WEBHOOK_ALLOW_LOOPBACK: "true",
-      EVENTSTORE_URL: urls.eventstoreUrl,
-      DATABASE_URL: urls.databaseUrl,
-      NATS_URL: urls.natsUrl,
-      PERSONAL_DATA_KEYS,
-      WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS),
-    },
+    env: { ...process.env, ...buildServiceSettings({ ...world, roles, secretKeys: SECRET_KEYS }) },
   });
 }

@@ -166,11 +166,7 @@ async function compareWithLimit(
 async function measureMemory(world: BenchWorld): Promise<void> {
   const { endpoints: endpointCount, deliveries: deliveryCount, seconds } = MEMORY;
   await world.stopService();
-  await world.insertDueDeliveries(`${world.sinkUrl}/`, {
-    applicationCount: endpointCount,
-    endpointsPerApplication: 1,
-    deliveryCount,
-  });
+  await world.insertDueDeliveries(`${world.sinkUrl}/`, endpointCount, 1, deliveryCount);
   await world.startService();
   const attemptCountBefore = await world.countAttempts();
   await sleep(seconds * 1_000);
@@ -292,11 +288,8 @@ async function measureFairness(world: BenchWorld): Promise<void> {
   ];
   for (const { path, behavior } of failingReceivers) {
     const deliveryCount = applicationCount * endpointsPerApplication * deliveriesPerEndpoint;
-    await world.insertDueDeliveries(`${world.otherSinkUrl}${path}`, {
-      applicationCount,
-      endpointsPerApplication,
-      deliveryCount,
-    });
+    const url = `${world.otherSinkUrl}${path}`;
+    await world.insertDueDeliveries(url, applicationCount, endpointsPerApplication, deliveryCount);
     await sleep(2_000);
     const latencyUnderLoad = await measureHealthyLatency();
     const peakMib = world.readPeakMemoryMib();

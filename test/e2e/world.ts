@@ -19,27 +19,7 @@ export interface ApiResponse {
 }
 
 /** A clinic with a portal user and a partner application on a running stack. */
-export interface World {
-  clinicId: string;
-  branchId: string;
-  animalId: string;
-  /** The partner application. */
-  applicationId: string;
-  /** Calls the partner API with the application's token and the clinic header. */
-  requestPartner(
-    method: string,
-    path: string,
-    options?: { body?: unknown; headers?: Record<string, string> },
-  ): Promise<ApiResponse>;
-  /** Creates an appointment three days from now, by default for the animal of the world. */
-  createAppointment(idempotencyKey: string, notes?: string, animalId?: string): Promise<ApiResponse>;
-  /** Calls the portal API as the clinic's owner. */
-  requestPortal(path: string): Promise<ApiResponse>;
-  /** Returns the appointments that the portal lists, by id. */
-  listPortalAppointments(): Promise<Map<string, { notes: string | null }>>;
-  /** Sends all further requests to another stack that has the same log and the same secrets. */
-  moveTo(stack: Stack): void;
-}
+export type World = Awaited<ReturnType<typeof createWorld>>;
 
 /** Time limit of a request, so that a test fails instead of hanging. Milliseconds. */
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -52,7 +32,7 @@ interface WorldStack {
 }
 
 /** Creates a clinic with a portal user and an installed application. */
-export async function createWorld(stack: WorldStack): Promise<World> {
+export async function createWorld(stack: WorldStack) {
   const client = connectEventStore(stack.servers.eventstoreUrl, "test");
   const log = createPlainLog(client);
   const [clinicId, branchId, customerId, animalId, userId, membershipId] = Array.from({ length: 6 }, () =>
@@ -111,32 +91,38 @@ export async function createWorld(stack: WorldStack): Promise<World> {
   const headers = { Authorization: `Bearer ${tokenResponse.body.access_token}`, "X-SERVICE-Clinic-ID": clinicId };
   const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
 
-  const world: World = {
+  /** Calls the partner API with the application's token and the clinic header. */
+  const requestPartner = (
+    method: string,
+    path: string,
+    options: { body?: unknown; headers?: Record<string, string> } = {},
+  ) =>
+    sendRequest(method, `${gatewayUrl}/sandbox/v1${path}`, { ...options, headers: { ...headers, ...options.headers } });
+  /** Calls the portal API as the clinic's owner. */
+  const requestPortal = (path: string) => sendRequest("GET", `${gatewayUrl}/api/v1${path}`, { headers: { Cookie } });
+  return {
     clinicId,
-    branchId,
     animalId,
     applicationId,
-    requestPartner: (method, path, options = {}) =>
-      sendRequest(method, `${gatewayUrl}/sandbox/v1${path}`, {
-        ...options,
-        headers: { ...headers, ...options.headers },
-      }),
-    createAppointment: (idempotencyKey, notes, appointmentAnimalId = animalId) =>
-      world.requestPartner("POST", "/appointments", {
+    requestPartner,
+    requestPortal,
+    /** Creates an appointment three days from now, by default for the animal of the world. */
+    createAppointment: (idempotencyKey: string, notes?: string, appointmentAnimalId: string = animalId) =>
+      requestPartner("POST", "/appointments", {
         headers: { "Idempotency-Key": idempotencyKey },
         body: { branchId, animalId: appointmentAnimalId, scheduledAt, ...(notes === undefined ? {} : { notes }) },
       }),
-    requestPortal: (path) => sendRequest("GET", `${gatewayUrl}/api/v1${path}`, { headers: { Cookie } }),
-    async listPortalAppointments() {
-      const { status, body } = await world.requestPortal("/appointments?limit=250");
+    /** Returns the appointments that the portal lists, by id. */
+    async listPortalAppointments(): Promise<Map<string, { notes: string | null }>> {
+      const { status, body } = await requestPortal("/appointments?limit=250");
       if (status !== 200) throw new Error(`The portal request failed: ${status} ${JSON.stringify(body)}`);
       return new Map(body.appointments.map((row: { id: string; notes: string | null }) => [row.id, row]));
     },
-    moveTo(otherStack) {
+    /** Sends all further requests to another stack that has the same log and the same secrets. */
+    moveTo(otherStack: Stack) {
       gatewayUrl = otherStack.urls.gateway;
     },
   };
-  return world;
 }
 
 async function sendRequest(

@@ -134,13 +134,14 @@ describe("the egress proxy", () => {
     expect(listTargets()).to.deep.equal([]);
   });
 
-  for (const status of [302, 400, 403, 407, 500, 502, 503, 504]) {
-    it(`a response of the proxy with status ${status} fails the attempt with egress_proxy_failed`, async () => {
+  it("each other response of the proxy fails the attempt with egress_proxy_failed", async () => {
+    const statuses = [302, 400, 403, 407, 500, 502, 503, 504];
+    for (const status of statuses) {
       proxy.setReaction(status);
-      expect(await getError()).to.equal("egress_proxy_failed");
-      expect([failureCount, partnerServer.getConnectionCount()]).to.deep.equal([1, 0]);
-    });
-  }
+      expect(await getError(), String(status)).to.equal("egress_proxy_failed");
+    }
+    expect([failureCount, partnerServer.getConnectionCount()]).to.deep.equal([statuses.length, 0]);
+  });
 
   it("after a tunnel was opened, receivers that the proxy cannot reach fail with their own error", async () => {
     expect(await getError()).to.equal("tls_failed");

@@ -1,12 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../../projection/webhooks/send/connections.ts";
-import { Exchange, send } from "../../../../projection/webhooks/send/send.ts";
+import { send } from "../../../../projection/webhooks/send/send.ts";
 import { type Reaction, type Receiver, startReceiver } from "../../../support/receiver.ts";
 
 describe("one attempt", () => {
@@ -108,17 +105,11 @@ describe("one attempt", () => {
     expect(attemptResult).to.deep.include({ statusCode: 200, error: "answer_too_long" });
   });
 
-  const lateReactions: [string, Reaction][] = [
-    ["never responds", { mode: "hang" }],
-    ["responds too late", { delayMs: 2_000 }],
-  ];
-  for (const [label, reaction] of lateReactions) {
-    it(`an attempt at a receiver that ${label} ends at the time limit`, async () => {
-      const attemptResult = await attemptWithReaction(reaction);
-      expect(attemptResult).to.deep.include({ statusCode: null, error: "timeout", responseBody: null });
-      expect(attemptResult!.durationMs).to.be.within(390, 900);
-    });
-  }
+  it("an attempt at a receiver that never responds ends at the time limit", async () => {
+    const attemptResult = await attemptWithReaction({ mode: "hang" });
+    expect(attemptResult).to.deep.include({ statusCode: null, error: "timeout", responseBody: null });
+    expect(attemptResult!.durationMs).to.be.within(390, 900);
+  });
 
   it("an attempt at a receiver that responds very slowly ends at the time limit", async () => {
     const attemptResult = await attemptWithReaction({ mode: "drip" });
@@ -129,8 +120,7 @@ describe("one attempt", () => {
 
   it("an attempt whose connection is closed fails with connection_lost", async () => {
     receiver.queueReactions({ mode: "close" });
-    const otherApplicationId = randomUUID();
-    expect(await attempt(receiver.url, { applicationId: otherApplicationId })).to.deep.include({
+    expect(await attempt(receiver.url, { applicationId: randomUUID() })).to.deep.include({
       statusCode: null,
       error: "connection_lost",
     });
@@ -142,15 +132,6 @@ describe("one attempt", () => {
     expect(await attempt(closedReceiver.url)).to.deep.include({ statusCode: null, error: "connection_refused" });
   });
 
-  it("an attempt with a response that is not HTTP fails with invalid_response", async () => {
-    const server = createServer((socket) => socket.on("error", () => undefined).end("SSH-2.0-OpenSSH_9.6\r\n"));
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    expect(await attempt(`http://127.0.0.1:${port}`)).to.deep.include({ error: "invalid_response" });
-    server.close();
-  });
-
   it("an attempt with a failing TLS handshake fails with tls_failed", async () => {
     expect(await attempt(receiver.url.replace("http:", "https:"))).to.deep.include({ error: "tls_failed" });
   });
@@ -160,16 +141,6 @@ describe("one attempt", () => {
     const attemptResult = await attempt(receiver.url, { allowsLoopback: false });
     expect(attemptResult).to.deep.include({ statusCode: null, error: "scheme_not_allowed" });
     expect(receiver.requests.length).to.equal(requestCount);
-  });
-
-  it("an attempt connects to the checked address without a second lookup of the host name", async () => {
-    const pinnedUrl = new URL(`http://hooks.example.com:${receiver.port}/pinned`);
-    const destination = { url: pinnedUrl, address: "127.0.0.1" };
-    const exchange = new Exchange();
-    const post = (useNewConnection: boolean) => connections.post(applicationId, destination, {}, useNewConnection);
-    await exchange.run(post, "{}", () => undefined);
-    expect(exchange.statusCode).to.equal(200);
-    expect(receiver.requests.at(-1)!.headers.host).to.equal(`hooks.example.com:${receiver.port}`);
   });
 
   it("an interrupted attempt returns no result", async () => {

@@ -29,41 +29,39 @@ describe("webhook signature", () => {
     const verify = (fillByte: number, body: string, headers: Record<string, string>) =>
       new webhookLibraries[libraryName](createSecret(fillByte)).verify(body, headers);
 
-    describe(`is verified by the ${libraryName} package`, () => {
-      it(`the ${libraryName} package accepts a signature with each of two secrets, and rejects the signature with other secrets`, () => {
-        const content = createContent();
-        const headers = createSignatureHeaders(content, [createSecret(1), createSecret(2)], "SERVICE");
-        for (const fillByte of [1, 2]) {
-          expect(verify(fillByte, content.body, headers)).to.deep.equal(JSON.parse(content.body));
-        }
-        expect(() => verify(3, content.body, headers)).to.throw("No matching signature found");
-      });
+    it(`the ${libraryName} package accepts a signature with each of two secrets, and rejects the signature with other secrets`, () => {
+      const content = createContent();
+      const headers = createSignatureHeaders(content, [createSecret(1), createSecret(2)], "SERVICE");
+      for (const fillByte of [1, 2]) {
+        expect(verify(fillByte, content.body, headers)).to.deep.equal(JSON.parse(content.body));
+      }
+      expect(() => verify(3, content.body, headers)).to.throw("No matching signature found");
+    });
 
-      it(`the ${libraryName} package rejects a signature if the body, the id or the time was changed`, () => {
-        const content = createContent();
-        const headers = createSignatureHeaders(content, [createSecret(1)], "SERVICE");
-        const changedHeaders = { "webhook-id": "other", "webhook-timestamp": String(content.timestamp + 1) };
-        expect(() => verify(1, `${content.body} `, headers)).to.throw("No matching signature found");
-        for (const [name, value] of Object.entries(changedHeaders)) {
-          const forgedHeaders = { ...headers, [name]: value };
-          expect(() => verify(1, content.body, forgedHeaders)).to.throw("No matching signature found");
-        }
-      });
+    it(`the ${libraryName} package rejects a signature if the body, the id or the time was changed`, () => {
+      const content = createContent();
+      const headers = createSignatureHeaders(content, [createSecret(1)], "SERVICE");
+      const changedHeaders = { "webhook-id": "other", "webhook-timestamp": String(content.timestamp + 1) };
+      expect(() => verify(1, `${content.body} `, headers)).to.throw("No matching signature found");
+      for (const [name, value] of Object.entries(changedHeaders)) {
+        const forgedHeaders = { ...headers, [name]: value };
+        expect(() => verify(1, content.body, forgedHeaders)).to.throw("No matching signature found");
+      }
+    });
 
-      it(`the ${libraryName} package rejects a timestamp that is too old or in the future`, () => {
-        for (const [offsetSeconds, problem] of [
-          [-301, "Message timestamp too old"],
-          [310, "Message timestamp too new"],
-        ] as const) {
-          const content = createContent();
-          const headers = createSignatureHeaders(
-            { ...content, timestamp: content.timestamp + offsetSeconds },
-            [createSecret(1)],
-            "SERVICE",
-          );
-          expect(() => verify(1, content.body, headers)).to.throw(problem);
-        }
-      });
+    it(`the ${libraryName} package rejects a timestamp that is too old or in the future`, () => {
+      for (const [offsetSeconds, problem] of [
+        [-301, "Message timestamp too old"],
+        [310, "Message timestamp too new"],
+      ] as const) {
+        const content = createContent();
+        const headers = createSignatureHeaders(
+          { ...content, timestamp: content.timestamp + offsetSeconds },
+          [createSecret(1)],
+          "SERVICE",
+        );
+        expect(() => verify(1, content.body, headers)).to.throw(problem);
+      }
     });
   }
 
@@ -106,8 +104,9 @@ describe("webhook signature", () => {
   });
 
   it("a signature is sent both in headers with branded names and in headers with standard names", () => {
-    const { deliveryId, timestamp, ...otherFields } = createContent();
-    const headers = createSignatureHeaders({ deliveryId, timestamp, ...otherFields }, [createSecret(1)], "PAWS");
+    const content = createContent();
+    const { deliveryId, timestamp } = content;
+    const headers = createSignatureHeaders(content, [createSecret(1)], "PAWS");
     expect(headers).to.include({
       "X-PAWS-Signature": headers["webhook-signature"],
       "X-PAWS-Timestamp": String(timestamp),

@@ -1,7 +1,6 @@
 import { createSecretBox } from "../shared/auth/secret-box.ts";
-import { connectEventStore } from "../shared/eventstore/connect.ts";
+import { connectEventStore, requireEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
-import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createEventStoreReadinessCheck } from "../shared/http/health.ts";
 import { serve } from "../shared/http/listen.ts";
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";

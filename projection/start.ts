@@ -1,8 +1,7 @@
 import { createSecretBox } from "../shared/auth/secret-box.ts";
 import { formatCommandLine } from "../shared/command-line/format-command-line.ts";
-import { connectEventStore } from "../shared/eventstore/connect.ts";
+import { connectEventStore, requireEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
-import { requireEventStore } from "../shared/eventstore/reach.ts";
 import { createApp } from "../shared/http/app.ts";
 import { listen } from "../shared/http/listen.ts";
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";

@@ -3,7 +3,8 @@ import { type Appointment, appointmentAggregate } from "../../shared/domain/appo
 import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { type QueueTicket, queueTicketAggregate } from "../../shared/domain/clinic/queue-ticket.ts";
 import type { Category } from "../../shared/domain/events/category.ts";
-import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { AuditEvent } from "../audit/log/audit-event.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";

@@ -7,8 +7,8 @@ import { type Category, toStreamName } from "../../shared/domain/events/category
 import { clinicCategory } from "../../shared/domain/events/clinic.ts";
 import { installationCategory, partnerApplicationCategory } from "../../shared/domain/events/partner.ts";
 import { animalCategory, customerCategory } from "../../shared/domain/events/people.ts";
+import { reachEventStore } from "../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { reachEventStore } from "../../shared/eventstore/reach.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { createBackoff, pause } from "../../shared/runtime/backoff.ts";

@@ -5,9 +5,10 @@ import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { type Category, type EventOf, toStreamName } from "../../shared/domain/events/category.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadata.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { findPersonalFields } from "../../shared/domain/personal-data/personal-fields.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { EMPTY_STREAM, type EventLog, type NewEvent, type RecordedEvent } from "../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog, type NewEvent } from "../../shared/eventstore/log.ts";
 import { DataKeyError } from "../../shared/personal-data/data-keys.ts";
 import { changeStream } from "./change-stream.ts";
 

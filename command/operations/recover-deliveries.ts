@@ -1,13 +1,14 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../../shared/domain/events/partner.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { deliveryAggregate, isReplayable } from "../../shared/domain/partner/webhook-delivery.ts";
 import {
   endpointAggregate,
   requireActiveEndpoint,
   requireExistingEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
-import { type EventLog, LogUnavailableError, type RecordedEvent, toLogError } from "../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError, toLogError } from "../../shared/eventstore/log.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { replayDelivery } from "./replay-operations.ts";

@@ -3,17 +3,13 @@ import { type DataOf, toStreamName } from "../../shared/domain/events/category.t
 import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
 import { deriveInstallationId, deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
 import type { InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { type SandboxEvent, sandboxCategory } from "../../shared/domain/events/sandbox.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE, installationAggregate } from "../../shared/domain/partner/installation.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { createFixture, listSandboxBranches, toUtcDay } from "../../shared/domain/partner/sandbox-fixture.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import {
-  EMPTY_STREAM,
-  type EventLog,
-  type RecordedEvent,
-  WrongExpectedRevisionError,
-} from "../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { type CommandContext, handle, toNewEvent } from "../handling/handle.ts";
 
 /** The application that owns the sandbox. The application may not be registered yet. */

@@ -2,8 +2,7 @@ import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eve
 import type pg from "pg";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
 import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
-import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
-import { readWithin } from "../../shared/eventstore/read-within.ts";
+import { BEFORE_FIRST_EVENT, readWithin } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { type Checkpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";

@@ -1,5 +1,5 @@
 import type { ClientBase, Pool } from "pg";
-import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import type { Checkpoint, EventCheckpoint } from "./checkpoint.ts";
 
 /** Another process moved the checkpoint, so this process no longer leads the relay. */

@@ -1,8 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
-import { readEventAt } from "../../shared/eventstore/event-at.ts";
-import { BEFORE_FIRST_EVENT, readLogEnd } from "../../shared/eventstore/log-end.ts";
+import { BEFORE_FIRST_EVENT, readEventAt, readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";

@@ -5,8 +5,7 @@ import { actorOption, requireOperator } from "../../shared/command-line/operator
 import { type Options, type OptionValues, option } from "../../shared/command-line/option.ts";
 import type { Terminal } from "../../shared/command-line/terminal.ts";
 import { instant } from "../../shared/domain/events/fields.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { requireEventStore } from "../../shared/eventstore/reach.ts";
+import { connectEventStore, requireEventStore } from "../../shared/eventstore/connect.ts";
 import { createUncachedDataKeys, deferDataKeys } from "../../shared/personal-data/create-data-keys.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";

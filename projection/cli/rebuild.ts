@@ -1,6 +1,6 @@
 import { EXIT_CODE } from "../../shared/command-line/failure.ts";
 import { showProgress } from "../../shared/command-line/terminal.ts";
-import { readLogEnd } from "../../shared/eventstore/log-end.ts";
+import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { adoptLog } from "../adoption/adopt-log.ts";
 import type { ProjectionProgress } from "../engine/projection-options.ts";
 import { rebuild } from "../engine/rebuild.ts";

@@ -1,5 +1,5 @@
 import type { ClientBase } from "pg";
-import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { recordSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";

@@ -1,6 +1,6 @@
 import type { ClientBase } from "pg";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
-import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 export type CustomerErasure = RecordedEvent<Extract<CatalogEvent, { type: "CustomerDataErased" }>>;

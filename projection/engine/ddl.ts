@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import type { AnyReadModel, ColumnType, Index, Row } from "./read-model.ts";

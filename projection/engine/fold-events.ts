@@ -1,6 +1,6 @@
 import type { ClientBase } from "pg";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
-import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";

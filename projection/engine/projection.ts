@@ -1,6 +1,6 @@
 import pg from "pg";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { type SubscriptionItem, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";

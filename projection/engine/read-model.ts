@@ -1,7 +1,7 @@
 import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import { addNeutralValues } from "../../shared/domain/personal-data/personal-fields.ts";
-import type { RecordedEvent } from "../../shared/eventstore/log.ts";
 
 /**
  * Postgres types of columns, with the types of their values. Timestamps are RFC 3339 strings, and dates have the form

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { readParkedStreams } from "../parking/parked-streams.ts";

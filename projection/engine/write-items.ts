@@ -1,5 +1,5 @@
 import pg from "pg";
-import type { RecordedEvent } from "../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";

@@ -1,6 +1,7 @@
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { type ParkingEvent, parkingCategory } from "../../shared/domain/events/parking.ts";
-import { EMPTY_STREAM, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { LogRole } from "../roles/role.ts";
 

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { JSONCodec, type NatsConnection } from "nats";
-import { createEventLog, type EventLog, type RecordedEvent } from "../../shared/eventstore/log.ts";
-import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { type LogPosition, subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { onAbort, runTaskGroup, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";

@@ -8,8 +8,9 @@ import {
   webhookDeliveryCategory,
   webhookEndpointCategory,
 } from "../../shared/domain/events/partner.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import type { EventLog, RecordedEvent } from "../../shared/eventstore/log.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
 import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
 import { isOperational, toOperationalEvent, toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { createEventMessage, type OutgoingMessage } from "./message.ts";

@@ -1,7 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { readLogEnd } from "../../shared/eventstore/log-end.ts";
+import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { isFilled, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";

@@ -1,8 +1,7 @@
 import { type EventStoreDBClient, START } from "@eventstore/db-client";
 import { isCatalogStream } from "../../shared/domain/events/catalog.ts";
 import { REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
-import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/log-end.ts";
-import { readWithin } from "../../shared/eventstore/read-within.ts";
+import { BEFORE_FIRST_EVENT, readWithin } from "../../shared/eventstore/read-log.ts";
 import { relayedCategories } from "../relay/to-message.ts";
 import type { LogRole } from "../roles/role.ts";
 

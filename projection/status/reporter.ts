@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { readLogEnd } from "../../shared/eventstore/log-end.ts";
+import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";

@@ -5,7 +5,7 @@ import { instant, uuid } from "../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
 import { deliveredEventType } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { readStreamIfPresent } from "../../shared/eventstore/read-stream.ts";
+import { readStreamIfPresent } from "../../shared/eventstore/read-log.ts";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, createLimitParameter, type ParameterValues } from "../http/parameters.ts";

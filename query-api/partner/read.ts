@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
-import type { StreamReader } from "../../shared/eventstore/read-stream.ts";
+import type { StreamReader } from "../../shared/eventstore/read-log.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";

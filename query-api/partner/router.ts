@@ -6,7 +6,7 @@ import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
 import { LogUnavailableError } from "../../shared/eventstore/log.ts";
-import type { StreamReader } from "../../shared/eventstore/read-stream.ts";
+import type { StreamReader } from "../../shared/eventstore/read-log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import {
   type AccessRecord,

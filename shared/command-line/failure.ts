@@ -1,6 +1,6 @@
 import { DomainError } from "../domain/domain-error.ts";
+import { isAccessDenied } from "../eventstore/connect.ts";
 import { LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
-import { isAccessDenied } from "../eventstore/reach.ts";
 import { DataKeyError, KeyStoreUnavailableError } from "../personal-data/data-keys.ts";
 import { ConfigError } from "../runtime/config.ts";
 import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";

@@ -1,5 +1,6 @@
 import { EventStoreDBClient } from "@eventstore/db-client";
-import { StartError } from "../runtime/run-service.ts";
+import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";
+import { readWithin } from "./read-log.ts";
 
 /**
  * Creates a client of the event log. The client connects on the first call.
@@ -28,4 +29,49 @@ export function connectEventStore(url: string, connectionName: string, setting =
 /** Describes why the client refused a connection string, without parts of the string, which may be secret. */
 function describeProblem(error: Error): string {
   return "expected" in error ? `the connection string must contain ${error.expected}` : error.message;
+}
+
+/**
+ * Checks that the event log responds, by reading its first event.
+ *
+ * @param timeoutMs time limit in milliseconds
+ * @throws {LogUnavailableError} if the log does not respond in time
+ * @throws other errors of the client
+ */
+export async function reachEventStore(client: EventStoreDBClient, timeoutMs: number): Promise<void> {
+  for await (const _ of readWithin(timeoutMs, client.readAll({ maxCount: 1, deadline: timeoutMs })));
+}
+
+/** Time limit for the first response of a running log, even on a busy machine. Milliseconds. */
+export const REACH_TIMEOUT_MS = 15_000;
+
+/**
+ * Requires that the event log responds. Called when a service starts.
+ *
+ * @throws {StartError} if the log denies access
+ * @throws {ServerUnavailableError} if the log does not respond in time
+ */
+export async function requireEventStore(client: EventStoreDBClient, url: string): Promise<void> {
+  try {
+    await reachEventStore(client, REACH_TIMEOUT_MS);
+  } catch (error) {
+    const log = `the event log at ${removeSecrets(url)}`;
+    throw isAccessDenied(error)
+      ? new StartError(`${log} denies access; check the user in EVENTSTORE_URL, and that the user may read $all`, {
+          cause: error,
+        })
+      : new ServerUnavailableError(`${log} does not respond; check EVENTSTORE_URL and that the log is running`, {
+          cause: error,
+        });
+  }
+}
+
+/** Returns true if the server refused the credentials (gRPC code 16), or the user lacks a right (code 7). */
+export function isAccessDenied(error: unknown): boolean {
+  return [7, 16].includes((error as { code?: number }).code ?? 0);
+}
+
+/** Removes user, password and options from a connection string, because these parts may be secret. */
+export function removeSecrets(url: string): string {
+  return url.replace(/\?.*$/s, "").replace(/\/\/.*@/s, "//");
 }

@@ -12,35 +12,16 @@ import {
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
-import type { EventMetadata, NewEventMetadata } from "../domain/events/metadata.ts";
+import type { NewEventMetadata } from "../domain/events/metadata.ts";
+import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
 import { getCurrentVersion } from "../domain/events/upcasters.ts";
-import type { EncryptedPersonalData } from "../domain/personal-data/encrypted.ts";
 import type { Person } from "../domain/personal-data/person.ts";
 import type { DataKeys } from "../personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf } from "../personal-data/decrypt-events.ts";
 import { type EncryptedEventData, encryptEvents } from "../personal-data/encrypt-events.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 import { traceAppend } from "./trace-append.ts";
-
-/** An event of the catalog, as recorded in the log. */
-export type RecordedEvent<Event extends CatalogEvent = CatalogEvent> = Event & {
-  id: string;
-  stream: string;
-  /** Revision in the stream, from 0. */
-  revision: bigint;
-  /** Log position (commit position). */
-  position: bigint;
-  metadata: EventMetadata;
-  /** Encrypted personal fields. Present if they were not decrypted; the fields then have neutral values. */
-  encrypted?: EncryptedPersonalData;
-  /** Data key of the decrypted personal fields. Absent if they were in plain text, or are not decrypted. */
-  dataKeyId?: string;
-  /** True if the personal fields cannot be decrypted, because their data key was destroyed. */
-  isErased?: boolean;
-  /** True if the personal fields cannot be decrypted, because the store does not contain their data key. */
-  isKeyMissing?: boolean;
-};
 
 /** An event to append. The event log recognizes an event by its id, so appending the same event again has no effect. */
 export interface NewEvent {

@@ -9,9 +9,9 @@ import {
 } from "@eventstore/db-client";
 import { isCatalogStream } from "../domain/events/catalog.ts";
 import type { Category } from "../domain/events/category.ts";
+import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-event.ts";
 import { onAbort } from "../runtime/abort.ts";
-import type { RecordedEvent } from "./log.ts";
 
 /** An item of a catch-up subscription. */
 export type SubscriptionItem =

@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type Koa from "koa";
-import { reachEventStore } from "../eventstore/reach.ts";
+import { reachEventStore } from "../eventstore/connect.ts";
 import type { Logger } from "../runtime/logger.ts";
 
 /**

@@ -10,9 +10,9 @@ import {
   webhookEndpointCategory,
   webhookEventType,
 } from "../domain/events/partner.ts";
+import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { type Endpoint, endpointAggregate } from "../domain/partner/webhook-endpoint.ts";
-import type { RecordedEvent } from "../eventstore/log.ts";
-import { readStreamIfPresent, type StreamReader } from "../eventstore/read-stream.ts";
+import { readStreamIfPresent, type StreamReader } from "../eventstore/read-log.ts";
 import { partnerAppointment, toPartnerAppointment } from "./records.ts";
 
 const instant = z.iso.datetime({ precision: 3 });

@@ -1,8 +1,8 @@
+import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { revealPersonalData } from "../domain/events/reveal-personal-data.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
 import type { EncryptedPersonalData } from "../domain/personal-data/encrypted.ts";
 import type { PersonalData } from "../domain/personal-data/personal-fields.ts";
-import type { RecordedEvent } from "../eventstore/log.ts";
 import { decrypt } from "./aes-gcm.ts";
 import { DataKeyError, type DataKeys, type StoredDataKey } from "./data-keys.ts";
 import { describeEvent } from "./encrypt-events.ts";

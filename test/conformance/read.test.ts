@@ -11,7 +11,7 @@ import {
   UnknownError,
 } from "@eventstore/db-client";
 import { expect } from "chai";
-import { readEventAt } from "../../shared/eventstore/event-at.ts";
+import { readEventAt } from "../../shared/eventstore/read-log.ts";
 import { collect, createEvent, createEvents, createStreamName, getRejection, LogUnderTest } from "./log-under-test.ts";
 
 describe("read", function () {

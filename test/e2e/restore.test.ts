@@ -11,7 +11,7 @@ import { ensureEmbeddedDatabase, withClient } from "../../deploy/local/servers/d
 import { DIFFERENT_LOG } from "../../projection/checkpoints/same-log.ts";
 import { ERASED_TEXT } from "../../shared/domain/personal-data/declaration.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { readLogEnd } from "../../shared/eventstore/log-end.ts";
+import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { runAuditCommand } from "../command/audit/cli-terminal.ts";
 import { backUpLog, backUpPostgres, dumpDataKeys, restoreDataKeys, restoreFolder } from "../support/backups.ts";

@@ -4,7 +4,7 @@ import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/aud
 import type { AuditAccessEvent, AuditAction } from "../../../shared/domain/events/audit.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
-import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
+import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { loadAggregate } from "../../handling/handle.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
-import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
+import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { createVisibilityFilter } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { type ScanOptions, scanLog } from "../log/scan.ts";

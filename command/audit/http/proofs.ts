@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { readEventAt } from "../../../shared/eventstore/event-at.ts";
+import { readEventAt } from "../../../shared/eventstore/read-log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { getClinicIds } from "../access/visibility.ts";
 import type { AuditSigner } from "../export/signing.ts";

@@ -1,11 +1,11 @@
 import type { RecordedEvent as StoredEvent } from "@eventstore/db-client";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError, parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { ENCRYPTED_MEMBER, encryptedPersonalData } from "../../../shared/domain/personal-data/encrypted.ts";
 import { addNeutralValues } from "../../../shared/domain/personal-data/personal-fields.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
 import { DataKeyError, type DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import {
   decryptEvent,

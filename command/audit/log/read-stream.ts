@@ -1,5 +1,5 @@
 import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-client";
-import { readWithin } from "../../../shared/eventstore/read-within.ts";
+import { readWithin } from "../../../shared/eventstore/read-log.ts";
 import { type LogEvent, toLogEvent } from "./audit-event.ts";
 
 /** Maximum number of events in one request to the event log. */

@@ -5,7 +5,7 @@ import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
 import { addDays, getStartOfDay } from "../../../shared/domain/time/local-time.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
-import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
+import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";

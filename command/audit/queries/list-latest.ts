@@ -2,7 +2,7 @@ import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eve
 import { z } from "zod";
 import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
-import { readWithin } from "../../../shared/eventstore/read-within.ts";
+import { readWithin } from "../../../shared/eventstore/read-log.ts";
 import { getClinicIds } from "../access/visibility.ts";
 import { type AuditEvent, type LogEvent, revealAuditEvent, toLogEvent } from "../log/audit-event.ts";
 import type { AuditQuery, ReadOptions } from "./audit-query.ts";

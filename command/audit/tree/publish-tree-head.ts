@@ -2,14 +2,13 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { readEventAt } from "../../../shared/eventstore/event-at.ts";
 import {
   EMPTY_STREAM,
   type EventLog,
   LogUnavailableError,
   WrongExpectedRevisionError,
 } from "../../../shared/eventstore/log.ts";
-import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
+import { readEventAt, readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { type CommandContext, toMetadata } from "../../handling/handle.ts";

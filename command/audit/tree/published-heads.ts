@@ -1,7 +1,8 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { type AuditTreeEvent, auditTreeCategory } from "../../../shared/domain/events/audit.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
-import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { GetTrustedKey } from "../export/signing.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { readSignedTreeHead, type SignedTreeHead } from "./tree-head.ts";

@@ -3,11 +3,11 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { animalCategory, customerCategory } from "../../../shared/domain/events/people.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import {
   EMPTY_STREAM,
   type EventLog,
   type NewEvent,
-  type RecordedEvent,
   WrongExpectedRevisionError,
 } from "../../../shared/eventstore/log.ts";
 import { AlreadyAppliedError, toRecordedEvents } from "./log-decorators.ts";

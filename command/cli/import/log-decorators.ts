@@ -1,11 +1,11 @@
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
 import {
   EMPTY_STREAM,
   type EventLog,
   type NewEvent,
-  type RecordedEvent,
   WrongExpectedRevisionError,
 } from "../../../shared/eventstore/log.ts";
 

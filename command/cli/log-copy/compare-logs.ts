@@ -1,7 +1,9 @@
+import { createHash } from "node:crypto";
+import type { StoredEvent } from "../../../shared/eventstore/raw-requests.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import type { CopyOptions } from "./copy-log.ts";
-import { describeDifference, readPairs } from "./event-pairs.ts";
-import { LogDigest, type LogSummary } from "./log-digest.ts";
+import type { CopyServer } from "./copy-server.ts";
+import type { EncodedEvent } from "./stored-event.ts";
 
 export interface LogComparison {
   /** The events of both logs; undefined if the comparison was interrupted. */
@@ -34,4 +36,77 @@ export async function compareLogs({ source, target, signal, onProgress }: CopyOp
     return { summaries: undefined, difference };
   }
   return { summaries: { source: digests.source.finish(), target: digests.target.finish() }, difference };
+}
+
+/** Events at the same place of two logs. An event is undefined if its log has ended before this place. */
+export interface EventPair {
+  source: EncodedEvent | undefined;
+  target: EncodedEvent | undefined;
+}
+
+/** Reads both logs from where their readers are to the end, event by event. */
+export async function* readPairs(source: CopyServer, target: CopyServer): AsyncGenerator<EventPair, void> {
+  let [hasSourceEnded, hasTargetEnded] = [false, false];
+  for (;;) {
+    const pair: EventPair = {
+      source: hasSourceEnded ? undefined : await source.reader.next(),
+      target: hasTargetEnded ? undefined : await target.reader.next(),
+    };
+    hasSourceEnded ||= !pair.source;
+    hasTargetEnded ||= !pair.target;
+    if (hasSourceEnded && hasTargetEnded) return;
+    yield pair;
+  }
+}
+
+/**
+ * Describes the first difference between two logs.
+ *
+ * @param count number of equal events before the difference
+ */
+export function describeDifference({ source, target }: EventPair, count: number): string {
+  if (!target) return `the target ends after ${count} events, but the source continues with ${describeEvent(source)}`;
+  if (!source) return `the source ends after ${count} events, but the target continues with ${describeEvent(target)}`;
+  return `after ${count} equal events, the source continues with ${describeEvent(source)}, but the target with ${describeEvent(target)}${describeContent(source, target)}`;
+}
+
+function describeEvent(event: StoredEvent | undefined): string {
+  return `revision ${event?.revision} of stream ${event?.stream}`;
+}
+
+/** Says what differs if both events are at the same revision of the same stream. */
+function describeContent(source: StoredEvent, target: StoredEvent): string {
+  if (source.stream !== target.stream || source.revision !== target.revision) return "";
+  const differingFields = (["id", "type", "contentType", "data", "metadata"] as const).filter((name) => {
+    const [sourceValue, targetValue] = [source[name], target[name]];
+    return Buffer.compare(Buffer.from(sourceValue), Buffer.from(targetValue)) !== 0;
+  });
+  return ` with another ${differingFields.join(", ")}`;
+}
+
+/** Number and hash of the events of a log. */
+export interface LogSummary {
+  events: number;
+  /** SHA-256 of the encoded events, in hexadecimal digits. */
+  sha256: string;
+}
+
+/** Counts and hashes the encoded events of a log, in log order. */
+export class LogDigest {
+  readonly #hash = createHash("sha256");
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  add(encodedEvent: Buffer): void {
+    this.#hash.update(encodedEvent);
+    this.#count += 1;
+  }
+
+  /** Returns the result. No more events can be added afterwards. */
+  finish(): LogSummary {
+    return { events: this.#count, sha256: this.#hash.digest("hex") };
+  }
 }

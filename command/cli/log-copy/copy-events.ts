@@ -1,11 +1,16 @@
 import { ANY, type EventStoreDBClient, StreamDeletedError } from "@eventstore/db-client";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { isAccessDenied } from "../../../shared/eventstore/connect.ts";
 import { toLogError } from "../../../shared/eventstore/log.ts";
-import { isAccessDenied } from "../../../shared/eventstore/reach.ts";
+import {
+  appendBytes,
+  NO_EVENTS,
+  type StoredEvent,
+  UnexpectedRevisionError,
+} from "../../../shared/eventstore/raw-requests.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import type { CopyServer } from "./copy-server.ts";
-import { appendBytes, NO_EVENTS, UnexpectedRevisionError } from "./raw-streams.ts";
-import { type EncodedEvent, isTombstone, type StoredEvent } from "./stored-event.ts";
+import { type EncodedEvent, getDescribedStream, isSoftDeletion, isTombstone } from "./stored-event.ts";
 
 /** Maximum number of events in one append. */
 const MAX_APPEND_EVENTS = 500;
@@ -96,4 +101,30 @@ function createConflictError({ stream, revision }: StoredEvent, lastRevision: bi
     "target_changed",
     `in the target, stream ${stream} already has revision ${lastRevision}; another program writes to the target`,
   );
+}
+
+/**
+ * Tracks the streams that are deleted, but not permanently. If such a stream is written to again, the server adds a
+ * metadata event with a new id, so the copy would differ from the source.
+ */
+export class SoftDeletions {
+  readonly #streams = new Set<string>();
+
+  /** Records the effect of an event that both logs hold. */
+  apply(event: StoredEvent): void {
+    const describedStream = getDescribedStream(event.stream);
+    if (describedStream === undefined) return;
+    if (isSoftDeletion(event)) this.#streams.add(describedStream);
+    else this.#streams.delete(describedStream);
+  }
+
+  /** @throws {DomainError} if the event would restore a deleted stream */
+  requireCopyable(event: StoredEvent): void {
+    const stream = getDescribedStream(event.stream) ?? event.stream;
+    if (!this.#streams.has(stream) || isTombstone(event)) return;
+    throw new DomainError(
+      "stream_restored",
+      `stream ${stream} was deleted, and an event of ${event.stream} was written later; a server records such a restoration with a new id, so the stream cannot be copied unchanged`,
+    );
+  }
 }

@@ -1,10 +1,8 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
-import { AppendBatch, appendBatch } from "./copy-events.ts";
+import { describeDifference, LogDigest, type LogSummary, readPairs } from "./compare-logs.ts";
+import { AppendBatch, appendBatch, SoftDeletions } from "./copy-events.ts";
 import type { CopyServer } from "./copy-server.ts";
-import { describeDifference, readPairs } from "./event-pairs.ts";
-import { LogDigest, type LogSummary } from "./log-digest.ts";
-import { SoftDeletions } from "./soft-deletions.ts";
 import type { EncodedEvent } from "./stored-event.ts";
 
 export interface CopyProgress {

@@ -1,8 +1,13 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import {
+  connectEventStore,
+  isAccessDenied,
+  REACH_TIMEOUT_MS,
+  reachEventStore,
+  removeSecrets,
+} from "../../../shared/eventstore/connect.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { readLogEnd } from "../../../shared/eventstore/log-end.ts";
-import { isAccessDenied, REACH_TIMEOUT_MS, reachEventStore, removeSecrets } from "../../../shared/eventstore/reach.ts";
+import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { ServerUnavailableError, StartError } from "../../../shared/runtime/run-service.ts";
 import { createRetry, type RetryOptions } from "../retry.ts";
 import { LogReader } from "./log-reader.ts";

@@ -1,7 +1,8 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { readAllStreams } from "./raw-streams.ts";
-import { type EncodedEvent, encodeEvent, isCopied, type StoredEvent, type StoredPosition } from "./stored-event.ts";
+import type { StoredEvent, StoredPosition } from "../../../shared/eventstore/raw-requests.ts";
+import { readAllStreams } from "../../../shared/eventstore/raw-requests.ts";
+import { type EncodedEvent, encodeEvent, isCopied } from "./stored-event.ts";
 
 interface ReaderOptions {
   /** Runs a request, and repeats it while the log is unavailable. */

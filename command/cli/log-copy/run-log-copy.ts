@@ -2,10 +2,9 @@ import { EXIT_CODE, InputError } from "../../../shared/command-line/failure.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { compareLogs } from "./compare-logs.ts";
+import { compareLogs, type LogSummary } from "./compare-logs.ts";
 import { type CopyOptions, type CopyProgress, copyLog } from "./copy-log.ts";
 import { type CopyServer, connectCopyServer } from "./copy-server.ts";
-import type { LogSummary } from "./log-digest.ts";
 
 /** Options of `log copy` on the command line. */
 export interface LogCopyOptions {

@@ -1,26 +1,8 @@
-/** Events as the event log stores them: data and metadata are bytes, which the copy never parses or changes. */
-
-export interface StoredEvent {
-  stream: string;
-  /** Revision in the stream, from 0. A tombstone has a revision above {@link MAX_EVENT_REVISION}. */
-  revision: bigint;
-  id: string;
-  type: string;
-  contentType: string;
-  data: Uint8Array;
-  metadata: Uint8Array;
-  position: StoredPosition;
-}
+import type { StoredEvent } from "../../../shared/eventstore/raw-requests.ts";
 
 /** An event with its encoding, see {@link encodeEvent}. */
 export interface EncodedEvent extends StoredEvent {
   encodedBytes: Buffer;
-}
-
-/** Log position of an event. */
-export interface StoredPosition {
-  commit: bigint;
-  prepare: bigint;
 }
 
 /** Earlier releases of EventStoreDB give a tombstone the revision 2³¹ - 1, and later releases 2⁶³ - 1. */

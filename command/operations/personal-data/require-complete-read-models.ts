@@ -2,7 +2,7 @@ import { BACKWARDS, END, type EventStoreDBClient, type ReadPosition } from "@eve
 import type pg from "pg";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { isCatalogStream } from "../../../shared/domain/events/catalog.ts";
-import { readWithin } from "../../../shared/eventstore/read-within.ts";
+import { readWithin } from "../../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { waitForReadModels } from "./erase-person.ts";
 

@@ -1,7 +1,6 @@
 import { connectNats } from "../../../projection/relay/connect-nats.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { requireEventStore } from "../../../shared/eventstore/reach.ts";
+import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { SetupError } from "../setup/setup-error.ts";
 

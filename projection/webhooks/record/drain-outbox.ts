@@ -1,7 +1,8 @@
 import { StreamDeletedError } from "@eventstore/db-client";
 import type pg from "pg";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
-import { type EventLog, type RecordedEvent, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
+import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import type { Fact } from "./outbox.ts";
 
 /** Maximum number of events that one call appends. */

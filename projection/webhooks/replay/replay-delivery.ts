@@ -3,7 +3,7 @@ import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { readStreamIfPresent } from "../../../shared/eventstore/read-stream.ts";
+import { readStreamIfPresent } from "../../../shared/eventstore/read-log.ts";
 import { createWebhookBody, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";

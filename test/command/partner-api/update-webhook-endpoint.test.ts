@@ -9,7 +9,7 @@ import {
 } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
-import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { createSigningKey } from "../../support/asymmetric-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {

@@ -6,7 +6,7 @@ import {
   moveRelayCheckpoint,
   readRelayCheckpoint,
 } from "../../../projection/checkpoints/relay-checkpoint.ts";
-import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/log-end.ts";
+import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 import { useMigratedDatabase } from "../../support/migrated-database.ts";
 
 describe("the relay's checkpoint", () => {

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { createProgressReporter } from "../../../projection/cli/rebuild.ts";
-import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/log-end.ts";
+import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 
 describe("the progress of a run through the log", () => {
   /**

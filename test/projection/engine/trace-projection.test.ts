@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { traceProjection } from "../../../projection/engine/write-items.ts";
-import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { collectSpans } from "../../support/traced.ts";
 
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import fc from "fast-check";
 import { InFlightTracker } from "../../../projection/relay/in-flight-tracker.ts";
-import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/log-end.ts";
+import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 
 describe("tracking of events in flight", () => {
   it("a new tracker returns the initial checkpoint", () => {

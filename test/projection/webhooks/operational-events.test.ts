@@ -4,7 +4,8 @@ import { toMessage } from "../../../projection/relay/to-message.ts";
 import { reportExpiringSecrets } from "../../../projection/webhooks/maintain/run-maintenance.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { OperationalEventType } from "../../../shared/domain/events/partner.ts";
-import type { EventLog, RecordedEvent } from "../../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
 import {
   endpointDisabledBody,
   endpointFailingBody,

@@ -4,7 +4,7 @@ import pg from "pg";
 import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
 import { getWebhookDelivery } from "../../../query-api/partner/get-webhook-delivery.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
-import type { StreamReader } from "../../../shared/eventstore/read-stream.ts";
+import type { StreamReader } from "../../../shared/eventstore/read-log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestOperatorContext, sendRequest, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";

@@ -4,7 +4,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { DifferentLogError, requireCheckpointInLog } from "../../../projection/checkpoints/same-log.ts";
-import { readEventAt } from "../../../shared/eventstore/event-at.ts";
+import { readEventAt } from "../../../shared/eventstore/read-log.ts";
 import { createEvent, getRejection } from "../../conformance/log-under-test.ts";
 import { createClient, createTemporaryDir } from "../../deploy/eventstore/log-process.ts";
 import { flipBit, getLogPath } from "../../deploy/eventstore/stored-log.ts";

@@ -1,7 +1,6 @@
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
-import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { requireEventStore } from "../../../shared/eventstore/reach.ts";
+import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { createWorld } from "../../projection/webhooks/world.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { getTlsFile } from "../../support/nats-server.ts";

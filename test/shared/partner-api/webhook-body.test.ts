@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { readExamples } from "../../../query-api/docs/openapi.ts";
 import { cloudEvents } from "../../../query-api/docs/webhooks.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
-import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { formatWebhookBody } from "../../../shared/partner-api/cloud-event.ts";
 import { toOperationalEvent } from "../../../shared/partner-api/webhook-body.ts";
 

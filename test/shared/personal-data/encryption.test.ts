@@ -3,16 +3,11 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import type { Person } from "../../../shared/domain/personal-data/person.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import {
-  createEventLog,
-  EMPTY_STREAM,
-  type EventLog,
-  type NewEvent,
-  type RecordedEvent,
-} from "../../../shared/eventstore/log.ts";
+import { createEventLog, EMPTY_STREAM, type EventLog, type NewEvent } from "../../../shared/eventstore/log.ts";
 import { encrypt } from "../../../shared/personal-data/aes-gcm.ts";
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { decryptEvent } from "../../../shared/personal-data/decrypt-events.ts";

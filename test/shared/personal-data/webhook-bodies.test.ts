@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
-import type { RecordedEvent } from "../../../shared/eventstore/log.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { toWebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 

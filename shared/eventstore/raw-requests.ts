@@ -2,17 +2,35 @@
  * Reads and appends events as bytes. The client's own operations parse JSON and write it again, which can change the
  * bytes of numbers, spaces and escapes.
  */
-import { convertToCommandError, EventStoreDBClient } from "@eventstore/db-client";
+import { convertToCommandError, type EventStoreDBClient } from "@eventstore/db-client";
 import shared from "@eventstore/db-client/generated/shared_pb.js";
 import streamsGrpc from "@eventstore/db-client/generated/streams_grpc_pb.js";
 import type { AppendResp, ReadResp } from "@eventstore/db-client/generated/streams_pb.js";
 import streams from "@eventstore/db-client/generated/streams_pb.js";
 import type { ClientReadableStream } from "@grpc/grpc-js";
-import { LogUnavailableError, toLogError } from "../../../shared/eventstore/log.ts";
-import { createSilenceWatchdog } from "../../../shared/eventstore/silence-watchdog.ts";
-import { onAbort } from "../../../shared/runtime/abort.ts";
-import { TimeoutError, withTimeout } from "../../../shared/runtime/timeout.ts";
-import type { StoredEvent, StoredPosition } from "./stored-event.ts";
+import { onAbort } from "../runtime/abort.ts";
+import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
+import { LogUnavailableError, toLogError } from "./log.ts";
+import { createSilenceWatchdog } from "./silence-watchdog.ts";
+
+/** An event as the event log stores it: data and metadata are bytes. */
+export interface StoredEvent {
+  stream: string;
+  /** Revision in the stream, from 0. A tombstone has a revision of 2³¹ - 1 or 2⁶³ - 1. */
+  revision: bigint;
+  id: string;
+  type: string;
+  contentType: string;
+  data: Uint8Array;
+  metadata: Uint8Array;
+  position: StoredPosition;
+}
+
+/** Log position of an event. */
+export interface StoredPosition {
+  commit: bigint;
+  prepare: bigint;
+}
 
 /** Expected revision of a stream without events. */
 export const NO_EVENTS = -1n;
@@ -33,33 +51,40 @@ export class UnexpectedRevisionError extends Error {
 const APPEND_TIMEOUT_MS = 15_000;
 
 /**
- * Gives access to the protected members with which the client sends its own requests. So the requests of this module
- * use the client's connection with its discovery, TLS and credentials. The class is never instantiated.
+ * Members with which the client sends its own requests. They are protected. With them, the requests of this module use
+ * the client's connection with its discovery, TLS and credentials.
  */
-abstract class RequestSender extends EventStoreDBClient {
-  static openRead(client: EventStoreDBClient, request: InstanceType<typeof streams.ReadReq>) {
-    const { GRPCStreamCreator, callArguments } = client as RequestSender;
-    const grpcArguments = callArguments({ requiresLeader: true }, { deadline: Number.POSITIVE_INFINITY });
-    return GRPCStreamCreator(streamsGrpc.StreamsClient, "readAll", (grpc) => grpc.read(request, ...grpcArguments))();
-  }
+interface RequestSender {
+  execute: EventStoreDBClient["execute"];
+  callArguments: EventStoreDBClient["callArguments"];
+  GRPCStreamCreator: EventStoreDBClient["GRPCStreamCreator"];
+}
 
-  static sendAppend(client: EventStoreDBClient, messages: InstanceType<typeof streams.AppendReq>[]) {
-    const { execute, callArguments } = client as RequestSender;
-    return execute(
-      streamsGrpc.StreamsClient,
-      "appendToStream",
-      (grpc) =>
-        new Promise<AppendResp>((resolve, reject) => {
-          const grpcArguments = callArguments({ requiresLeader: true, deadline: APPEND_TIMEOUT_MS });
-          const call = grpc.append(...grpcArguments, (error, response) =>
-            error ? reject(convertToCommandError(error)) : resolve(response),
-          );
-          call.on("error", reject);
-          for (const message of messages) call.write(message);
-          call.end();
-        }),
-    );
-  }
+/** The only access to protected members of the client. */
+const toSender = (client: EventStoreDBClient) => client as unknown as RequestSender;
+
+function openRead(client: EventStoreDBClient, request: InstanceType<typeof streams.ReadReq>) {
+  const { GRPCStreamCreator, callArguments } = toSender(client);
+  const grpcArguments = callArguments({ requiresLeader: true }, { deadline: Number.POSITIVE_INFINITY });
+  return GRPCStreamCreator(streamsGrpc.StreamsClient, "readAll", (grpc) => grpc.read(request, ...grpcArguments))();
+}
+
+function sendAppend(client: EventStoreDBClient, messages: InstanceType<typeof streams.AppendReq>[]) {
+  const { execute, callArguments } = toSender(client);
+  return execute(
+    streamsGrpc.StreamsClient,
+    "appendToStream",
+    (grpc) =>
+      new Promise<AppendResp>((resolve, reject) => {
+        const grpcArguments = callArguments({ requiresLeader: true, deadline: APPEND_TIMEOUT_MS });
+        const call = grpc.append(...grpcArguments, (error, response) =>
+          error ? reject(convertToCommandError(error)) : resolve(response),
+        );
+        call.on("error", reject);
+        for (const message of messages) call.write(message);
+        call.end();
+      }),
+  );
 }
 
 /**
@@ -81,7 +106,7 @@ export async function* readAllStreams(
   });
   const removeListener = onAbort(signal, () => responses?.cancel());
   try {
-    responses = await withTimeout(APPEND_TIMEOUT_MS, RequestSender.openRead(client, createReadRequest(startPosition)));
+    responses = await withTimeout(APPEND_TIMEOUT_MS, openRead(client, createReadRequest(startPosition)));
     // A canceled read emits an error even if nobody iterates over the read any more.
     responses.on("error", ignoreCancellation);
     if (signal.aborted) responses.cancel();
@@ -162,7 +187,7 @@ export async function appendBytes(
   if (expectedRevision === NO_EVENTS) options.setNoStream(new shared.Empty());
   else options.setRevision(String(expectedRevision));
   const messages = [new streams.AppendReq().setOptions(options), ...events.map(toAppendMessage)];
-  const pendingResponse = RequestSender.sendAppend(client, messages);
+  const pendingResponse = sendAppend(client, messages);
   const response = await withTimeout(APPEND_TIMEOUT_MS, pendingResponse).catch((error: unknown) => {
     throw toLogError(error);
   });

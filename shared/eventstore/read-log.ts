@@ -1,0 +1,122 @@
+import { finished, type Readable } from "node:stream";
+import {
+  type AllStreamRecordedEvent,
+  BACKWARDS,
+  END,
+  type EventStoreDBClient,
+  StreamDeletedError,
+} from "@eventstore/db-client";
+import type { CatalogEvent } from "../domain/events/catalog.ts";
+import type { RecordedEvent } from "../domain/events/recorded-event.ts";
+import { type EventLog, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "./log.ts";
+
+/** A read of the client. */
+type StreamingRead<T> = Readable & AsyncIterable<T> & { cancel(): Promise<void> };
+
+/**
+ * Iterates over a read, up to a time limit. The client's own deadline has no effect if the server accepts connections
+ * but never responds. The caller may stop early.
+ *
+ * @param timeoutMs time limit of the whole read
+ * @throws {LogUnavailableError}
+ */
+export async function* readWithin<T>(timeoutMs: number, streamingRead: StreamingRead<T>): AsyncGenerator<T, void> {
+  endAbandonedRead(streamingRead);
+  const abortRead = () => streamingRead.destroy(new LogUnavailableError("the event log did not respond in time"));
+  const timer = setTimeout(abortRead, timeoutMs);
+  try {
+    yield* streamingRead;
+  } catch (error) {
+    throw toLogError(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Ends the gRPC call of a read if the read is not read to its end, for example because its response arrives too late.
+ * Otherwise, the client would keep the call forever, and its disposal would never end.
+ */
+function endAbandonedRead(streamingRead: StreamingRead<unknown>): void {
+  streamingRead.once("pipe", (call: Readable) =>
+    finished(streamingRead, (error) => {
+      if (!error) return;
+      call.unpipe().resume();
+      void streamingRead.cancel();
+    }),
+  );
+}
+
+/**
+ * Reads the event at a position of the log.
+ *
+ * @returns undefined if no event starts at the position
+ * @throws {LogUnavailableError}
+ * @throws other client errors, for example for a damaged record. Such an error does not mean that the event is missing
+ */
+export async function readEventAt(
+  client: EventStoreDBClient,
+  position: bigint,
+): Promise<AllStreamRecordedEvent | undefined> {
+  const streamingRead = client.readAll({ fromPosition: { commit: position, prepare: position }, maxCount: 1 });
+  let foundEvent: AllStreamRecordedEvent | undefined;
+  try {
+    for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, streamingRead))
+      if (event?.position.commit === position) foundEvent = event;
+  } catch (error) {
+    if (!isInvalidPosition(error as ServiceError)) throw error;
+  }
+  return foundEvent;
+}
+
+interface ServiceError extends Error {
+  /** gRPC status code. */
+  code?: number;
+}
+
+/**
+ * Returns true if a read failed because no record starts at its position. The embedded log then returns the status
+ * INVALID_ARGUMENT (3), and EventStoreDB 24.10 returns the status UNKNOWN (2).
+ */
+function isInvalidPosition({ code, message }: ServiceError): boolean {
+  return code === 3 || (code === 2 && message.includes("InvalidPosition"));
+}
+
+/** Log position before the first event. */
+export const BEFORE_FIRST_EVENT = -1n;
+
+/**
+ * Reads the position of the last event in the log.
+ *
+ * @returns `BEFORE_FIRST_EVENT` if the log is empty
+ * @throws {LogUnavailableError}
+ */
+export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
+  const events = client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 });
+  let logEnd = BEFORE_FIRST_EVENT;
+  for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, events))
+    logEnd = event?.position.commit ?? BEFORE_FIRST_EVENT;
+  return logEnd;
+}
+
+/** Part of the event log that reads streams. */
+export type StreamReader = Pick<EventLog, "read">;
+
+/**
+ * Reads a stream up to a revision. Returns no events if the stream was deleted or never existed.
+ *
+ * @throws {LogUnavailableError}
+ * @throws {EventSchemaError} if an event of the stream is unreadable
+ */
+export async function readStreamIfPresent<Event extends CatalogEvent>(
+  log: StreamReader,
+  stream: string,
+  lastRevision?: bigint,
+): Promise<RecordedEvent<Event>[]> {
+  try {
+    return await log.read<Event>(stream, lastRevision);
+  } catch (error) {
+    if (error instanceof StreamDeletedError) return [];
+    throw error;
+  }
+}

@@ -151,18 +151,14 @@ describe("the operator's command line", () => {
 });
 
 describe("the help of the operator's command line", () => {
-  for (const { name, options, example } of domainCommands) {
-    it(`the help of \`${name}\` has a valid example`, async () => {
+  it("the help of every command has its example", async () => {
+    for (const { name, example } of domainCommands) {
       const result = await runClinic([...name.split(" "), "--help"]);
-      expect(result.code).to.equal(0);
+      expect(result.code, name).to.equal(0);
       expect(result.outputLines.join("\n")).to.contain(`clinic ${name} ${example}`);
-      expect(Object.keys(options).length).to.be.greaterThan(0);
-      // EVENTSTORE_URL is checked only if the options are valid.
-      const words = (example.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ""));
-      const exampleResult = await runClinic([...name.split(" "), ...words], { env: {} });
-      expect(exampleResult.errorLines.join()).to.contain("EVENTSTORE_URL is missing");
-    });
-  }
+    }
+  });
+
   it("the help of `import` has valid example lines", async () => {
     const { outputLines: out } = await runClinic(["import", "--help"]);
     const lines = out
@@ -172,6 +168,7 @@ describe("the help of the operator's command line", () => {
     expect(lines).to.have.length(2);
     for (const line of lines) expect(parseLine(line)).to.have.property("preparedCommand");
   });
+
   it("the help lists the noun of every command", async () => {
     const { code, outputLines: out } = await runClinic(["--help"]);
     expect(code).to.equal(0);

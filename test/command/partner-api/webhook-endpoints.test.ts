@@ -3,7 +3,6 @@ import { expect } from "chai";
 import { toMetadata } from "../../../command/handling/handle.ts";
 import { approveWebhookOrigin, withdrawWebhookOrigin } from "../../../command/operations/application-operations.ts";
 import { disableEndpoint, testEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
-import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import {
@@ -12,37 +11,20 @@ import {
   createTestOperatorContext,
   installApplication,
   type PartnerWorld,
-  sendRequest,
-  startTestCommandService,
-  type TestCommand,
 } from "../../support/partner.ts";
+import { type EndpointWorld, ORIGIN, secretBox, startEndpointWorld, toText, validEndpoint } from "./endpoint-world.ts";
 
-const ORIGIN = "http://127.0.0.1:9";
-const SECRET_KEYS = { current: "k1", keys: { k1: Buffer.alloc(32, 7).toString("base64") } };
-const secretBox = createSecretBox(SECRET_KEYS);
 const ENDPOINT_FIELDS = ["id", "clinicId", "url", "events", "status", "disabledReason", "createdAt", "updatedAt"];
 
 describe("webhook endpoints", () => {
-  let command: TestCommand;
-  let world: PartnerWorld;
+  let { command, world, call, createEndpoint, getReference, readEvents } = {} as EndpointWorld;
   let otherWorld: PartnerWorld;
 
   before(async () => {
-    command = await startTestCommandService({ WEBHOOK_SECRET_KEYS: JSON.stringify(SECRET_KEYS) });
-    [world, otherWorld] = await Promise.all([createPartnerWorld(command), createPartnerWorld(command)]);
-    await approveWebhookOrigin(command.log, { ...world, origin: `${ORIGIN}/any/path` }, createTestOperatorContext());
+    ({ command, world, call, createEndpoint, getReference, readEvents } = await startEndpointWorld());
+    otherWorld = await createPartnerWorld(command);
   });
   after(() => command.stop());
-
-  const validInput = { url: `${ORIGIN}/hooks`, events: ["appointment.created"] };
-  const call = (method: "POST" | "PATCH" | "DELETE", path = "", body?: unknown, caller: PartnerWorld = world) =>
-    sendRequest(method, `${command.url}/${caller.environment}/v1/webhook-endpoints${path}`, caller.headers, body);
-  const createEndpoint = async (): Promise<string> => (await call("POST", "", validInput)).body.endpoint.id;
-  const getReference = (endpointId: string) => {
-    const { applicationId, clinicId, environment } = world;
-    return { endpointId, owner: { applicationId, clinicId, environment } };
-  };
-  const readEvents = (id: string) => command.log.read<CatalogEvent & never>(`webhookEndpoint-${id}`);
 
   /** Records an event of a delivery, as the dispatcher does. */
   async function recordDeliveryEvent(
@@ -109,37 +91,36 @@ describe("webhook endpoints", () => {
   describe("createWebhookEndpoint", () => {
     it("createWebhookEndpoint returns 201 with the endpoint and the secret, and stores the secret encrypted", async () => {
       const events = ["appointment.updated", "appointment.created", "appointment.updated"];
-      const { status, body, headers } = await call("POST", "", { ...validInput, events });
+      const { status, body, headers } = await call("POST", "", { ...validEndpoint, events });
       expect(status).to.equal(201);
       expect(headers.get("cache-control")).to.equal("no-store");
       expect(body).to.have.all.keys("ok", "endpoint", "secret");
       expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
       expect(body.endpoint).to.deep.include({
         clinicId: world.clinicId,
-        url: validInput.url,
+        url: validEndpoint.url,
         events: ["appointment.updated", "appointment.created"],
         status: "active",
         disabledReason: null,
       });
       expect(body.secret).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
       const [event] = await readEvents(body.endpoint.id);
-      const storedText = JSON.stringify(event, (_, value) => (typeof value === "bigint" ? String(value) : value));
-      expect(storedText).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
+      expect(toText(event)).to.include('"encryptedSecret":"eyJ').and.not.include(body.secret.slice(6));
     });
 
-    const invalidInputs: [string, unknown, string][] = [
-      ["a missing URL", { events: validInput.events }, "invalid_destination"],
-      ["a URL that is a number", { ...validInput, url: 7 }, "invalid_destination"],
-      ["a text that is not a URL", { ...validInput, url: "hooks" }, "invalid_destination"],
-      ["a URL of another origin", { ...validInput, url: "https://hooks.example.com/" }, "destination_not_approved"],
-      ["missing events", { url: validInput.url }, "validation_failed"],
-      ["an empty list of events", { ...validInput, events: [] }, "validation_failed"],
-      ["an unknown event", { ...validInput, events: ["appointment.deleted"] }, "validation_failed"],
-      ["an unknown field", { ...validInput, secret: "mine" }, "validation_failed"],
+    const invalidEndpoints: [string, unknown, string][] = [
+      ["a missing URL", { events: validEndpoint.events }, "invalid_destination"],
+      ["a URL that is a number", { ...validEndpoint, url: 7 }, "invalid_destination"],
+      ["a text that is not a URL", { ...validEndpoint, url: "hooks" }, "invalid_destination"],
+      ["a URL of another origin", { ...validEndpoint, url: "https://hooks.example.com/" }, "destination_not_approved"],
+      ["missing events", { url: validEndpoint.url }, "validation_failed"],
+      ["an empty list of events", { ...validEndpoint, events: [] }, "validation_failed"],
+      ["an unknown event", { ...validEndpoint, events: ["appointment.deleted"] }, "validation_failed"],
+      ["an unknown field", { ...validEndpoint, secret: "mine" }, "validation_failed"],
       ["an array as body", [], "validation_failed"],
       ["null as body", null, "validation_failed"],
     ];
-    for (const [caseName, body, code] of invalidInputs) {
+    for (const [caseName, body, code] of invalidEndpoints) {
       it(`createWebhookEndpoint returns 400 ${code} for ${caseName}`, async () => {
         const response = await call("POST", "", body);
         expect([response.status, response.body.error]).to.deep.equal([400, code]);
@@ -149,28 +130,19 @@ describe("webhook endpoints", () => {
 
     it("in the sandbox, createWebhookEndpoint accepts any safe origin, and returns 400 for an unsafe destination", async () => {
       const sandboxWorld = await createPartnerWorld(command, "sandbox");
-      expect((await call("POST", "", validInput, sandboxWorld)).status).to.equal(201);
-      for (const url of [
-        "ftp://127.0.0.1/hooks",
-        "https://user:pass@hooks.example.com/",
-        "https://10.0.0.1/hooks",
-        "https://169.254.169.254/latest/meta-data",
-        "https://[::ffff:10.0.0.1]/hooks",
-        "https://8.8.8.8:444/hooks",
-        "http://8.8.8.8/hooks",
-      ]) {
-        const { status, body } = await call("POST", "", { ...validInput, url }, sandboxWorld);
-        expect([status, body.error], url).to.deep.equal([400, "unsafe_destination"]);
-      }
+      expect((await call("POST", "", validEndpoint, sandboxWorld)).status).to.equal(201);
+      const unsafeInput = { ...validEndpoint, url: "https://169.254.169.254/latest/meta-data" };
+      const { status, body } = await call("POST", "", unsafeInput, sandboxWorld);
+      expect([status, body.error]).to.deep.equal([400, "unsafe_destination"]);
     });
 
     it("createWebhookEndpoint returns 400 destination_not_approved after the approval of the origin was withdrawn", async () => {
       const otherWorld = await createPartnerWorld(command);
       const input = { ...otherWorld, origin: ORIGIN };
       await approveWebhookOrigin(command.log, input, createTestOperatorContext());
-      expect((await call("POST", "", validInput, otherWorld)).status).to.equal(201);
+      expect((await call("POST", "", validEndpoint, otherWorld)).status).to.equal(201);
       await withdrawWebhookOrigin(command.log, input, createTestOperatorContext());
-      expect((await call("POST", "", validInput, otherWorld)).body.error).to.equal("destination_not_approved");
+      expect((await call("POST", "", validEndpoint, otherWorld)).body.error).to.equal("destination_not_approved");
     });
   });
 
@@ -192,7 +164,7 @@ describe("webhook endpoints", () => {
 
   describe("rotateWebhookSecret", () => {
     it("rotateWebhookSecret returns a new secret, and the previous secret remains in use for 24 hours", async () => {
-      const { body: createdBody } = await call("POST", "", validInput);
+      const { body: createdBody } = await call("POST", "", validEndpoint);
       const { status, body } = await call("POST", `/${createdBody.endpoint.id}/rotate-secret`);
       expect(status).to.equal(200);
       expect(body.endpoint).to.have.all.keys(ENDPOINT_FIELDS);
@@ -200,8 +172,8 @@ describe("webhook endpoints", () => {
         .to.match(/^whsec_/)
         .and.not.equal(createdBody.secret);
       const [, event] = await readEvents(createdBody.endpoint.id);
-      const { previousExpiresAt } = (event as unknown as { data: { previousExpiresAt: string } }).data;
-      expect(Date.parse(previousExpiresAt) - Date.parse(body.endpoint.updatedAt)).to.equal(86_400_000);
+      if (event?.type !== "WebhookSecretRotated") throw new Error("The secret was not rotated.");
+      expect(Date.parse(event.data.previousExpiresAt) - Date.parse(body.endpoint.updatedAt)).to.equal(86_400_000);
     });
 
     it("rotateWebhookSecret returns 409 concurrent_rotation if a concurrent rotation succeeds first", async () => {
@@ -213,8 +185,10 @@ describe("webhook endpoints", () => {
       expect(rotationResponses.length + conflictResponses.length).to.equal(20);
       expect(new Set(conflictResponses.map(({ body }) => body.error))).to.deep.equal(new Set(["concurrent_rotation"]));
       // Each returned secret belongs to exactly one rotation in the event log.
-      const rotationEvents = (await readEvents(id)).slice(1) as unknown as { data: { encryptedSecret: string } }[];
-      const storedSecrets = await Promise.all(rotationEvents.map(({ data }) => secretBox.open(data.encryptedSecret)));
+      const sealedSecrets = (await readEvents(id)).flatMap((event) =>
+        event.type === "WebhookSecretRotated" ? [event.data.encryptedSecret] : [],
+      );
+      const storedSecrets = await Promise.all(sealedSecrets.map((secret) => secretBox.open(secret)));
       expect(rotationResponses.map(({ body }) => body.secret)).to.have.members(storedSecrets);
     });
   });
@@ -236,17 +210,10 @@ describe("webhook endpoints", () => {
       const { events, deliveryId } = await testEndpoint(command.log, reference, createTestOperatorContext());
       const [{ data }] = events as [CatalogEvent & { type: "WebhookEndpointTested" }];
       expect(deliveryId).to.equal(deriveWebhookDeliveryId(data.testId, endpointId));
-      const [testEvent] = (await readEvents(data.testId)) as unknown as { data: object; metadata: object }[];
+      const [testEvent] = await readEvents(data.testId);
       expect(testEvent?.data).to.deep.equal({ endpointId, testId: data.testId });
       expect(testEvent?.metadata).to.include({ clinicId: world.clinicId, environment: "production" });
       expect(await readEvents(endpointId)).to.have.length(1);
-    });
-
-    it("testWebhookEndpoint returns 409 for a disabled endpoint", async () => {
-      const endpointId = await createEndpoint();
-      await disableEndpoint(command.log, getReference(endpointId), createTestOperatorContext());
-      const { status, body } = await call("POST", `/${endpointId}/test`);
-      expect([status, body.error]).to.deep.equal([409, "webhook_endpoint_disabled"]);
     });
   });
 

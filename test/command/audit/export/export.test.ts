@@ -81,30 +81,16 @@ describe("an audit export", () => {
     expect((await world.verify(firstLines.join(""))).ok).to.equal(true);
   });
 
-  it("an export of a range without events is verified", async () => {
-    const auditor = await world.registerAuditor(null);
-    const query = `clinic=${world.history.clinicId}&to=2020-01-01T00:00:00Z`;
-    const { text, status } = await auditor.request(`/audit/v1/export?${query}`);
-    expect(status).to.equal(200);
-    expect(await world.verify(text))
-      .to.deep.include({ ok: true })
-      .and.have.nested.property("manifest.count", 0);
-  });
-
   it("an export excludes events that are appended after the start of the export", async () => {
     const { clinicId, branchId, animalId } = world.history;
     let isWriting = true;
     const writePromise = (async () => {
       while (isWriting) {
         const appointmentId = randomUUID();
-        const appointmentDetails = {
-          scheduledAt: new Date(Date.now() + 86_400_000).toISOString(),
-          durationMinutes: 30,
-          reason: null,
-          notes: null,
-        };
+        const scheduledAt = new Date(Date.now() + 86_400_000).toISOString();
+        const details = { scheduledAt, durationMinutes: 30, reason: null, notes: null };
         const context = createTestOperatorContext();
-        const appointment = { appointmentId, clinicId, branchId, animalId, ...appointmentDetails };
+        const appointment = { appointmentId, clinicId, branchId, animalId, ...details };
         await requestAppointment(world.log, appointment, context);
         await cancelAppointment(world.log, { appointmentId, clinicId, reason: null }, context);
       }

@@ -2,12 +2,173 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { Line } from "../../../../command/cli/import/import-lines.ts";
 import { applyLines } from "../../../../command/cli/import/import-run.ts";
-import { type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
+import { createStreamCache } from "../../../../command/cli/import/line-log.ts";
+import { toNewEvent } from "../../../../command/handling/handle.ts";
+import { closeClinic } from "../../../../command/operations/clinic-operations.ts";
+import { changeCustomer, weighAnimal } from "../../../../command/operations/people-operations.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { EMPTY_STREAM, type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
+import { getTestServers } from "../../../support/stack.ts";
+
+/** Applies lines with a report that keeps nothing, except what `options` replaces. */
+function applyTestLines(
+  lines: AsyncIterable<Line>,
+  lineCount: number,
+  options: {
+    log: EventLog;
+    interruption?: AbortSignal;
+    reportFailure?: (failure: { code: string }) => Promise<void>;
+    showProgress?: () => void;
+  },
+) {
+  const { log, interruption = new AbortController().signal } = options;
+  const { reportFailure = async () => undefined, showProgress = () => undefined } = options;
+  const report = { reportFailure, showProgress, writeNote: () => undefined, writeTotals: async () => undefined };
+  const survey = { lineCount, importId: randomUUID() };
+  return applyLines(lines, { survey, log, baseContext: createTestOperatorContext(), report, interruption });
+}
+
+const clinicFields = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+
+describe("the streams that an import keeps in memory", () => {
+  let log: EventLog;
+  let close: () => Promise<void>;
+  before(async () => {
+    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    log = createPlainLog(client);
+    close = () => client.dispose();
+  });
+  after(() => close());
+
+  /** Applies lines, and runs the interruption with a line's number before that line is read. Returns all read streams. */
+  async function runImport(lines: object[], interruptions: Record<number, () => Promise<unknown>> = {}) {
+    const readStreams: string[] = [];
+    const failures: string[] = [];
+    const progress = { count: 0, notify: () => {} };
+    const countingLog: EventLog = {
+      ...log,
+      read(stream, lastRevision) {
+        readStreams.push(stream);
+        return log.read(stream, lastRevision);
+      },
+    };
+    async function* readLines(): AsyncGenerator<Line> {
+      for (const [index, line] of lines.entries()) {
+        const lineNumber = index + 1;
+        if (interruptions[lineNumber]) {
+          while (progress.count < index) await new Promise<void>((resolve) => (progress.notify = resolve));
+          await interruptions[lineNumber]();
+        }
+        yield { number: lineNumber, text: JSON.stringify(line) };
+      }
+    }
+    const reportFailure = async ({ code }: { code: string }) => void failures.push(code);
+    const showProgress = () => {
+      progress.count += 1;
+      progress.notify();
+    };
+    const { tally } = await applyTestLines(readLines(), lines.length, {
+      log: countingLog,
+      reportFailure,
+      showProgress,
+    });
+    return { tally, failures, readStreams };
+  }
+
+  function createLines() {
+    const [clinic, customer, animal] = [randomUUID(), randomUUID(), randomUUID()];
+    const lines = [
+      { command: "clinic register", id: clinic, ...clinicFields },
+      { command: "customer register", id: customer, clinic, fullName: "Ada" },
+      { command: "animal register", id: animal, clinic, customer, name: "Rex", species: "dog" },
+      { command: "animal weigh", id: animal, clinic, weightKg: 4 },
+    ];
+    return { clinic, customer, animal, lines };
+  }
+
+  it("an import of new objects reads no stream", async () => {
+    const { lines } = createLines();
+    const { tally, readStreams } = await runImport(lines);
+    expect(tally).to.include({ applied: 4, refused: 0 });
+    expect(readStreams).to.deep.equal([]);
+  });
+
+  it("a line is applied after the events that another process appended to its stream", async () => {
+    const { clinic, animal, lines } = createLines();
+    const weighing = { clinicId: clinic, animalId: animal, weightKg: 3 };
+    const { tally } = await runImport(lines, { 4: () => weighAnimal(log, weighing, createTestOperatorContext()) });
+    expect(tally).to.include({ applied: 4 });
+    const weights = (await log.read(`animal-${animal}`)).slice(1).map(({ data }) => (data as typeof weighing).weightKg);
+    expect(weights).to.deep.equal([3, 4]);
+  });
+
+  it("a line that would change nothing in memory is decided with the stream in the event log", async () => {
+    const { clinic, customer, lines } = createLines();
+    const changeLine = { command: "customer change", id: customer, clinic, phone: "1" };
+    const createPhoneChange = (value: string) => ({
+      clinicId: clinic,
+      customerId: customer,
+      details: { phone: value },
+    });
+    const secondChangeLine = { ...changeLine, city: null };
+    const { tally } = await runImport([...lines, changeLine, secondChangeLine], {
+      6: () => changeCustomer(log, createPhoneChange("2"), createTestOperatorContext()),
+    });
+    expect(tally).to.include({ applied: 6 });
+    const [lastEvent] = (await log.read(`customer-${customer}`)).slice(-1);
+    expect(lastEvent?.data).to.include({ phone: "1" });
+  });
+
+  it("a line is not refused because of an object that another process has since created", async () => {
+    const { customer, lines } = createLines();
+    const [clinicLine, customerLine, animalLine] = lines as [object, object, object];
+    const earlyLine = { ...animalLine, id: randomUUID() };
+    const { tally, failures } = await runImport([clinicLine, earlyLine, animalLine], {
+      3: () => runImport([customerLine]),
+    });
+    expect(failures).to.deep.equal(["customer_not_found"]);
+    expect(tally).to.include({ applied: 2 });
+    expect(await log.read(`customer-${customer}`)).to.have.length(1);
+  });
+
+  it("a line is refused if another process has closed the clinic more than a second ago", async () => {
+    const { clinic, customer, lines } = createLines();
+    const lateLine = { command: "animal register", id: randomUUID(), clinic, customer, name: "Rex", species: "dog" };
+    const { failures } = await runImport([...lines, lateLine], {
+      5: async () => {
+        await closeClinic(log, { clinicId: clinic, reason: "Given up" }, createTestOperatorContext());
+        const closedAt = performance.now();
+        while (performance.now() - closedAt < 1_000) await log.read(`clinic-${clinic}`);
+      },
+    });
+    expect(failures).to.deep.equal(["clinic_closed"]);
+  });
+
+  it("streams that are used stay in memory, and streams that are not used are removed when memory is short", async () => {
+    const cache = createStreamCache(log);
+    const attributes = { text: "x".repeat(900_000) };
+    const appendResource = async () => {
+      const id = randomUUID();
+      const ids = { resourceId: id, clinicId: id, branchId: id };
+      const details = { resourceType: "room", name: "A", capacity: 1, timezone: "Europe/Oslo", metadata: attributes };
+      const data = { ...ids, ...details };
+      const event = toNewEvent({ type: "ResourceAdded", data }, createTestOperatorContext());
+      await cache.append(`resource-${id}`, EMPTY_STREAM, [event]);
+      return `resource-${id}`;
+    };
+    const [usedStream, unusedStream] = [await appendResource(), await appendResource()];
+    for (let count = 0; count < 45; count += 1) {
+      const lastStream = await appendResource();
+      expect(await cache.find(usedStream)).to.have.length(1);
+      expect(await cache.find(lastStream)).to.have.length(1);
+    }
+    expect(cache.find(unusedStream)).to.equal(undefined);
+  });
+});
 
 describe("an import that the operator interrupts", () => {
-  const clinicFields = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
-
   /**
    * Imports one line for each given function. The log's append method first interrupts the import, and then calls the
    * function of the line.
@@ -29,19 +190,7 @@ describe("an import that the operator interrupts", () => {
     async function* readLines() {
       yield* lines;
     }
-    const report = {
-      reportFailure: async () => undefined,
-      showProgress: () => undefined,
-      writeNote: () => undefined,
-      writeTotals: async () => undefined,
-    };
-    return applyLines(readLines(), {
-      survey: { lineCount: lines.length, importId: randomUUID() },
-      log,
-      baseContext: createTestOperatorContext(),
-      report,
-      interruption: controller.signal,
-    });
+    return applyTestLines(readLines(), lines.length, { log, interruption: controller.signal });
   }
 
   const append = async () => 1n;

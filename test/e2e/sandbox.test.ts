@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { registerApplication } from "../../command/operations/application-operations.ts";
 import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
 import { requestInstallation } from "../../command/operations/installation-operations.ts";
 import { grantMembership, registerCustomer } from "../../command/operations/people-operations.ts";
@@ -33,14 +32,14 @@ describe("sandbox", () => {
     return body.sandbox;
   };
   const toClinicHeaders = (clinicId: string) => ({ "X-SERVICE-Clinic-ID": clinicId });
+  const readClinic = (partner: Partner, path: string, clinicId: string) =>
+    partner.request("GET", path, { headers: toClinicHeaders(clinicId) });
 
   /** Lists the appointments from 4 days ago to 20 days ahead. */
   const listAppointments = (partner: Partner, clinicId: string): Promise<PartnerResponse> => {
     const from = new Date(Date.now() - 4 * DAY_MS).toISOString();
     const to = new Date(Date.now() + 20 * DAY_MS).toISOString();
-    return partner.request("GET", `/appointments?limit=250&from=${from}&to=${to}`, {
-      headers: toClinicHeaders(clinicId),
-    });
+    return readClinic(partner, `/appointments?limit=250&from=${from}&to=${to}`, clinicId);
   };
   const collectIds = ({ body }: PartnerResponse): string[] => body.appointments.map(({ id }: { id: string }) => id);
 
@@ -70,9 +69,7 @@ describe("sandbox", () => {
       "Misty",
       "Pepper",
     ]);
-    const contextResponse = await partner.request("GET", "/clinic/context", {
-      headers: toClinicHeaders(sandbox.clinicId),
-    });
+    const contextResponse = await readClinic(partner, "/clinic/context", sandbox.clinicId);
     expect(contextResponse.status).to.equal(200);
     expect(contextResponse.body.installation.branchIds).to.equal(null);
     const { status, body } = await createAppointment(partner, sandbox);
@@ -94,11 +91,9 @@ describe("sandbox", () => {
       const path = "/appointments?from=2000-01-01T00:00:00Z";
       const listResponses = await Promise.all([
         listAppointments(partner, sandbox.clinicId),
-        partner.request("GET", path, { headers: toClinicHeaders(sandbox.clinicId) }),
+        readClinic(partner, path, sandbox.clinicId),
       ]);
-      const contextResponse = await partner.request("GET", "/clinic/context", {
-        headers: toClinicHeaders(sandbox.clinicId),
-      });
+      const contextResponse = await readClinic(partner, "/clinic/context", sandbox.clinicId);
       const appointments = listResponses[0].body.appointments;
       return { generation, sandbox, bytes: JSON.stringify([sandbox, appointments, contextResponse.text]) };
     };
@@ -131,9 +126,7 @@ describe("sandbox", () => {
     expect(secondResponse.body.appointment.id).not.to.equal(firstResponse.body.appointment.id);
     const ids = collectIds(await listAppointments(partner, sandbox.clinicId));
     expect(ids).to.include(secondResponse.body.appointment.id).and.not.to.include(firstResponse.body.appointment.id);
-    const { body } = await partner.request("GET", "/webhook-endpoints", {
-      headers: toClinicHeaders(sandbox.clinicId),
-    });
+    const { body } = await readClinic(partner, "/webhook-endpoints", sandbox.clinicId);
     expect(body.endpoints.map(({ id, status }: Record<string, string>) => [id, status])).to.deep.equal([
       [endpointResponse.body.endpoint.id, "active"],
     ]);
@@ -141,8 +134,8 @@ describe("sandbox", () => {
 
   it("a read during concurrent resets and writes never mixes data from before and after a reset", async () => {
     const partner = await api.createPartner();
-    const { clinicId, ...otherFields } = await getSandbox(partner);
-    const sandbox = { clinicId, ...otherFields };
+    const sandbox = await getSandbox(partner);
+    const { clinicId } = sandbox;
     const fixtureIds = collectIds(await listAppointments(partner, clinicId));
     const keys = Array.from({ length: 40 }, () => randomUUID());
     const generationsById = new Map<string, number>();
@@ -201,13 +194,13 @@ describe("sandbox", () => {
       [clinicId, ...[...branches, ...animals].map(({ id }) => id)] as string[];
     expect(listIds(ownSandbox).filter((id) => listIds(otherSandbox).includes(id))).to.deep.equal([]);
     for (const path of ["/clinic/context", "/appointments", "/webhook-endpoints"]) {
-      const { status, body } = await partner.request("GET", path, { headers: toClinicHeaders(otherSandbox.clinicId) });
+      const { status, body } = await readClinic(partner, path, otherSandbox.clinicId);
       expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
     }
     expect((await createAppointment(partner, otherSandbox)).body.error).to.equal("installation_denied");
     expect((await createAppointment(partner, { ...otherSandbox, clinicId: ownSandbox.clinicId })).status).to.equal(422);
     // The token, not the clinic header, selects the sandbox.
-    const response = await partner.request("GET", "/sandbox", { headers: toClinicHeaders(otherSandbox.clinicId) });
+    const response = await readClinic(partner, "/sandbox", otherSandbox.clinicId);
     expect(response.body.sandbox.clinicId).to.equal(ownSandbox.clinicId);
     const productionPartner = await api.createPartner("production");
     for (const [method, path] of [
@@ -218,13 +211,8 @@ describe("sandbox", () => {
       expect([status, body.error]).to.deep.equal([403, "sandbox_only"]);
     }
     const clinic = await createClinic(api.command.log, "production");
-    expect(
-      (await partner.request("GET", "/clinic/context", { headers: toClinicHeaders(clinic.clinicId) })).status,
-    ).to.equal(403);
-    expect(
-      (await productionPartner.request("GET", "/clinic/context", { headers: toClinicHeaders(ownSandbox.clinicId) }))
-        .status,
-    ).to.equal(403);
+    expect((await readClinic(partner, "/clinic/context", clinic.clinicId)).status).to.equal(403);
+    expect((await readClinic(productionPartner, "/clinic/context", ownSandbox.clinicId)).status).to.equal(403);
     const readOnlyPartner = await api.createPartner("sandbox", ["clinic:read", "sandbox:read"]);
     expect((await readOnlyPartner.request("GET", "/sandbox")).status).to.equal(200);
     expect((await readOnlyPartner.request("POST", "/sandbox/reset")).body.error).to.equal("insufficient_scope");
@@ -257,16 +245,6 @@ describe("sandbox", () => {
     await confirmAppointment(log, appointment, context);
     await requestReset(partner);
     expect(await getErrorCode(confirmAppointment(log, appointment, context))).to.equal("appointment_not_found");
-  });
-
-  it("registering an existing application a second time fails and creates no second sandbox", async () => {
-    const partner = await api.createPartner();
-    const input = { ...partner, name: "Again", scopes: ["clinic:read" as const] };
-    const error = await registerApplication(api.command.log, input, createTestOperatorContext()).catch(
-      (reason) => reason,
-    );
-    expect(error).to.include({ code: "application_exists" });
-    expect((await getSandbox(partner)).generation).to.equal(1);
   });
 
   describe("log positions of write requests", () => {

@@ -1,13 +1,10 @@
 import { randomUUID } from "node:crypto";
-import type { CommandContext } from "../../command/handling/handle.ts";
-import { issueCredential, registerApplication } from "../../command/operations/application-operations.ts";
-import { changeSubscription, openBranch, registerClinic } from "../../command/operations/clinic-operations.ts";
-import { approveInstallation, requestInstallation } from "../../command/operations/installation-operations.ts";
-import { grantMembership, registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
+import { changeSubscription } from "../../command/operations/clinic-operations.ts";
+import { grantMembership } from "../../command/operations/people-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
 import type { Stack } from "../../deploy/local/stack/stack.ts";
-import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { createPartnerWorld, createTestOperatorContext } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 
 /** Status, headers and body of a response. */
@@ -35,44 +32,23 @@ interface WorldStack {
 export async function createWorld(stack: WorldStack) {
   const client = connectEventStore(stack.servers.eventstoreUrl, "test");
   const log = createPlainLog(client);
-  const [clinicId, branchId, customerId, animalId, userId, membershipId] = Array.from({ length: 6 }, () =>
-    randomUUID(),
-  ) as [string, string, string, string, string, string];
-  const environment = "sandbox" as const;
-  const context: CommandContext = {
-    actor: { type: "operator", id: "test" },
-    clinicId,
-    environment,
-    correlationId: randomUUID(),
-    causationId: randomUUID(),
-    now: Date.now(),
-  };
-  const slug = `clinic-${clinicId.slice(0, 8)}`;
-  const location = { timezone: "Europe/Ljubljana", currency: "EUR", locale: "sl-SI", city: "Ljubljana" };
-  const demoFields = { isDemo: false, demoExpiresAt: null };
-  await registerClinic(log, { clinicId, environment, slug, name: "Happy Paws", ...location, ...demoFields }, context);
-  await openBranch(log, { clinicId, branchId, name: "Main", city: null }, context);
+  const context = createTestOperatorContext();
+  const partner = await createPartnerWorld({ url: stack.urls.gateway, log }, "sandbox");
+  const { clinicId, branchId, animalId, applicationId, headers } = partner;
   await changeSubscription(log, { clinicId, plan: "pro", status: "active", currentPeriodEnd: null }, context);
-  const customer = { fullName: "Ana Kos", phone: null, email: null, city: null };
-  await registerCustomer(log, { customerId, clinicId, ...customer }, context);
-  const animal = { name: "Rex", species: "dog", breed: null, sex: null, birthDate: null, weightKg: null };
-  await registerAnimal(log, { animalId, clinicId, customerId, ...animal, microchip: null }, context);
-  const rights = {
+  const userId = randomUUID();
+  const membership = {
+    membershipId: randomUUID(),
+    clinicId,
+    userId,
+    staffId: null,
     role: "owner" as const,
-    permissions: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"] as const,
+    permissions: ["manage_staff" as const, "view_clinical" as const, "manage_schedule" as const],
     branchAccess: "all" as const,
     branchIds: [],
+    acceptedAt: new Date().toISOString(),
   };
-  const acceptedAt = new Date().toISOString();
-  const membership = { membershipId, clinicId, userId, staffId: null, acceptedAt };
-  await grantMembership(log, { ...membership, ...rights, permissions: [...rights.permissions] }, context);
-
-  const application = { environment, name: "Partner", scopes: [...scopes] as Scope[] };
-  const { applicationId } = await registerApplication(log, application, context);
-  const { clientSecret } = await issueCredential(log, { applicationId }, context);
-  await requestInstallation(log, { applicationId, clinicId, scopes: application.scopes }, context);
-  const approval = { applicationId, clinicId, membershipId, rateLimitPerMinute: 100_000 };
-  await approveInstallation(log, approval, context);
+  await grantMembership(log, membership, context);
   await client.dispose();
 
   let gatewayUrl = stack.urls.gateway;
@@ -82,13 +58,6 @@ export async function createWorld(stack: WorldStack) {
     cookieName: stack.env.queryApi.PORTAL_COOKIE_NAME as string,
   };
   const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, portal, Date.now());
-  const credentials = { client_id: applicationId, client_secret: clientSecret, environment };
-  const tokenResponse = await sendRequest("POST", `${gatewayUrl}/sandbox/v1/oauth/token`, {
-    body: { ...credentials, grant_type: "client_credentials" },
-  });
-  if (tokenResponse.status !== 200)
-    throw new Error(`The token exchange failed: ${tokenResponse.status} ${JSON.stringify(tokenResponse.body)}`);
-  const headers = { Authorization: `Bearer ${tokenResponse.body.access_token}`, "X-SERVICE-Clinic-ID": clinicId };
   const scheduledAt = new Date(Date.now() + 3 * 86_400_000).toISOString();
 
   /** Calls the partner API with the application's token and the clinic header. */

@@ -1,58 +1,25 @@
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type pg from "pg";
 import { buildNodeCommand } from "../../deploy/local/setup/project.ts";
-import { ensureReadModels } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { EMPTY_STREAM } from "../../shared/eventstore/log.ts";
-import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { createLogger } from "../../shared/runtime/logger.ts";
-import { createMigratedDatabase } from "../support/migrated-database.ts";
-import { type OwnLog, startOwnLog } from "../support/own-log.ts";
-import { createPlainLog } from "../support/plain-log.ts";
-import { createTestDatabase, type TestDatabase } from "../support/stack.ts";
-import { createStoredMetadata } from "../support/stored-metadata.ts";
+import { createTestDatabase } from "../support/stack.ts";
+import { createEngineWorld, createRegisteredEvent, type EngineWorld } from "./engine-world.ts";
 import { runCommandLine } from "./in-process-cli.ts";
 import type { CliResult } from "./service-process.ts";
 
-const logger = createLogger("test", "fatal");
-
 describe("the projection command line", () => {
-  let ownLog: OwnLog;
-  let database: TestDatabase;
-  let pool: pg.Pool;
+  let world: EngineWorld;
   let env: NodeJS.ProcessEnv;
   const customerId = randomUUID();
 
   before(async () => {
-    ownLog = await startOwnLog();
-    const { eventstoreUrl } = ownLog;
-    database = await createMigratedDatabase();
-    const url = database.urls.projection;
-    pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 5_000, logger });
-    await ensureReadModels(pool, readModels);
-    env = { ...process.env, EVENTSTORE_URL: eventstoreUrl, DATABASE_URL: url };
-    const client = connectEventStore(eventstoreUrl, "test");
-    const details = { fullName: "Ana Kos", phone: null, email: null, city: null };
-    const metadata = createStoredMetadata();
-    const event = {
-      type: "CustomerRegistered" as const,
-      data: { customerId, clinicId: randomUUID(), ...details },
-    };
-    await createPlainLog(client).append(`customer-${customerId}`, EMPTY_STREAM, [
-      { id: randomUUID(), event, metadata },
-    ]);
-    await client.dispose();
+    world = await createEngineWorld();
+    env = { ...process.env, EVENTSTORE_URL: world.eventstoreUrl, DATABASE_URL: world.databaseUrl };
+    await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Ana Kos"));
   });
-
-  after(async () => {
-    await pool.end();
-    await database.drop();
-    await ownLog.stop();
-  });
+  after(() => world.close());
 
   const runProjection = (command: string, overrides: NodeJS.ProcessEnv = {}) =>
     runCommandLine({ ...env, ...overrides }, command.split(" "));
@@ -89,17 +56,11 @@ describe("the projection command line", () => {
   });
 
   it("`verify` reports a changed row and exits with 1", async () => {
-    await pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [customerId]);
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET city = 'x' WHERE customer_id = $1`, [customerId]);
     const { code, stdout } = await runProjection("verify");
     expect(code).to.equal(1);
     expect(stdout).to.contain(`changed customer ${customerId}: city`).and.contain(": 1 differ");
     expect(stdout).not.to.contain("Ana Kos");
-  });
-
-  it("the command line prints one line about missing settings and exits with 2", async () => {
-    const { code, stderr } = await spawnProjection("status", { EVENTSTORE_URL: undefined, DATABASE_URL: undefined });
-    expect(code).to.equal(2);
-    expect(stderr.trim()).to.match(/^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/);
   });
 
   it("commands refuse a database that this release has not prepared, until `migrate` prepares it", async () => {
@@ -122,30 +83,43 @@ describe("the projection command line", () => {
     await newDatabase.drop();
   });
 
-  it("`migrate` prints one line if the database is unavailable", async () => {
-    const migrateResult = await spawnProjection("migrate", {
-      DATABASE_URL: "postgres://user:hunter2@127.0.0.1:1/clinic",
-    });
-    expect([migrateResult.code, migrateResult.stdout]).to.deep.equal([4, ""]);
-    expect(migrateResult.stderr.trim()).to.match(
+  const unavailableServers = "postgres://user:hunter2@127.0.0.1:1,127.0.0.1:2/clinic?target_session_attrs=read-write";
+  const failures: [command: string, reason: string, overrides: NodeJS.ProcessEnv, code: number, line: RegExp][] = [
+    [
+      "status",
+      "settings are missing",
+      { EVENTSTORE_URL: undefined, DATABASE_URL: undefined },
+      2,
+      /^projection: settings: EVENTSTORE_URL is missing .*; DATABASE_URL is missing .*$/,
+    ],
+    [
+      "rebuild",
+      "DATABASE_URL is missing",
+      { DATABASE_URL: undefined },
+      2,
+      /^projection: settings: DATABASE_URL is missing .*$/,
+    ],
+    [
+      "migrate",
+      "the database is unavailable",
+      { DATABASE_URL: "postgres://user:hunter2@127.0.0.1:1/clinic" },
+      4,
       /^projection: The database cannot be migrated\. Check DATABASE_URL\. .*ECONNREFUSED.*$/,
-    );
-    expect(migrateResult.stderr).not.to.contain("hunter2");
-  });
-
-  it("`status` prints one line with the reason for each server if no server accepts connections", async () => {
-    const DATABASE_URL = "postgres://user:hunter2@127.0.0.1:1,127.0.0.1:2/clinic?target_session_attrs=read-write";
-    const { code, stderr } = await spawnProjection("status", { DATABASE_URL });
-    expect(code).to.equal(4);
-    expect(stderr.trim()).to.match(
+    ],
+    [
+      "status",
+      "no server accepts connections, with the reason for each",
+      { DATABASE_URL: unavailableServers },
+      4,
       /^projection: The database is unavailable\. Check DATABASE_URL\. \(.*127\.0\.0\.1:1: .*ECONNREFUSED.*127\.0\.0\.1:2: .*\)$/,
-    );
-    expect(stderr).not.to.contain("hunter2");
-  });
-
-  it("`rebuild` fails without DATABASE_URL, even if EVENTSTORE_URL is set", async () => {
-    const { code, stdout, stderr } = await runProjection("rebuild", { DATABASE_URL: undefined });
-    expect([code, stdout]).to.deep.equal([2, ""]);
-    expect(stderr.trim()).to.match(/^projection: settings: DATABASE_URL is missing .*$/);
-  });
+    ],
+  ];
+  for (const [command, reason, overrides, expectedCode, line] of failures) {
+    it(`\`${command}\` prints one line and exits with ${expectedCode} if ${reason}`, async () => {
+      const { code, stdout, stderr } = await spawnProjection(command, overrides);
+      expect([code, stdout]).to.deep.equal([expectedCode, ""]);
+      expect(stderr.trim()).to.match(line);
+      expect(stderr).not.to.contain("hunter2");
+    });
+  }
 });

@@ -100,21 +100,7 @@ describe("a projection whose database was built from another log", function () {
   };
   /** Appends a request for a replay, unless it is lost, and inserts the progress of a replay with the same id. */
   const insertReplay = async (progressAge: string, isLost = false) => {
-    const replayId = randomUUID();
-    const { endpointId, applicationId, clinicId } = endpoint;
-    const request = {
-      replayId,
-      endpointId,
-      applicationId,
-      clinicId,
-      environment: "production" as const,
-      deliveryIds: null,
-      since: "2026-01-01T00:00:00.000Z",
-      until: "2026-01-02T00:00:00.000Z",
-      statuses: ["failed" as const],
-      requestHash: "0".repeat(64),
-    };
-    if (!isLost) await world.append(`webhookReplay-${replayId}`, { type: "WebhookReplayRequested", data: request });
+    const replayId = isLost ? randomUUID() : await world.requestReplays(endpoint);
     await world.pool.query(
       `INSERT INTO webhooks.replay (replay_id, not_replayed_count, outcome, updated_at)
        VALUES ($1, 7, 'completed', now() - $2::interval)`,

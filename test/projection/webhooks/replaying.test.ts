@@ -65,24 +65,13 @@ describe("replays of several deliveries", () => {
 
   /** Appends a request, and waits until the read models contain it. */
   async function requestReplay(changes: Partial<Requested> = {}) {
-    const replayId = randomUUID();
-    const { endpointId, applicationId, clinicId } = endpoint;
-    await world.append(`webhookReplay-${replayId}`, {
-      type: "WebhookReplayRequested",
-      data: {
-        replayId,
-        endpointId,
-        applicationId,
-        clinicId,
-        environment: "production",
-        deliveryIds: null,
-        since: toHoursAgo(2),
-        until: new Date().toISOString(),
-        statuses: ["failed", "skipped"],
-        requestHash: "0".repeat(64),
-        ...changes,
-      },
-    });
+    const options = {
+      since: toHoursAgo(2),
+      until: new Date().toISOString(),
+      statuses: ["failed", "skipped"],
+      ...changes,
+    };
+    const replayId = await world.requestReplays(endpoint, options);
     return eventually("the replay", async () =>
       (await findUnfinishedReplays(world.pool)).find((replay) => replay.replayId === replayId),
     );
@@ -192,10 +181,7 @@ describe("replays of several deliveries", () => {
   it("only one process works on a replay, and an application gets one batch at a time", async () => {
     await insertDeliveries(1, "failed");
     const replay = await requestReplay();
-    await world.append(`webhookReplay-${randomUUID()}`, {
-      type: "WebhookReplayRequested",
-      data: { ...(await readRequest(replay.replayId)), replayId: randomUUID() },
-    });
+    await world.requestReplays(endpoint, { since: toHoursAgo(2), until: new Date().toISOString() });
     const { applicationId } = endpoint;
     const isOwn = (candidate: { endpointId: string }) => candidate.endpointId === endpoint.endpointId;
     await world.awaitRows("webhook_replay", "application_id = $1", [applicationId], 2);
@@ -204,10 +190,6 @@ describe("replays of several deliveries", () => {
     expect(steps).to.have.members(["ended", "taken"]);
     expect((await findUnfinishedReplays(world.pool)).filter(isOwn)).to.have.length(1);
   });
-  const readRequest = async (replayId: string) => {
-    const [requested] = await world.log.read<WebhookReplayEvent>(`webhookReplay-${replayId}`);
-    return requested!.data as Requested;
-  };
 
   it("a replay waits while many deliveries of the endpoint wait for a first attempt", async () => {
     const ids = await insertDeliveries(1, "failed");

@@ -2,6 +2,7 @@
  * Runs projectors, relay and webhooks in the test's process. Each world has a separate database. It also has a separate
  * event log unless EVENTSTORE_URL is set, so that its roles do not process the events of other tests.
  */
+import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { startProjectors } from "../../../projection/engine/projectors.ts";
 import { ensureReadModels, migrate } from "../../../projection/prepare-database.ts";
@@ -122,6 +123,15 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       const data = { deliveryId, endpointId };
       await append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryReplayRequested", data });
       return deliveryId;
+    },
+    /** Appends a request for a replay of several deliveries, by default of those that failed on a day. @returns its id */
+    async requestReplays({ endpointId, applicationId, clinicId }: Endpoint, changes: object = {}) {
+      const replayId = randomUUID();
+      const selection = { deliveryIds: null, since: "2026-01-01T00:00:00.000Z", until: "2026-01-02T00:00:00.000Z" };
+      const owner = { endpointId, applicationId, clinicId, environment: "production" as const };
+      const data = { replayId, ...owner, ...selection, statuses: ["failed" as const], requestHash: "0".repeat(64) };
+      await append(`webhookReplay-${replayId}`, { type: "WebhookReplayRequested", data: { ...data, ...changes } });
+      return replayId;
     },
     /** Waits until the check accepts the delivery of an event to an endpoint. */
     waitForDelivery: (

@@ -22,7 +22,7 @@ type PartialValues<O extends Options> = {
 };
 
 /** Result of a command, as the command line prints it. */
-export interface PrintedResult {
+interface PrintedResult {
   /** Id of the object that the command is about: the value of `--id`, or the generated id. */
   id: string;
   /** Number of appended events; 0 if the command changed nothing. */
@@ -48,7 +48,7 @@ export interface PreparedCommand {
 }
 
 /** Result of checking the options of a command. */
-export type CheckResult =
+type CheckResult =
   | { prepared: PreparedCommand }
   /** `changedId` is the id of the object that the command would change; undefined if the options do not name it. */
   | { problems: OptionProblem[]; changedId: string | undefined };

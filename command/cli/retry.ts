@@ -16,7 +16,7 @@ export interface RetryOptions {
 }
 
 /** Runs an operation, and repeats it with backoff while the event log or the store of data keys is unavailable. */
-export type Retry = <Result>(operation: () => Promise<Result>) => Promise<Result>;
+type Retry = <Result>(operation: () => Promise<Result>) => Promise<Result>;
 
 /**
  * Creates a function that retries the operations of one event log.

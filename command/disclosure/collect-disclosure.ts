@@ -26,7 +26,7 @@ import { createExtentFinder } from "./person-accesses.ts";
 import { findAppointmentDeliveries } from "./person-deliveries.ts";
 import { findPersonRecords, type PersonRecords } from "./person-records.ts";
 
-export interface DisclosureDependencies {
+interface DisclosureDependencies {
   /** Decrypts personal data. */
   log: EventLog;
   client: EventStoreDBClient;

@@ -3,7 +3,7 @@ import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
 
 /** A webhook delivery of an event of an appointment. */
-export interface AppointmentDelivery {
+interface AppointmentDelivery {
   id: string;
   applicationId: string;
   endpointId: string;

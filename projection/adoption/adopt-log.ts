@@ -16,7 +16,7 @@ import { withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import { closeLostDeliveries, deleteReplayPositions, findLostRows } from "./lost-webhook-state.ts";
 
-export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
+interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream"> {
   databaseUrl: string;
   nats: NatsSettings;
   /**
@@ -28,7 +28,7 @@ export interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "include
   now: number;
 }
 
-export interface AdoptionResult {
+interface AdoptionResult {
   /** Log position that the new read models reflected when they replaced the former ones. */
   position: bigint;
   /** Log position after which the relay continues. */

@@ -5,7 +5,7 @@ import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/p
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 /** Deliveries and outbox entries whose events are not in the log. */
-export interface LostRows {
+interface LostRows {
   deliveryIds: string[];
   outboxEventIds: string[];
 }

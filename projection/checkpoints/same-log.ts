@@ -33,7 +33,7 @@ export class DifferentLogError extends Error {
 /** Reason in public health reports for a role that stopped because the database was built from a different log. */
 export const DIFFERENT_LOG = "the event log is not the one that this database was built from";
 
-export interface Checkpoints {
+interface Checkpoints {
   readModelCheckpoint: Checkpoint;
   relayCheckpoint: Checkpoint;
 }

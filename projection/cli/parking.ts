@@ -4,7 +4,7 @@ import { findParkedStream, parkStream, resumeStream } from "../parking/parking-c
 import type { CommandContext } from "./command-context.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 
-export interface ParkingOptions {
+interface ParkingOptions {
   reason: string;
   actor: Actor;
 }

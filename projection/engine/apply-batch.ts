@@ -10,7 +10,7 @@ import { computeFingerprint } from "./ddl.ts";
 import { type ChangesByModel, foldEvents, writeChanges } from "./fold-events.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
-export interface BatchOptions {
+interface BatchOptions {
   /** The events with their decrypted personal data. If absent, the events contain no encrypted data. */
   decryptedEventsPromise?: Promise<readonly RecordedEvent[]>;
   skippedEvents?: ReadonlyMap<string, SkippedEvents>;

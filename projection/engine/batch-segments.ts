@@ -9,7 +9,7 @@ export type CustomerErasure = RecordedEvent<Extract<CatalogEvent, { type: "Custo
  * Part of a batch. The engine first deletes the rows of the sandbox, if there is one. Then it erases the customers'
  * data in all their rows, and folds the events.
  */
-export interface BatchSegment {
+interface BatchSegment {
   /** Clinic of the sandbox whose rows are deleted. Null if no rows are deleted. */
   sandboxToClear: string | null;
   customerErasures: CustomerErasure[];
@@ -57,7 +57,7 @@ export function splitBatch(events: readonly RecordedEvent[], generations: Genera
 }
 
 /** Current generation of each sandbox, by the id of the sandbox's clinic. */
-export type Generations = Map<string, number>;
+type Generations = Map<string, number>;
 
 /** Returns the fixture events that a reset contains. */
 function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {

@@ -23,7 +23,7 @@ interface ColumnValues {
 export type ColumnType = keyof ColumnValues;
 
 /** Column of JSON values with a known type. The values of other jsonb columns have the type `unknown`. */
-export type Json<Value> = "jsonb" & { readonly value?: Value };
+type Json<Value> = "jsonb" & { readonly value?: Value };
 
 export function defineJsonColumn<Value>(): Json<Value> {
   return "jsonb" as Json<Value>;
@@ -35,14 +35,14 @@ type Columns = Record<string, ColumnType>;
 
 type ValueOf<Type extends ColumnType> = Type extends Json<infer Value> ? Value : ColumnValues[Type];
 
-export type RowOf<C extends Columns, Nullable extends string> = {
+type RowOf<C extends Columns, Nullable extends string> = {
   [Name in keyof C]: ValueOf<C[Name]> | (Name extends Nullable ? null : never);
 };
 
 export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<Extract<CatalogEvent, { type: Type }>>;
 
 /** Neutral values of the columns with personal data, by category. An erasure writes these values. */
-export type PersonalColumns<R> = Partial<Record<PersonalDataCategory, Partial<R>>>;
+type PersonalColumns<R> = Partial<Record<PersonalDataCategory, Partial<R>>>;
 
 export interface Index {
   /** List of columns in SQL. */
@@ -58,7 +58,7 @@ export interface Index {
  * with the event's key. A handler receives the row as it was before the event, and returns the changed row. `undefined`
  * stands for a missing row. Only an erasure of a customer's data may change several rows.
  */
-export interface ReadModel<
+interface ReadModel<
   C extends Columns = Columns,
   Nullable extends string = string,
   Type extends CatalogEventType = CatalogEventType,

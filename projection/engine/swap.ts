@@ -16,7 +16,7 @@ export const FORMER_SCHEMA = `${READ_MODEL_SCHEMA}_former`;
 const CATCH_UP_TIMEOUT_MS = 5_000;
 const CATCH_UP_CHECK_INTERVAL_MS = 5;
 
-export interface SwapOptions {
+interface SwapOptions {
   logger: Logger;
   /** Returns the log position that the new tables reflect. */
   getPosition(): bigint;

@@ -15,7 +15,7 @@ export interface VerifyOptions
   onDifference(difference: Difference): void;
 }
 
-export interface VerifyResult {
+interface VerifyResult {
   /** Log position that the compared read models reflect. */
   position: bigint;
   rows: number;

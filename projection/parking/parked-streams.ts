@@ -27,7 +27,7 @@ export interface ParkedStream {
   since: string;
 }
 
-export interface ParkedList {
+interface ParkedList {
   /** Streams that projectors and relay skip. */
   streams: ReadonlyMap<string, ParkedStream>;
   /** Streams that only the relay skips. */

@@ -20,14 +20,14 @@ export class CommandRefusedError extends Error {
   override readonly name = "CommandRefusedError";
 }
 
-export interface ParkingCommand {
+interface ParkingCommand {
   actor: Actor;
   reason: string;
   /** Milliseconds since 1970. */
   now: number;
 }
 
-export interface ParkingDeps extends LogAndDatabase {
+interface ParkingDeps extends LogAndDatabase {
   log: EventLog;
 }
 

@@ -4,7 +4,7 @@ import { onAbort } from "../../shared/runtime/abort.ts";
 import { connectNats } from "./connect-nats.ts";
 import type { NatsSettings } from "./nats-settings.ts";
 
-export interface NatsSessionOptions {
+interface NatsSessionOptions {
   nats: NatsSettings;
   /** Name of the connection at the server. */
   name: string;

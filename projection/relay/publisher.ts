@@ -3,7 +3,7 @@ import { createInbox, headers, type Msg, type NatsConnection } from "nats";
 import { onAbort } from "../../shared/runtime/abort.ts";
 
 /** Publisher to a JetStream stream. */
-export interface Publisher {
+interface Publisher {
   /**
    * @param id id for deduplication: the server drops a second message with the same id
    * @param traceparent W3C trace context, which becomes a header of the message

@@ -27,7 +27,7 @@ export interface RelayProgress {
   backlog: JetStreamBacklog;
 }
 
-export interface RelayRunOptions extends LogAndDatabase {
+interface RelayRunOptions extends LogAndDatabase {
   stream: EventStream;
   logger: Logger;
   /** Called regularly. */

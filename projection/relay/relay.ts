@@ -9,7 +9,7 @@ import { withNats } from "./nats-session.ts";
 import type { NatsSettings } from "./nats-settings.ts";
 import { type RelayProgress, RelayStoppedError, runRelay } from "./relay-run.ts";
 
-export interface RelayOptions extends RoleDeps {
+interface RelayOptions extends RoleDeps {
   nats: NatsSettings;
 }
 

@@ -76,7 +76,7 @@ function estimateCount(countedRowCount: number, lastId: string | null): number {
 }
 
 /** Times in seconds for which the oldest due delivery has been due. 0 if no delivery is due. */
-export interface DeliveryDelays {
+interface DeliveryDelays {
   /** Deliveries to endpoints whose last attempt succeeded, or that had no attempt yet. */
   healthy: number;
   /** Deliveries to endpoints whose last attempt failed. */

@@ -17,7 +17,7 @@ import { isLogRole, type Lag, measureLag } from "./lag.ts";
 import { countDeliveries, measureDeliveryDelays } from "./measure-deliveries.ts";
 import type { Metrics } from "./metrics.ts";
 
-export interface ReporterOptions extends LogAndDatabase {
+interface ReporterOptions extends LogAndDatabase {
   roles: readonly Role[];
   metrics: Metrics;
   logger: Logger;

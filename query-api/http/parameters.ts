@@ -9,7 +9,7 @@ import { ApiError } from "../../shared/http/api-error.ts";
  * A query parameter with its description and its parser. The parser replaces invalid values instead of failing, except
  * for filters.
  */
-export interface QueryParameter<Value = unknown> {
+interface QueryParameter<Value = unknown> {
   description: string;
   /** Schema of valid values, including the default value. */
   schema: z.ZodType;
@@ -146,7 +146,7 @@ const EARLIEST_TIME = Date.parse("0001-01-01T00:00:00.000Z");
 const LATEST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 
 /** A time span: `from` inclusive, `to` exclusive. */
-export interface TimeWindow {
+interface TimeWindow {
   from: Instant;
   to: Instant;
 }

@@ -16,7 +16,7 @@ const CHECK_INTERVAL_MS = 1_000;
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-export interface LimitedReads {
+interface LimitedReads {
   readRow: ReadRow;
   close(): Promise<void>;
 }

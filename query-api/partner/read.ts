@@ -10,7 +10,7 @@ import type { QueryState } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
 
 /** Request data from which a read operation computes the values of its SQL parameters. */
-export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
+interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
   pathParams: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;

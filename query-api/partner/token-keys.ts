@@ -3,7 +3,7 @@ import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { Circuit } from "../../shared/runtime/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
-export interface KeyCaching {
+interface KeyCaching {
   /** Maximum age of cached keys. A withdrawn key is rejected after this time, if the keys can be fetched. */
   maxAgeMs: number;
   /** Minimum time between two fetches that are caused by unknown key ids. */

@@ -2,7 +2,7 @@ import type { Permission } from "../../shared/domain/events/people.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
 /** Requirements of a portal operation, in addition to a session and an active membership. */
-export interface Requirement {
+interface Requirement {
   /** If true, the membership must cover at least one branch of the clinic. */
   requiresBranch: boolean;
   permission: Permission | null;

@@ -6,7 +6,7 @@ import { uuid } from "../../shared/domain/events/fields.ts";
 import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
 import { type Config, ConfigError } from "../../shared/runtime/config.ts";
 
-export interface PortalSession {
+interface PortalSession {
   userId: string;
 }
 

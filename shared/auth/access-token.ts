@@ -26,7 +26,7 @@ export function buildAudience(issuer: string, environment: Environment): string 
 }
 
 /** An access token that was verified. */
-export interface VerifiedToken extends AccessToken {
+interface VerifiedToken extends AccessToken {
   /** End of the token's validity. Milliseconds since 1970. */
   expiresAt: number;
 }

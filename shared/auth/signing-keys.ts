@@ -9,7 +9,7 @@ type Setting = "TOKEN_SIGNING_KEYS" | "AUDIT_SIGNING_KEYS" | "WEBHOOK_SIGNING_KE
 export type SigningKey = NonNullable<Config<Setting>[Setting]>["keys"][number];
 
 /** A set of Ed25519 keys. The first key is used for signing. */
-export interface SigningKeys {
+interface SigningKeys {
   key: Awaited<ReturnType<typeof importJWK>>;
   kid: string;
   /** Public half of the signing key. */

@@ -31,7 +31,7 @@ export class RefusedError extends Error {
 }
 
 /** An error as the command line reports it: one line of text, and the exit code. */
-export interface Failure {
+interface Failure {
   exitCode: number;
   line: string;
 }

@@ -80,7 +80,7 @@ export interface EventLog {
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
 
-export interface EventLogOptions {
+interface EventLogOptions {
   /** Keys of personal data. Without keys, reads return neutral values instead of encrypted personal data. */
   dataKeys?: DataKeys;
 }

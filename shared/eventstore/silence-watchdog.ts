@@ -1,7 +1,7 @@
 /** Time after which a read fails if the event log sends nothing. Milliseconds. */
 const SILENCE_TIMEOUT_MS = 10_000;
 
-export interface SilenceWatchdog {
+interface SilenceWatchdog {
   /** Starts to wait for the event log. */
   restart(): void;
   /** Stops waiting. Call it while the consumer processes an event. */

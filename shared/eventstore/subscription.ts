@@ -52,7 +52,7 @@ export class UnreadableEventError extends Error {
   }
 }
 
-export interface SubscriptionOptions {
+interface SubscriptionOptions {
   client: EventStoreDBClient;
   /**
    * Position of the last handled event, after which the subscription starts. If undefined, the subscription starts at

@@ -24,7 +24,7 @@ export interface RequestState {
   log: RequestLog;
 }
 
-export interface AppOptions {
+interface AppOptions {
   logger: Logger;
   /** Path prefixes of retired operations, which return 410. */
   retiredPaths: readonly string[];

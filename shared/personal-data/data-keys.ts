@@ -24,7 +24,7 @@ export interface DataKey {
 export type StoredDataKey = Buffer | "destroyed" | DataKeyError;
 
 /** Description of a data key, without the key itself. */
-export interface DataKeyRecord {
+interface DataKeyRecord {
   id: string;
   category: PersonalDataCategory;
   /** RFC 3339. */

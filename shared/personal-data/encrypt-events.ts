@@ -10,7 +10,7 @@ import * as aesGcm from "./aes-gcm.ts";
 import type { DataKeyOwner, DataKeys } from "./data-keys.ts";
 
 /** An event to encrypt, with the person whose personal data it contains. */
-export interface EventOfPerson {
+interface EventOfPerson {
   id: string;
   event: CatalogEvent;
   person?: Person | undefined;
@@ -55,7 +55,7 @@ export async function encryptEvents(
  *
  * @returns base64
  */
-export function encryptPersonalData(key: Buffer, personalData: PersonalData, stream: string, eventId: string): string {
+function encryptPersonalData(key: Buffer, personalData: PersonalData, stream: string, eventId: string): string {
   return aesGcm.encrypt(key, JSON.stringify(personalData), describeEvent(stream, eventId)).toString("base64");
 }
 

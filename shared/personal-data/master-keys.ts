@@ -3,7 +3,7 @@ import { decrypt, encrypt } from "./aes-gcm.ts";
 import { DataKeyError, type DataKeyOwner } from "./data-keys.ts";
 
 /** A data key as stored, encrypted with a master key. */
-export interface WrappedKey {
+interface WrappedKey {
   masterKeyId: string;
   wrappedKey: Buffer;
 }

@@ -3,7 +3,7 @@ const serverKinds = ["any", "read-write", "read-only", "primary", "standby", "pr
 export type ServerKind = (typeof serverKinds)[number];
 
 /** Parts of a connection string of Postgres. */
-export interface ConnectionString {
+interface ConnectionString {
   /** Scheme and separator, for example `postgres://`. */
   scheme: string;
   /** Percent-encoded user and password with a final `@`; empty if the string has no credentials. */

@@ -41,7 +41,7 @@ export interface ServerAddress {
   port: number;
 }
 
-export interface FindServerOptions {
+interface FindServerOptions {
   /** Servers in the order of preference. */
   servers: readonly ServerAddress[];
   serverKind: ServerKind;

@@ -41,7 +41,7 @@ export function createLongLivedClient(options: LongLivedClientOptions): Database
 }
 
 /** Use of a connection that does not belong to a pool. */
-export interface ConnectionUse {
+interface ConnectionUse {
   /**
    * Called once for each new connection.
    *

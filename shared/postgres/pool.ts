@@ -2,7 +2,7 @@ import pg from "pg";
 import type { Logger } from "../runtime/logger.ts";
 import { DatabaseClient, type DatabaseServers, resolveServers } from "./client.ts";
 
-export interface PoolOptions {
+interface PoolOptions {
   /** Value of DATABASE_URL. */
   url: string;
   applicationName: string;

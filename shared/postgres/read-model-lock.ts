@@ -5,7 +5,7 @@ import type { StartError } from "../runtime/run-service.ts";
 import type { DatabaseClient } from "./client.ts";
 import { createLongLivedClient, keepConnection, requireOwnSession } from "./long-lived-connection.ts";
 
-export interface ReadModelLockOptions {
+interface ReadModelLockOptions {
   /** Value of DATABASE_URL. */
   databaseUrl: string;
   /** Schema of the read models that the process uses. */

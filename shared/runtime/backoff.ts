@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { onAbort } from "./abort.ts";
 
-export interface Backoff {
+interface Backoff {
   /**
    * Waits. Each wait is twice as long as the previous wait, up to the maximum, with jitter. An abort ends the wait
    * immediately.

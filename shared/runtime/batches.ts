@@ -13,7 +13,7 @@ interface WaitingItem<Item, Outcome> {
  * Sends a batch of items. Returns one outcome for each item, in order. All items of a key must be added with the same
  * function.
  */
-export type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
+type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
 
 /**
  * Adds an item of a key to the next batch.
@@ -22,7 +22,7 @@ export type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
  * @throws {QueueFullError}
  * @throws the error of `send` for the item's batch
  */
-export type AddToBatch<Item, Outcome> = (key: string, item: Item, send: Send<Item, Outcome>) => Promise<Outcome>;
+type AddToBatch<Item, Outcome> = (key: string, item: Item, send: Send<Item, Outcome>) => Promise<Outcome>;
 
 /**
  * Creates a function that sends the items of each key in batches. At most one batch of a key is in progress. Items

@@ -1,6 +1,6 @@
 import { withTimeout } from "./timeout.ts";
 
-export interface CircuitOptions {
+interface CircuitOptions {
   callTimeoutMs: number;
   /** Receives the error that opened the circuit or kept it open, at most once every 30 s. */
   onFailure(error: unknown): void;

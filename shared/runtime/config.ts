@@ -260,7 +260,7 @@ function getFileVariable(name: string): string {
  * Reads a secret from its variable or from the file that `<name>_FILE` names. A newline at the end of the file is
  * removed. A problem never contains the file's name, because a user may set `<name>_FILE` to the secret by mistake.
  */
-export function readSecret(name: string, env: Record<string, string | undefined>): SettingText {
+function readSecret(name: string, env: Record<string, string | undefined>): SettingText {
   const fileVariable = getFileVariable(name);
   const file = env[fileVariable];
   if (file === undefined) return { text: env[name] };

@@ -1,5 +1,5 @@
 /** Credentials of a NATS server's URL: a user with a password, or a token. */
-export type NatsLogin = { user: string; password: string } | { token: string };
+type NatsLogin = { user: string; password: string } | { token: string };
 
 /** One server of NATS_URL. */
 export interface NatsServer {

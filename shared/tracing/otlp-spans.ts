@@ -13,7 +13,7 @@ import type { Logger } from "../runtime/logger.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
 import type { Tracing } from "./span.ts";
 
-export interface OtlpOptions {
+interface OtlpOptions {
   /** URL of the collector, without the path `/v1/traces`. */
   endpoint: string;
   headers: Record<string, string>;

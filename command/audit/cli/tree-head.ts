@@ -13,7 +13,7 @@ import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 
 /** Options of the command `tree-head`. */
-export interface TreeHeadOptions {
+interface TreeHeadOptions {
   actor?: string | undefined;
   newTree: boolean;
   out?: string | undefined;

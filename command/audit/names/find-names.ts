@@ -5,7 +5,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import { queryReadModels } from "./read-models.ts";
 
 /** Maximum number of ids in a query. More ids would exceed the length of a URL that servers accept. */
-export const MAX_IDS = 200;
+const MAX_IDS = 200;
 
 export const namesQuerySchema = z.strictObject({
   ids: z
@@ -15,7 +15,7 @@ export const namesQuerySchema = z.strictObject({
 });
 
 /** Name of a record, as currently stored. */
-export interface RecordName {
+interface RecordName {
   id: string;
   kind: string;
   name: string | null;

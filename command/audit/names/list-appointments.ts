@@ -14,9 +14,9 @@ export const appointmentsQuerySchema = z.strictObject({
     .regex(/^([01]\d|2[0-3]):[0-5]\d$/, "must be a time HH:MM")
     .optional(),
 });
-export type AppointmentsQuery = z.output<typeof appointmentsQuerySchema>;
+type AppointmentsQuery = z.output<typeof appointmentsQuerySchema>;
 
-export interface ListedAppointment {
+interface ListedAppointment {
   id: string;
   clinicId: string;
   scheduledAt: string;

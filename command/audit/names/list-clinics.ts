@@ -5,7 +5,7 @@ import { queryReadModels } from "./read-models.ts";
 /** Maximum number of clinics in a response. */
 const MAX_CLINICS = 1_000;
 
-export interface NamedClinic {
+interface NamedClinic {
   id: string;
   name: string;
   /** IANA time zone. */

@@ -15,10 +15,10 @@ export const searchQuerySchema = z.strictObject({
   kind: z.enum(searchKinds).optional(),
   clinic: uuid.optional(),
 });
-export type SearchQuery = z.output<typeof searchQuerySchema>;
+type SearchQuery = z.output<typeof searchQuerySchema>;
 
 /** A customer, animal or staff member whose name contains the searched text. */
-export interface FoundName {
+interface FoundName {
   kind: (typeof searchKinds)[number];
   id: string;
   name: string;

@@ -2,7 +2,7 @@ import { getClinicIds } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
 /** Returns true if an event is related to the subject. Must be called for all events of the log, in log order. */
-export type IsRelated = (event: AuditEvent) => boolean;
+type IsRelated = (event: AuditEvent) => boolean;
 
 /** Maximum number of ids in one set. A full set occupies about 60 MB of memory. */
 const MAX_FOLLOWED_IDS = 500_000;

@@ -113,7 +113,7 @@ interface Element {
 }
 
 /** The data is not in the expected form. */
-export class DerError extends Error {
+class DerError extends Error {
   override readonly name = "DerError";
 }
 
@@ -122,7 +122,7 @@ export class DerError extends Error {
  *
  * @throws {DerError} if the element is truncated, or has a length or tag of a form that time stamps do not use
  */
-export function readElement(bytes: Buffer): Element & { byteLength: number } {
+function readElement(bytes: Buffer): Element & { byteLength: number } {
   const [tag, firstLengthByte] = bytes;
   if (tag === undefined || firstLengthByte === undefined || (tag & 0x1f) === 0x1f) throw new DerError("no element");
   const lengthBytes = firstLengthByte < 0x80 ? 0 : firstLengthByte & 0x7f;
@@ -150,7 +150,7 @@ function listElements(content: Buffer): Element[] {
  * @param ordinal number of the element among those with this tag, counted from 0
  * @throws {DerError} if there is no such element
  */
-export function findContent(content: Buffer, tag: number, ordinal = 0): Buffer {
+function findContent(content: Buffer, tag: number, ordinal = 0): Buffer {
   const element = listElements(content).filter((candidate) => candidate.tag === tag)[ordinal];
   if (!element) throw new DerError(`element with tag ${tag} is missing`);
   return element.content;

@@ -1,7 +1,7 @@
 import type { PreparedCommand } from "../domain-command.ts";
 
 /** A command of an import that may run only after `ready` has resolved. */
-export interface QueuedCommand {
+interface QueuedCommand {
   /** Resolves when all commands that must run before this command have ended. */
   ready: Promise<unknown>;
   /** Must be called when the command has succeeded or failed. */

@@ -110,7 +110,7 @@ function parseJson(text: string): unknown {
 }
 
 /** A problem with one field of an imported line. */
-export interface FieldProblem {
+interface FieldProblem {
   /** JSONPath (RFC 9535) of the field within the line; `$` is the whole line. */
   field: string;
   reason: string;

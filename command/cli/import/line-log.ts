@@ -120,7 +120,7 @@ export class UnverifiedAssumptionError extends Error {
   override readonly name = "UnverifiedAssumptionError";
 }
 
-export interface LineLogOptions {
+interface LineLogOptions {
   /** Stream that the line changes. */
   stream: string;
   /** Returns true for the metadata of an event which shows that an earlier run applied the line. */

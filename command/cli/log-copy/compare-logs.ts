@@ -5,7 +5,7 @@ import type { CopyOptions } from "./copy-log.ts";
 import type { CopyServer } from "./copy-server.ts";
 import type { EncodedEvent } from "./stored-event.ts";
 
-export interface LogComparison {
+interface LogComparison {
   /** The events of both logs; undefined if the comparison was interrupted. */
   summaries: { source: LogSummary; target: LogSummary } | undefined;
   /** Description of the first difference; undefined if the logs are equal so far. */
@@ -39,7 +39,7 @@ export async function compareLogs({ source, target, signal, onProgress }: CopyOp
 }
 
 /** Events at the same place of two logs. An event is undefined if its log has ended before this place. */
-export interface EventPair {
+interface EventPair {
   source: EncodedEvent | undefined;
   target: EncodedEvent | undefined;
 }

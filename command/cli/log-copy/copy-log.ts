@@ -21,7 +21,7 @@ export interface CopyOptions {
   onProgress(progress: CopyProgress): void;
 }
 
-export interface CopyResult {
+interface CopyResult {
   /** Number of events that this run appended to the target. */
   copied: number;
   /** The events of both logs; undefined if the copy was interrupted. */

@@ -28,7 +28,7 @@ export interface CopyServer {
   request<Result>(send: () => Promise<Result>): Promise<Result>;
 }
 
-export interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityChange"> {
+interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityChange"> {
   /** Name of the log in messages. */
   name: "source" | "target";
   /** Name of the setting that contains the URL. */

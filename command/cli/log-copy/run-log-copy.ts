@@ -7,7 +7,7 @@ import { type CopyOptions, type CopyProgress, copyLog } from "./copy-log.ts";
 import { type CopyServer, connectCopyServer } from "./copy-server.ts";
 
 /** Options of `log copy` on the command line. */
-export interface LogCopyOptions {
+interface LogCopyOptions {
   verifyOnly: boolean;
   /** Seconds. */
   logWait: number;

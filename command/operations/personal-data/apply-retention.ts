@@ -22,7 +22,7 @@ export interface RetentionSummary {
   isInterrupted: boolean;
 }
 
-export interface RetentionOptions {
+interface RetentionOptions {
   /** Clinic whose rules are applied; all clinics if undefined. */
   clinicId: string | undefined;
   isDryRun: boolean;

@@ -16,7 +16,7 @@ export interface PersonalDataStores {
 }
 
 /** A person to erase. */
-export type ErasablePerson =
+type ErasablePerson =
   | { type: Exclude<PersonType, TypeWithoutClinic>; id: string; clinicId: string }
   | { type: TypeWithoutClinic; id: string };
 

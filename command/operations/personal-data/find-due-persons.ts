@@ -18,7 +18,7 @@ export interface DuePerson {
 }
 
 /** Persons whose retention period has ended, and the rules of their clinic with which they were found. */
-export interface DuePage {
+interface DuePage {
   persons: DuePerson[];
   retentionMonths: Clinic["retentionMonths"];
 }

@@ -28,7 +28,7 @@ export const categoriesByType: Record<PersonType, readonly PersonalDataCategory[
 };
 
 /** Erasure of the data of a clinic's person. */
-export interface ClinicErasure extends Erasure {
+interface ClinicErasure extends Erasure {
   clinicId: string;
   id: string;
 }

@@ -17,7 +17,7 @@ import { ensurePostgresUser, findPostgresHome, type PostgresHome, type SystemUse
 
 const execFileAsync = promisify(execFile);
 
-export interface PostgresOptions {
+interface PostgresOptions {
   port: number;
   /** Password of the superuser `postgres`. */
   password: string;

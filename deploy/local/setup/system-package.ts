@@ -7,7 +7,7 @@ import { SetupError } from "./setup-error.ts";
 const execFileAsync = promisify(execFile);
 
 /** A program that is in a Debian package of the same name. */
-export interface SystemProgram {
+interface SystemProgram {
   name: string;
   /**
    * Sentence that tells the user how to install the program. It is shown if the program cannot be installed

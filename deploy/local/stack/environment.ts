@@ -12,7 +12,7 @@ export type Environments = Record<ServiceName, Environment>;
 /** URL of each service on loopback. */
 export type ServiceUrls = Record<ServiceName, string>;
 
-export interface EnvironmentOptions {
+interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;

@@ -95,7 +95,7 @@ export function readStackFile(file: string): StackFile | undefined {
 }
 
 /** The part of the stack file that command-line programs use. */
-export type RunningStack = Pick<StackFile, "auditSigningKeys" | "personalDataKeys" | "webhookSecretKeys"> & {
+type RunningStack = Pick<StackFile, "auditSigningKeys" | "personalDataKeys" | "webhookSecretKeys"> & {
   urls: Pick<StackFile["urls"], "eventstore" | "nats"> & { postgres: { projection: string } };
 };
 

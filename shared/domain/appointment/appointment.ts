@@ -59,7 +59,7 @@ export const statusAfterEvent = {
 export type TimedAppointmentEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
 
 /** Returns the state after the next event. The state is undefined before the appointment was requested or imported. */
-export function evolveAppointment(
+function evolveAppointment(
   state: Appointment | undefined,
   event: TimedAppointmentEvent,
 ): Appointment | undefined {

@@ -24,7 +24,7 @@ export interface AppointmentImport extends ImportedData {
  * Current data that an import is checked against. A referenced object may belong to another clinic. An object that does
  * not exist is undefined.
  */
-export interface ImportContext {
+interface ImportContext {
   clinic: Clinic;
   animal: Animal | undefined;
   /** Customer that the import names, or else the owner of the animal. */

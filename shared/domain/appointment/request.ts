@@ -11,7 +11,7 @@ import type { Appointment } from "./appointment.ts";
 export type AppointmentRequest = Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "customerId">;
 
 /** Current data that a request is checked against. */
-export interface RequestContext {
+interface RequestContext {
   clinic: Clinic;
   /** The animal in the request, which may belong to another clinic; undefined if the animal does not exist. */
   animal: Animal | undefined;

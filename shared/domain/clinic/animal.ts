@@ -5,7 +5,7 @@ import { type AnimalEvent, animalCategory } from "../events/people.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type AnimalRegistration = DataOf<AnimalEvent, "AnimalRegistered">;
-export type AnimalDetails = Omit<DataOf<AnimalEvent, "AnimalDetailsChanged">, "animalId">;
+type AnimalDetails = Omit<DataOf<AnimalEvent, "AnimalDetailsChanged">, "animalId">;
 
 /** State of an animal, which belongs to one clinic. */
 export interface Animal {

@@ -10,12 +10,12 @@ import { requireCurrency, requireLocale, requireTimeZone } from "./locality.ts";
 
 export type ClinicStatus = "active" | "suspended" | "closed";
 export type ClinicRegistration = DataOf<ClinicEvent, "ClinicRegistered">;
-export type Subscription = Omit<DataOf<ClinicEvent, "SubscriptionChanged">, "clinicId">;
-export type Entitlement = Omit<DataOf<ClinicEvent, "EntitlementSet">, "clinicId" | "key">;
+type Subscription = Omit<DataOf<ClinicEvent, "SubscriptionChanged">, "clinicId">;
+type Entitlement = Omit<DataOf<ClinicEvent, "EntitlementSet">, "clinicId" | "key">;
 
-export type RetentionRule = Omit<DataOf<ClinicEvent, "RetentionRuleSet">, "clinicId">;
+type RetentionRule = Omit<DataOf<ClinicEvent, "RetentionRuleSet">, "clinicId">;
 
-export interface Branch {
+interface Branch {
   id: string;
   name: string;
   city: string | null;

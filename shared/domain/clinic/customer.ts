@@ -12,7 +12,7 @@ import {
 } from "../personal-data/erasure.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
-export type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
+type CustomerRegistration = DataOf<CustomerEvent, "CustomerRegistered">;
 export type CustomerDetails = Omit<DataOf<CustomerEvent, "CustomerDetailsChanged">, "customerId">;
 
 /** State of a customer, who owns animals and belongs to one clinic. */

@@ -6,10 +6,10 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { toInstant } from "../time/rfc3339.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 
-export type HoldPlacement = DataOf<HoldEvent, "HoldPlaced">;
+type HoldPlacement = DataOf<HoldEvent, "HoldPlaced">;
 
 /** State of a hold: a time span reserved before an appointment exists. */
-export interface Hold {
+interface Hold {
   id: string;
   clinicId: string;
   active: boolean;

@@ -11,7 +11,7 @@ import {
 } from "../personal-data/erasure.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 
-export type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
+type ClinicSelection = DataOf<PortalUserEvent, "ClinicSelected">;
 
 /** State of a portal user. */
 export interface PortalUser extends ErasedData {

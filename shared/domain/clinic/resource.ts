@@ -7,8 +7,8 @@ import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 import { requireTimeZone } from "./locality.ts";
 
-export type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
-export type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
+type ResourceAddition = DataOf<ResourceEvent, "ResourceAdded">;
+type AvailabilityRule = Omit<DataOf<ResourceEvent, "AvailabilityRuleSet">, "resourceId">;
 
 /** State of a bookable resource of a branch, with its availability rules. */
 export interface Resource {

@@ -4,7 +4,7 @@ import { type ServiceEvent, serviceCategory } from "../events/clinic.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import type { Clinic } from "./clinic.ts";
 
-export type ServiceOffer = DataOf<ServiceEvent, "ServiceOffered">;
+type ServiceOffer = DataOf<ServiceEvent, "ServiceOffered">;
 
 /** State of a service in a clinic's catalog. */
 export interface Service {

@@ -11,10 +11,10 @@ import {
 } from "../personal-data/erasure.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
-export type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
+type StaffHire = DataOf<StaffEvent, "StaffMemberHired">;
 
 /** State of a staff member of a clinic. */
-export interface StaffMember extends ErasedData {
+interface StaffMember extends ErasedData {
   id: string;
   clinicId: string;
   hire: StaffHire;

@@ -6,7 +6,7 @@ export interface Category<Name extends string = string, Schemas extends EventSch
   events: Schemas;
 }
 
-export type EventSchemas = Record<string, z.ZodType>;
+type EventSchemas = Record<string, z.ZodType>;
 
 /** Union of the events of one or several categories, discriminated by `type`. */
 export type EventOf<C extends Category> = C extends Category

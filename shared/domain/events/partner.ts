@@ -232,7 +232,7 @@ export const replayableStatus = z.enum(["failed", "skipped", "delivered"]);
 export type ReplayableStatus = z.infer<typeof replayableStatus>;
 
 /** Outcome of a replay: completed, or stopped because the endpoint was no longer active. */
-export const replayOutcome = z.enum(["completed", "stopped"]);
+const replayOutcome = z.enum(["completed", "stopped"]);
 export type ReplayOutcome = z.infer<typeof replayOutcome>;
 
 const replayCount = z.int().min(0);

@@ -3,7 +3,7 @@ import { DomainError } from "../domain-error.ts";
 import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../events/partner.ts";
 
 /** State of a webhook delivery in the event log. Pending and delivered deliveries are stored only in the database. */
-export interface Delivery {
+interface Delivery {
   id: string;
   endpointId: string;
   status: "failed" | "skipped" | "replaying" | "expired";

@@ -2,7 +2,7 @@
  * Types of persons whose personal data the log contains. If an appointment or a queue ticket has no customer, its
  * personal data belongs to the appointment or ticket itself.
  */
-export const personTypes = ["customer", "staff", "portalUser", "auditor", "appointment", "queueTicket"] as const;
+const personTypes = ["customer", "staff", "portalUser", "auditor", "appointment", "queueTicket"] as const;
 export type PersonType = (typeof personTypes)[number];
 
 /** A person whose personal data is stored (data subject). */

@@ -5,7 +5,7 @@ import { type Declaration, findDeclaration } from "./declaration.ts";
 import type { PersonalDataCategory } from "./person.ts";
 
 /** Personal fields of an event type. All belong to one category, and in one event to one person. */
-export interface PersonalFields {
+interface PersonalFields {
   category: PersonalDataCategory;
   fields: readonly PersonalField[];
   /** Neutral values by name. */
@@ -14,7 +14,7 @@ export interface PersonalFields {
   schema: z.ZodType<PersonalData>;
 }
 
-export interface PersonalField {
+interface PersonalField {
   name: string;
   neutralValue: string | null;
   isDerived: boolean;

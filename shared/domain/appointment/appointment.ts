@@ -59,10 +59,7 @@ export const statusAfterEvent = {
 export type TimedAppointmentEvent = AppointmentEvent & { metadata: { occurredAt: Instant } };
 
 /** Returns the state after the next event. The state is undefined before the appointment was requested or imported. */
-function evolveAppointment(
-  state: Appointment | undefined,
-  event: TimedAppointmentEvent,
-): Appointment | undefined {
+function evolveAppointment(state: Appointment | undefined, event: TimedAppointmentEvent): Appointment | undefined {
   const occurredAt = event.metadata.occurredAt;
   if (event.type === "AppointmentRequested") {
     const { appointmentId: id, ...data } = event.data;

@@ -106,7 +106,10 @@ function requireTimeStamp(response: Buffer, digest: Buffer, nonce: Buffer): void
     throw new TimeStampError("the time stamp is for another request");
 }
 
-/** An element of data in the encoding DER (ITU-T X.690): its tag and its content. */
+/**
+ * An element of data in the encoding DER (ITU-T X.690): its tag and its content. The functions below read and write the
+ * few elements of a time stamp; `@peculiar/asn1-tsp` would add ten packages for them.
+ */
 interface Element {
   tag: number;
   content: Buffer;

@@ -50,8 +50,11 @@ export async function applyRetention(
 ): Promise<RetentionSummary> {
   const { pool } = stores;
   const summary: RetentionSummary = {
-    ...{ erased: { customer: 0, appointment: 0, queueTicket: 0 }, refused: 0 },
-    ...{ destroyedKeys: 0, keysDestroyedAgain: 0, isInterrupted: false },
+    erased: { customer: 0, appointment: 0, queueTicket: 0 },
+    refused: 0,
+    destroyedKeys: 0,
+    keysDestroyedAgain: 0,
+    isInterrupted: false,
   };
   await requireCompleteReadModels(client, pool);
   const clinicIds = await findClinicsWithRules(pool, options.clinicId);

@@ -213,13 +213,17 @@ export type DeliverySource = z.infer<typeof source>;
  */
 export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
   WebhookDeliveryFailed: z.object({
-    ...{ deliveryId, endpointId, attempts: z.int().min(0) },
+    deliveryId,
+    endpointId,
+    attempts: z.int().min(0),
     source: source.optional(),
   }),
   WebhookDeliverySkipped: z.object({ deliveryId, endpointId, source: source.optional() }),
   /** A replay was requested. `replayId` and `source` are present if the delivery belongs to a replay of several. */
   WebhookDeliveryReplayRequested: z.object({
-    ...{ deliveryId, endpointId, replayId: uuid.optional() },
+    deliveryId,
+    endpointId,
+    replayId: uuid.optional(),
     source: source.optional(),
   }),
   /** A replay was requested, but the delivery was deleted and cannot be recreated. */

@@ -64,7 +64,10 @@ export function decideChangeEndpoint(
       operationalEvents: operationalEvents && sortTypes(operationalEvents, operationalEventType.options),
       branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
       headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),
-      ...{ rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature },
+      rateLimitPerSecond,
+      ordering,
+      bodyFormat,
+      asymmetricSignature,
     };
     const changedSettings: EndpointSettings = Object.fromEntries(
       Object.entries(requestedSettings).filter(

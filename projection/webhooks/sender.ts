@@ -1,10 +1,11 @@
 import { type Notifier, pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import { type FinishedAttempt, type OutcomeWriterOptions, runOutcomeWriter } from "./record/outcome-writer.ts";
+import { type OutcomeWriterOptions, runOutcomeWriter } from "./record/outcome-writer.ts";
 import { releaseLeases } from "./record/outcomes.ts";
 import { retryForever } from "./record/retry-forever.ts";
 import { type DueEndpoints, findDueEndpoints } from "./schedule/due.ts";
 import { MAX_RESERVED_DELIVERIES, type Slot, type SlotGrant, Slots } from "./schedule/slots.ts";
+import type { FinishedAttempt } from "./send/attempt-delivery.ts";
 import { type AttemptOptions, attemptDelivery } from "./send/attempt-delivery.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "./send/claim.ts";
 import { judgeAttempt } from "./send/retry-policy.ts";

@@ -2,24 +2,8 @@ import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { describeDifference, LogDigest, type LogSummary, readPairs } from "./compare-logs.ts";
 import { AppendBatch, appendBatch, SoftDeletions } from "./copy-events.ts";
-import type { CopyServer } from "./copy-server.ts";
+import type { CopyOptions } from "./copy-server.ts";
 import type { EncodedEvent } from "./stored-event.ts";
-
-export interface CopyProgress {
-  phase: "compared" | "copied" | "verified";
-  /** Number of events that the phase has finished. */
-  eventCount: number;
-  /** Finished share of the phase; for the first two phases, share of the source. From 0 to 1. */
-  share: number;
-}
-
-export interface CopyOptions {
-  source: CopyServer;
-  target: CopyServer;
-  /** When this signal aborts, the copy stops after the append in progress. */
-  signal: AbortSignal;
-  onProgress(progress: CopyProgress): void;
-}
 
 interface CopyResult {
   /** Number of events that this run appended to the target. */

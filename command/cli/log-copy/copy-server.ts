@@ -28,6 +28,22 @@ export interface CopyServer {
   request<Result>(send: () => Promise<Result>): Promise<Result>;
 }
 
+export interface CopyProgress {
+  phase: "compared" | "copied" | "verified";
+  /** Number of events that the phase has finished. */
+  eventCount: number;
+  /** Finished share of the phase; for the first two phases, share of the source. From 0 to 1. */
+  share: number;
+}
+
+export interface CopyOptions {
+  source: CopyServer;
+  target: CopyServer;
+  /** When this signal aborts, the copy stops after the append in progress. */
+  signal: AbortSignal;
+  onProgress(progress: CopyProgress): void;
+}
+
 interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityChange"> {
   /** Name of the log in messages. */
   name: "source" | "target";

@@ -3,8 +3,8 @@ import { createProgressBar } from "../../../shared/command-line/progress-bar.ts"
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { compareLogs, type LogSummary } from "./compare-logs.ts";
-import { type CopyOptions, type CopyProgress, copyLog } from "./copy-log.ts";
-import { type CopyServer, connectCopyServer } from "./copy-server.ts";
+import { copyLog } from "./copy-log.ts";
+import { type CopyOptions, type CopyProgress, type CopyServer, connectCopyServer } from "./copy-server.ts";
 
 /** Options of `log copy` on the command line. */
 interface LogCopyOptions {

@@ -2,8 +2,8 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { serviceErrors } from "../../../shared/webhooks/attempt-error.ts";
+import type { FinishedAttempt } from "../send/attempt-delivery.ts";
 import type { FailurePeriod } from "./outbox.ts";
-import type { FinishedAttempt } from "./outcome-writer.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1_000;
 

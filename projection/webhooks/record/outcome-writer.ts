@@ -3,29 +3,9 @@ import { createBackoff, pause } from "../../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
-import type { ClaimedDelivery } from "../send/claim.ts";
-import type { Verdict } from "../send/retry-policy.ts";
-import type { SendResult } from "../send/send.ts";
+import type { FinishedAttempt } from "../send/attempt-delivery.ts";
 import { writeOutcomes } from "./outcomes.ts";
 import type { HealthTracker } from "./retry-forever.ts";
-
-/** A finished attempt: the claimed delivery, the result of the attempt and the delivery's next status. */
-export interface FinishedAttempt {
-  delivery: ClaimedDelivery;
-  result: SendResult;
-  verdict: Verdict;
-}
-
-/** Converts finished attempts to one array per SQL column, for `unnest`. */
-export function toAttemptColumns(outcomes: readonly FinishedAttempt[]) {
-  return {
-    deliveryIds: outcomes.map(({ delivery }) => delivery.deliveryId),
-    attemptNumbers: outcomes.map(({ delivery }) => delivery.attemptNumber),
-    durationsMs: outcomes.map(({ result }) => result.durationMs),
-    statusCodes: outcomes.map(({ result }) => result.statusCode),
-    bodies: outcomes.map(({ result }) => result.responseBody),
-  };
-}
 
 export interface OutcomeWriterOptions {
   pool: pg.Pool;

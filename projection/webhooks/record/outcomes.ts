@@ -2,6 +2,7 @@ import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { listGroups, lockOrder, type OrderedGroup, releaseNext } from "../match/ordering.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
+import type { FinishedAttempt } from "../send/attempt-delivery.ts";
 import type { ClaimedDelivery } from "../send/claim.ts";
 import { deleteFailurePeriods, type FailingEndpoints, trackFailingEndpoints } from "./failing-endpoints.ts";
 import {
@@ -12,7 +13,6 @@ import {
   type Fact,
   inTransaction,
 } from "./outbox.ts";
-import { type FinishedAttempt, toAttemptColumns } from "./outcome-writer.ts";
 
 /** Effects of written outcomes, besides the changed deliveries. */
 interface WrittenOutcomes {
@@ -202,4 +202,15 @@ async function writeSuccesses(
              FROM ended WHERE d.delivery_id = ended.delivery_id`,
     values: [deliveryIds, attemptNumbers, durationsMs, statusCodes, bodies, [...endpointIds], toInstant(now)],
   });
+}
+
+/** Converts finished attempts to one array per SQL column, for `unnest`. */
+function toAttemptColumns(outcomes: readonly FinishedAttempt[]) {
+  return {
+    deliveryIds: outcomes.map(({ delivery }) => delivery.deliveryId),
+    attemptNumbers: outcomes.map(({ delivery }) => delivery.attemptNumber),
+    durationsMs: outcomes.map(({ result }) => result.durationMs),
+    statusCodes: outcomes.map(({ result }) => result.statusCode),
+    bodies: outcomes.map(({ result }) => result.responseBody),
+  };
 }

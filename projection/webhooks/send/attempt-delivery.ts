@@ -11,7 +11,15 @@ import {
 import type { DestinationOptions } from "../../../shared/webhooks/destination.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import type { Connections } from "./connections.ts";
+import type { Verdict } from "./retry-policy.ts";
 import { type AttemptLimits, type SendResult, send } from "./send.ts";
+
+/** A finished attempt: the claimed delivery, the result of the attempt and the delivery's next status. */
+export interface FinishedAttempt {
+  delivery: ClaimedDelivery;
+  result: SendResult;
+  verdict: Verdict;
+}
 
 export interface AttemptOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;

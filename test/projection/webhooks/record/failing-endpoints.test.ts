@@ -4,7 +4,7 @@ import pg from "pg";
 import { ensureReadModels } from "../../../../projection/prepare-database.ts";
 import { readModels } from "../../../../projection/read-models/all.ts";
 import { trackFailingEndpoints } from "../../../../projection/webhooks/record/failing-endpoints.ts";
-import type { FinishedAttempt } from "../../../../projection/webhooks/record/outcome-writer.ts";
+import type { FinishedAttempt } from "../../../../projection/webhooks/send/attempt-delivery.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createMigratedDatabase } from "../../../support/migrated-database.ts";
 import type { TestDatabase } from "../../../support/stack.ts";

@@ -20,7 +20,7 @@ import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.
 import { type Clinic, refuseSandbox, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
 import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { type Resource, resourceAggregate } from "../../shared/domain/clinic/resource.ts";
-import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
+import { type AppointmentEvent, requestDefaults } from "../../shared/domain/events/appointment.ts";
 import type { DataOf } from "../../shared/domain/events/category.ts";
 import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
@@ -36,22 +36,25 @@ interface AppointmentReference {
   appointmentId: string;
 }
 
+/** Details that are absent have the values of `requestDefaults`. */
+type FrontDeskRequest = Pick<
+  AppointmentRequest,
+  "appointmentId" | "clinicId" | "branchId" | "animalId" | "scheduledAt"
+> &
+  Partial<Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">>;
+
 /** Requests an appointment at the clinic's front desk. A repeated request with the same id changes nothing. */
 export const requestAppointment = defineClinicOperation(
   appointmentAggregate,
   "appointmentId",
   (
-    input: Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">,
+    input: FrontDeskRequest,
     clinic,
     now,
     { animal, customer }: { animal: Animal | undefined; customer: Customer | undefined },
   ) => {
     refuseSandbox(clinic);
-    const { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes } = input;
-    // Do not reorder the members: the hash depends on their order.
-    const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
-    const requestHash = hash("sha256", JSON.stringify(hashedFields));
-    const request = { ...hashedFields, applicationId: null, requestHash, sandboxGeneration: 0 };
+    const request = { ...requestDefaults, ...input, requestHash: hashRequest(input) };
     return decideRequest(request, { clinic, animal, customer, permittedBranchIds: null, now });
   },
   async (log, { animalId }) => {
@@ -137,8 +140,30 @@ export async function importAppointment(
   return handle(log, appointmentAggregate, appointmentId, decide, importContext);
 }
 
-/** Hashes the imported data. The order of object members does not affect the hash. */
+/**
+ * Hashes a request of the front desk. Fields of later releases count only if they have a value, so a repeated request
+ * keeps the hash that an earlier release recorded.
+ */
+function hashRequest(input: FrontDeskRequest): string {
+  const { appointmentId, clinicId, branchId, animalId, scheduledAt, ...details } = input;
+  const { durationMinutes = requestDefaults.durationMinutes, reason = null, notes = null, ...later } = details;
+  // Do not reorder the members: the hash depends on their order.
+  const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
+  return hash("sha256", JSON.stringify({ ...hashedFields, ...Object.fromEntries(listSortedValues(later)) }));
+}
+
+/** Hashes the imported data, independent of the order of its members. Later fields count only if they have a value. */
 function hashImport(input: Omit<AppointmentImport, "requestHash">): string {
-  const sortedEntries = Object.entries(input).sort(([a], [b]) => (a < b ? -1 : 1));
-  return hash("sha256", JSON.stringify(sortedEntries));
+  const { animalId, customerId, reason, notes, requestedAt, statusAt, ...otherFields } = input;
+  const nullableFields = { animalId, customerId, reason, notes, requestedAt, statusAt };
+  const entries = [...Object.entries(nullableFields), ...listSortedValues(otherFields)];
+  return hash("sha256", JSON.stringify(sortByName(entries)));
+}
+
+function listSortedValues(fields: Record<string, unknown>): [string, unknown][] {
+  return sortByName(Object.entries(fields).filter(([, value]) => value !== null));
+}
+
+function sortByName(entries: [string, unknown][]): [string, unknown][] {
+  return entries.sort(([a], [b]) => (a < b ? -1 : 1));
 }

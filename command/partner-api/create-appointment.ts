@@ -6,6 +6,7 @@ import { type Appointment, appointmentAggregate } from "../../shared/domain/appo
 import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
+import { requestDefaults } from "../../shared/domain/events/appointment.ts";
 import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
@@ -20,8 +21,6 @@ import { createBodyDecider, type DecisionContext, toCommandContext, type WriteSt
 
 /** Revision of an appointment's first event, which creates the appointment as requested. */
 const FIRST_REVISION = 0n;
-
-const APPOINTMENT_DURATION_MINUTES = 30;
 
 /**
  * POST /appointments: returns 201. A repeated request with the same idempotency key gets the same response. The
@@ -63,7 +62,7 @@ async function requestIdempotently(
 ): Promise<RequestResult> {
   const { log, load, recentRequests } = dependencies;
   const { environment, applicationId, clinicId, now } = state;
-  const { idempotencyKey, branchId, animalId, scheduledAt, notes = null, requestHash } = request;
+  const { idempotencyKey, animalId, notes = null, ...details } = request;
   const { clinic, sandbox } = await resolveSandbox(log, dependencies.clinic);
   const { sandboxGeneration } = clinic;
   const key = { environment, sandboxGeneration, applicationId, clinicId, idempotencyKey };
@@ -73,17 +72,14 @@ async function requestIdempotently(
   const customer = !sandbox && animal ? (await load(customerAggregate, animal.customerId)).state : undefined;
   const decide = decideRequest(
     {
+      ...requestDefaults,
+      ...details,
+      animalId,
+      notes,
       appointmentId,
       clinicId,
-      branchId,
-      animalId,
       applicationId,
-      requestHash,
       sandboxGeneration,
-      scheduledAt,
-      notes,
-      durationMinutes: APPOINTMENT_DURATION_MINUTES,
-      reason: null,
     },
     { clinic, animal, customer, permittedBranchIds: dependencies.installation.branchIds, now },
   );

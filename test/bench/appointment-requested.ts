@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { requestDefaults } from "../../shared/domain/events/appointment.ts";
 
 /** Creates the first events of a new appointment: a request and changes of its duration. */
 export function createAppointmentEvents(clinicId: string, count: number) {
@@ -18,17 +19,14 @@ export function createAppointmentEvents(clinicId: string, count: number) {
 /** Creates the first event of a new appointment. */
 export function createAppointmentRequestedEvent(clinicId: string) {
   const appointmentId = randomUUID();
-  const references = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
-  const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
   const data = {
+    ...requestDefaults,
     appointmentId,
     clinicId,
     branchId: randomUUID(),
-    ...references,
-    ...schedule,
-    reason: null,
-    notes: null,
-    sandboxGeneration: 0,
+    animalId: randomUUID(),
+    customerId: randomUUID(),
+    scheduledAt: "2030-05-01T09:00:00.000Z",
   };
   return {
     id: randomUUID(),

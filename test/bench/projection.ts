@@ -13,6 +13,7 @@ import { readInThread } from "../../projection/engine/read-in-thread.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { ensureReadModels, migrate } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
+import { requestDefaults } from "../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
@@ -138,7 +139,6 @@ function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
     animalId,
     customerId,
     reason: "Check-up",
-    notes: null,
   };
   return [
     [
@@ -165,12 +165,9 @@ function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
           type: "AppointmentRequested",
           data: {
             appointmentId,
+            ...requestDefaults,
             ...references,
             scheduledAt,
-            durationMinutes: 30,
-            applicationId: null,
-            requestHash: null,
-            sandboxGeneration: 0,
           },
         },
         { type: "AppointmentConfirmed", data: { appointmentId } },

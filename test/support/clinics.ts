@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
+import { type AppointmentEvent, requestDefaults } from "../../shared/domain/events/appointment.ts";
 import type { ClinicEvent, ResourceEvent } from "../../shared/domain/events/clinic.ts";
 import type { AnimalEvent, CustomerEvent, MembershipEvent, Permission } from "../../shared/domain/events/people.ts";
 import type { GivenEvent } from "./read-models.ts";
@@ -172,18 +172,11 @@ export function appointmentRequested(
   return {
     type: "AppointmentRequested",
     data: {
+      ...requestDefaults,
       appointmentId: randomUUID(),
       clinicId,
       branchId,
-      animalId: null,
-      customerId: null,
       scheduledAt,
-      durationMinutes: 30,
-      reason: null,
-      notes: null,
-      applicationId: null,
-      requestHash: null,
-      sandboxGeneration: 0,
       ...data,
     },
   };

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { option } from "../../../shared/command-line/option.ts";
-import { appointmentCategory } from "../../../shared/domain/events/appointment.ts";
+import { appointmentCategory, detailDefaults } from "../../../shared/domain/events/appointment.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import {
   allocateResource,
@@ -27,6 +27,16 @@ const EXAMPLE_ID_ARGUMENT = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
 
 const appointmentOptions = { id: option.id("the appointment"), clinic };
 
+/** Options of requested and imported appointments. */
+const detailOptions = {
+  durationMinutes: option.number(
+    requestFields.durationMinutes.default(detailDefaults.durationMinutes),
+    "duration in minutes; default: 30",
+  ),
+  reason: option.nullableText(requestFields.reason, "reason for the appointment"),
+  notes: option.nullableText(requestFields.notes, "notes"),
+};
+
 function defineTransition(verb: string, summary: string, operation: typeof confirmAppointment): DomainCommand {
   return defineDomainCommand(appointmentCategory, {
     name: `appointment ${verb}`,
@@ -49,9 +59,7 @@ export const appointmentCommands: DomainCommand[] = [
       branch: option.id("the branch"),
       animal: option.nullableText(requestFields.animalId, "the animal", "uuid"),
       scheduledAt: option.text(requestFields.scheduledAt, "start time", "date-time"),
-      durationMinutes: option.number(requestFields.durationMinutes.default(30), "duration in minutes; default: 30"),
-      reason: option.nullableText(requestFields.reason, "reason for the appointment"),
-      notes: option.nullableText(requestFields.notes, "notes"),
+      ...detailOptions,
     },
     run: (log, { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...details }, context) =>
       requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...details }, context),
@@ -67,9 +75,7 @@ export const appointmentCommands: DomainCommand[] = [
       animal: option.nullableText(importFields.animalId, "the animal", "uuid"),
       customer: option.nullableText(importFields.customerId, "the customer; default: the owner of the animal", "uuid"),
       scheduledAt: option.text(importFields.scheduledAt, "start time, in the past or future", "date-time"),
-      durationMinutes: option.number(importFields.durationMinutes.default(30), "duration in minutes; default: 30"),
-      reason: option.nullableText(importFields.reason, "reason for the appointment"),
-      notes: option.nullableText(importFields.notes, "notes"),
+      ...detailOptions,
       status: option.text(
         importFields.status,
         "past appointments: completed, cancelled or no_show; future appointments: requested, confirmed or cancelled",

@@ -4,6 +4,7 @@ import type { Resource } from "../clinic/resource.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import { type AppointmentEvent, appointmentCategory } from "../events/appointment.ts";
+import type { DataOf } from "../events/category.ts";
 import { type Erasure, isErased, refuseTextAboutErased } from "../personal-data/erasure.ts";
 import { requireExisting } from "../preconditions.ts";
 import type { Instant } from "../time/rfc3339.ts";
@@ -21,23 +22,11 @@ export const appointmentStatuses = [
 export type AppointmentStatus = (typeof appointmentStatuses)[number];
 
 /** State of an appointment. */
-export interface Appointment {
+export interface Appointment extends Omit<DataOf<AppointmentEvent, "AppointmentRequested">, "appointmentId"> {
   id: string;
-  clinicId: string;
-  branchId: string;
-  animalId: string | null;
-  customerId: string | null;
-  scheduledAt: Instant;
-  durationMinutes: number;
   status: AppointmentStatus;
-  reason: string | null;
-  notes: string | null;
-  applicationId: string | null;
-  requestHash: string | null;
   /** True if the data of the appointment itself was erased. False if the data of its customer was erased. */
   isErased: boolean;
-  /** Sandbox generation in which an application requested the appointment; 0 outside of sandboxes and in fixtures. */
-  sandboxGeneration: number;
   createdAt: Instant;
   updatedAt: Instant;
   assignments: { id: string; resourceId: string; start: Instant; end: Instant; active: boolean }[];

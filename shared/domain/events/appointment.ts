@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { derivedPersonal, notPersonal, personal } from "../personal-data/declaration.ts";
-import { defineCategory, type EventOf } from "./category.ts";
+import { type DataOf, defineCategory, type EventOf } from "./category.ts";
 import { erasureRecord } from "./erasure.ts";
 import { boundedText, calendarDate, instant, label, notes, uuid } from "./fields.ts";
 
@@ -71,6 +71,23 @@ export const appointmentCategory = defineCategory("appointment", {
   AppointmentDataErased: z.object({ appointmentId, ...erasureRecord }),
 });
 export type AppointmentEvent = EventOf<typeof appointmentCategory>;
+
+/** Details of an appointment about which nothing is known but the place and time. */
+export const detailDefaults = {
+  animalId: null,
+  customerId: null,
+  durationMinutes: 30,
+  reason: null,
+  notes: null,
+} satisfies Partial<DataOf<AppointmentEvent, "AppointmentImported">>;
+
+/** Data of a request with these details at the front desk. */
+export const requestDefaults = {
+  ...detailDefaults,
+  applicationId: null,
+  requestHash: null,
+  sandboxGeneration: 0,
+} satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 
 /** Events of a hold: a time span reserved before an appointment exists. Stream id: id of the hold. */
 export const holdCategory = defineCategory("hold", {

@@ -1,4 +1,5 @@
 import type { Transition } from "../appointment/appointment.ts";
+import { requestDefaults } from "../events/appointment.ts";
 import { deriveSandboxClinicId, deriveSandboxEntityId } from "../events/ids.ts";
 import type { FixtureFact } from "../events/sandbox.ts";
 import { type Instant, toInstant } from "../time/rfc3339.ts";
@@ -154,13 +155,16 @@ function createAppointmentEvents(
 ): FixtureFact[] {
   const { clinicId, toId, branchIds, toTime } = context;
   const appointmentId = toId("appointment", animalName, String(days), String(hour));
-  const participantIds = {
+  const data = {
+    ...requestDefaults,
+    appointmentId,
+    clinicId,
+    branchId: branchIds[branchIndex] ?? "",
     animalId: toId("animal", animalName),
     customerId: toId("customer", findOwnerName(animalName)),
+    scheduledAt: toTime(days, hour),
+    reason,
   };
-  const schedule = { scheduledAt: toTime(days, hour), durationMinutes: 30, reason, notes: null };
-  const ids = { appointmentId, clinicId, branchId: branchIds[branchIndex] ?? "" };
-  const data = { ...ids, ...participantIds, ...schedule, applicationId: null, requestHash: null, sandboxGeneration: 0 };
   const requestDays = Math.min(days, 0) - 3;
   return [
     { type: "AppointmentRequested", data, at: toTime(requestDays, 8) },

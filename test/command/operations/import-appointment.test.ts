@@ -6,7 +6,7 @@ import { animalAggregate } from "../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";
 import { resourceAggregate } from "../../../shared/domain/clinic/resource.ts";
-import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
+import { type AppointmentEvent, detailDefaults } from "../../../shared/domain/events/appointment.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import {
   animalRegistered,
@@ -21,16 +21,13 @@ const now = Date.parse(DEFAULT_EVENT_TIME);
 const toInstantInMinutes = (minutes: number) => toInstant(now + minutes * 60_000);
 const [clinicId, branchId, appointmentId] = ["clinic", "branch", "appointment"];
 const pastImport: AppointmentImport = {
+  ...detailDefaults,
   appointmentId,
   clinicId,
   branchId,
   animalId: "animal",
-  customerId: null,
   resourceIds: ["room"],
   scheduledAt: toInstantInMinutes(-600),
-  durationMinutes: 30,
-  reason: null,
-  notes: null,
   status: "completed",
   requestedAt: toInstantInMinutes(-9_000),
   statusAt: toInstantInMinutes(-560),

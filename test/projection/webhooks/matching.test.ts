@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { detailDefaults } from "../../../shared/domain/events/appointment.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type EndpointOptions, type World } from "./world.ts";
 
@@ -62,14 +63,22 @@ describe("endpoints that get an event", () => {
     const witness = await world.registerEndpoint(receiver.url);
     const { clinicId } = witness;
     const appointmentId = randomUUID();
-    const references = { branchId: randomUUID(), animalId: null, customerId: null };
-    const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
-    const otherFields = { reason: null, notes: null, requestedAt: null, statusAt: null, requestHash: "hash" };
+    const scheduledAt = "2030-05-01T09:00:00.000Z";
     const importedEventId = await world.append(
       `appointment-${appointmentId}`,
       {
         type: "AppointmentImported",
-        data: { appointmentId, clinicId, ...references, ...schedule, ...otherFields, status: "requested" },
+        data: {
+          ...detailDefaults,
+          appointmentId,
+          clinicId,
+          branchId: randomUUID(),
+          scheduledAt,
+          status: "requested",
+          requestedAt: null,
+          statusAt: null,
+          requestHash: "hash",
+        },
       },
       { environment: "production", clinicId },
     );
@@ -79,7 +88,7 @@ describe("endpoints that get an event", () => {
       .map((request) => JSON.parse(request.body))
       .find(({ data }) => data.appointment?.id === appointmentId);
     expect(body).to.include({ type: "appointment.updated", clinicId });
-    expect(body.data.appointment).to.include({ status: "confirmed", scheduledAt: schedule.scheduledAt });
+    expect(body.data.appointment).to.include({ status: "confirmed", scheduledAt });
     expect(await listEndpointIds(importedEventId, witness)).to.deep.equal([]);
   });
 

@@ -1,6 +1,7 @@
 /** Appends the events of applications, endpoints and appointments without the deciders. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import { requestDefaults } from "../../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import type { DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
@@ -126,14 +127,20 @@ export async function requestAppointment(
 ): Promise<RequestedAppointment> {
   const appointmentId = randomUUID();
   const { environment = "production", branchId = randomUUID() } = options;
-  const references = { animalId: randomUUID(), customerId: randomUUID(), applicationId: null, requestHash: null };
-  const schedule = { scheduledAt: "2030-05-01T09:00:00.000Z", durationMinutes: 30 };
-  const otherFields = { reason: null, notes: "not for partners", sandboxGeneration: 0 };
   const eventId = await append(
     `appointment-${appointmentId}`,
     {
       type: "AppointmentRequested",
-      data: { appointmentId, clinicId, branchId, ...references, ...schedule, ...otherFields },
+      data: {
+        ...requestDefaults,
+        appointmentId,
+        clinicId,
+        branchId,
+        animalId: randomUUID(),
+        customerId: randomUUID(),
+        scheduledAt: "2030-05-01T09:00:00.000Z",
+        notes: "not for partners",
+      },
     },
     { environment, clinicId },
   );

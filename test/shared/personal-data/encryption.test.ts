@@ -2,6 +2,7 @@ import { createCipheriv, randomBytes, randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
+import { requestDefaults } from "../../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
@@ -197,9 +198,12 @@ describe("an event log with encryption", function () {
     const id = randomUUID();
     const person: Person = { type: "appointment", id };
     const appointment = {
-      ...{ appointmentId: id, clinicId: id, branchId: id, animalId: null, customerId: null },
-      ...{ scheduledAt: "2026-05-04T08:00:00.000Z", durationMinutes: 30, reason: null, notes: null },
-      ...{ applicationId: null, requestHash: "5d1c", sandboxGeneration: 0 },
+      ...requestDefaults,
+      appointmentId: id,
+      clinicId: id,
+      branchId: id,
+      scheduledAt: "2026-05-04T08:00:00.000Z",
+      requestHash: "5d1c",
     };
     await log.append(`appointment-${id}`, EMPTY_STREAM, [
       toNewEvent({ type: "AppointmentRequested", data: appointment }, person),
@@ -213,9 +217,13 @@ describe("an event log with encryption", function () {
     const id = randomUUID();
     const person: Person = { type: "appointment", id };
     const appointment = {
-      ...{ appointmentId: id, clinicId: id, branchId: id, animalId: null, customerId: null },
-      ...{ scheduledAt: "2026-05-04T08:00:00.000Z", durationMinutes: 30, reason: null, notes: "limps" },
-      ...{ applicationId: null, requestHash: "5d1c", sandboxGeneration: 0 },
+      ...requestDefaults,
+      appointmentId: id,
+      clinicId: id,
+      branchId: id,
+      scheduledAt: "2026-05-04T08:00:00.000Z",
+      notes: "limps",
+      requestHash: "5d1c",
     };
     await log.append(`appointment-${id}`, EMPTY_STREAM, [
       toNewEvent({ type: "AppointmentRequested", data: appointment }, person),

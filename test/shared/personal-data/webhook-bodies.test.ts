@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
+import { type AppointmentEvent, requestDefaults } from "../../../shared/domain/events/appointment.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { toWebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
@@ -12,9 +12,16 @@ describe("the bodies of webhooks", () => {
     const requested: AppointmentEvent = {
       type: "AppointmentRequested",
       data: {
-        ...{ appointmentId: id, clinicId: randomUUID(), branchId: randomUUID(), animalId: randomUUID(), customerId },
-        ...{ scheduledAt: "2026-05-04T08:00:00.000Z", durationMinutes: 30, reason: "Coughs", notes: "Call Ana Kos" },
-        ...{ applicationId: null, requestHash, sandboxGeneration: 0 },
+        ...requestDefaults,
+        appointmentId: id,
+        clinicId: randomUUID(),
+        branchId: randomUUID(),
+        animalId: randomUUID(),
+        customerId,
+        scheduledAt: "2026-05-04T08:00:00.000Z",
+        reason: "Coughs",
+        notes: "Call Ana Kos",
+        requestHash,
       },
     };
     const cancelled: AppointmentEvent = {

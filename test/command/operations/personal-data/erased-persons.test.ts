@@ -20,6 +20,7 @@ import {
   recordErasureWithoutClinic,
 } from "../../../../command/operations/personal-data/record-erasure.ts";
 import { DomainError } from "../../../../shared/domain/domain-error.ts";
+import { detailDefaults } from "../../../../shared/domain/events/appointment.ts";
 import { categories } from "../../../../shared/domain/events/catalog.ts";
 import type { MembershipEvent } from "../../../../shared/domain/events/people.ts";
 import { findPersonalFields } from "../../../../shared/domain/personal-data/personal-fields.ts";
@@ -113,7 +114,7 @@ describe("commands about erased persons", function () {
     AppointmentImported: {
       run: () => {
         const imported = { status: "confirmed" as const, requestedAt: null, statusAt: null, resourceIds: [] };
-        return importAppointment(log, { ...createVisit(randomUUID()), customerId: null, ...imported }, context);
+        return importAppointment(log, { ...detailDefaults, ...createVisit(randomUUID()), ...imported }, context);
       },
       code: "validation_failed",
     },

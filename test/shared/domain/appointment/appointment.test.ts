@@ -22,7 +22,7 @@ import { animalAggregate } from "../../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../../../shared/domain/clinic/customer.ts";
 import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
-import type { AppointmentEvent } from "../../../../shared/domain/events/appointment.ts";
+import { type AppointmentEvent, requestDefaults } from "../../../../shared/domain/events/appointment.ts";
 import type { Erasure } from "../../../../shared/domain/personal-data/erasure.ts";
 import {
   animalRegistered,
@@ -38,15 +38,12 @@ const [clinicId, branchId, otherBranchId, appointmentId] = ["clinic", "branch", 
 const now = Date.parse(DEFAULT_EVENT_TIME);
 const toInstantInMinutes = (count: number) => new Date(now + count * 60_000).toISOString();
 const request: AppointmentRequest = {
-  ...{
-    appointmentId,
-    clinicId,
-    branchId,
-    animalId: null,
-    scheduledAt: toInstantInMinutes(60),
-    durationMinutes: 30,
-  },
-  ...{ reason: null, notes: null, applicationId: null, requestHash: "hash", sandboxGeneration: 0 },
+  ...requestDefaults,
+  appointmentId,
+  clinicId,
+  branchId,
+  scheduledAt: toInstantInMinutes(60),
+  requestHash: "hash",
 };
 const facts = {
   clinic: fold(clinicAggregate, [

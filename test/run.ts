@@ -1,6 +1,6 @@
 /**
  * `npm test`: checks types and style, then runs mocha with its arguments. Prints the failed tests once more at the end.
- * The last line is `N passed, N failed`.
+ * The last line is `N passed, N failed, N skipped`.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import fs from "node:fs";
@@ -162,5 +162,5 @@ function awaitExitCode(child: ChildProcess): Promise<number> {
 }
 
 function formatCounts({ passed, failed, skipped }: Counts): string {
-  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
+  return `${passed} passed, ${failed} failed, ${skipped} skipped`;
 }

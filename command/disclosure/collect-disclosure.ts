@@ -2,7 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
-import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
@@ -146,7 +146,7 @@ async function describeDeliveries(
   { appointments }: PersonRecords,
   names: NameFinder,
 ): Promise<DisclosedDelivery[]> {
-  const streamNames = new Map(appointments.map(({ id }) => [toStreamName(appointmentCategory, id), id]));
+  const streamNames = new Map(appointments.map(({ id }) => [toStreamName(appointmentStreams, id), id]));
   const deliveries: DisclosedDelivery[] = [];
   for (const delivery of await findAppointmentDeliveries(pool, clinicId, [...streamNames.keys()])) {
     const { id, applicationId, endpointId, stream, createdAt, type, status, lastAttempt } = delivery;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { auditAction } from "../../shared/domain/events/audit.ts";
-import { personalDataCategory } from "../../shared/domain/events/erasure.ts";
+import { personalDataCategorySchema } from "../../shared/domain/events/erasure.ts";
 import { freeForm, instant, uuid } from "../../shared/domain/events/fields.ts";
 
 const actor = z.strictObject({
@@ -93,7 +93,7 @@ export const disclosureSchema = z.strictObject({
     email: z.string().nullable(),
     city: z.string().nullable(),
     /** Categories of personal data that were erased. Their values are neutral. */
-    erasedCategories: z.array(personalDataCategory),
+    erasedCategories: z.array(personalDataCategorySchema),
   }),
   animals: z.array(
     z.strictObject({

@@ -4,9 +4,9 @@ import { LRUCache } from "lru-cache";
 import type { Aggregate } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
-import { clinicCategory } from "../../shared/domain/events/clinic.ts";
-import { installationCategory, partnerApplicationCategory } from "../../shared/domain/events/partner.ts";
-import { animalCategory, customerCategory } from "../../shared/domain/events/people.ts";
+import { clinicStreams } from "../../shared/domain/events/clinic.ts";
+import { installationStreams, partnerApplicationStreams } from "../../shared/domain/events/partner.ts";
+import { animalStreams, customerStreams } from "../../shared/domain/events/people.ts";
 import { reachEventStore } from "../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
@@ -37,11 +37,11 @@ export function createUncachedDecider(log: EventLog): Decide {
 
 /** Categories of the aggregates that almost every request of a partner needs, and that rarely change. */
 const CACHED_CATEGORIES = [
-  partnerApplicationCategory,
-  installationCategory,
-  clinicCategory,
-  animalCategory,
-  customerCategory,
+  partnerApplicationStreams,
+  installationStreams,
+  clinicStreams,
+  animalStreams,
+  customerStreams,
 ];
 
 const CACHED_CATEGORY_NAMES: ReadonlySet<string> = new Set(CACHED_CATEGORIES.map(({ name }) => name));

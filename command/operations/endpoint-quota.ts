@@ -4,7 +4,7 @@ import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import {
   type EndpointReservation,
   type WebhookEndpointPlacesEvent,
-  webhookEndpointPlacesCategory,
+  webhookEndpointPlacesStreams,
 } from "../../shared/domain/events/partner.ts";
 import { type EndpointOwner, endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
@@ -32,7 +32,7 @@ export async function reserveEndpointPlace(
   context: CommandContext,
 ): Promise<void> {
   const installationId = deriveInstallationId(owner.applicationId, owner.clinicId);
-  const stream = toStreamName(webhookEndpointPlacesCategory, installationId);
+  const stream = toStreamName(webhookEndpointPlacesStreams, installationId);
   await changeStream(stream, async () => {
     const lastEvent = await log.readLast<WebhookEndpointPlacesEvent>(stream);
     const recordedPlaces = lastEvent?.data.places ?? [];

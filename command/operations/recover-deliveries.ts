@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../../shared/domain/events/partner.ts";
+import { type WebhookDeliveryEvent, webhookDeliveryStreams } from "../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { deliveryAggregate, isReplayable } from "../../shared/domain/partner/webhook-delivery.ts";
 import {
@@ -97,7 +97,7 @@ export async function findReplayableDeliveries(
   const replayableIds = new Set<string>();
   const { maxDeliveries = DEFAULT_MAX_DELIVERIES } = filter;
   const abortController = new AbortController();
-  const categories = [webhookDeliveryCategory];
+  const categories = [webhookDeliveryStreams];
   let isComplete = false;
   try {
     for await (const item of subscribeToLog({ client, after: undefined, categories, signal: abortController.signal })) {

@@ -4,7 +4,7 @@ import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
 import { deriveInstallationId, deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
 import type { InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import { type SandboxEvent, sandboxCategory } from "../../shared/domain/events/sandbox.ts";
+import { type SandboxEvent, sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE, installationAggregate } from "../../shared/domain/partner/installation.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { createFixture, listSandboxBranches, toUtcDay } from "../../shared/domain/partner/sandbox-fixture.ts";
@@ -130,7 +130,7 @@ async function startGeneration(
 }
 
 function toSandboxStream(applicationId: string): string {
-  return toStreamName(sandboxCategory, applicationId);
+  return toStreamName(sandboxStreams, applicationId);
 }
 
 /** Loads the sandbox from the event of its last reset. That event contains the whole state. */

@@ -8,7 +8,7 @@ import { createProgress } from "./setup/progress.ts";
 import { getLocalRoot, toRelativePath } from "./setup/project.ts";
 import { runEntry } from "./setup/setup-error.ts";
 import { getPortalIssuer, PORTAL_COOKIE_NAME } from "./stack/environment.ts";
-import { type Stack, startStack } from "./stack/stack.ts";
+import { type LocalStack, startStack } from "./stack/stack.ts";
 import { type DemoAccess, formatReadyMessage, writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
 
@@ -61,7 +61,11 @@ await runEntry(async () => {
   process.exit();
 });
 
-function addDemoData({ servers, urls }: Stack, log: (line: string) => void, signal: AbortSignal): Promise<DemoAccess> {
+function addDemoData(
+  { servers, urls }: LocalStack,
+  log: (line: string) => void,
+  signal: AbortSignal,
+): Promise<DemoAccess> {
   const { paths, secrets } = servers.root;
   return seedDemoData({
     eventstoreUrl: servers.eventstoreUrl,

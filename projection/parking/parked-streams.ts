@@ -1,12 +1,12 @@
 import { toStreamName } from "../../shared/domain/events/category.ts";
-import { type ParkingEvent, parkingCategory } from "../../shared/domain/events/parking.ts";
+import { type ParkingEvent, parkingStreams } from "../../shared/domain/events/parking.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { LogRole } from "../roles/role.ts";
 
 /** Stream of the parking events: `StreamParked` and `StreamResumed`. */
-export const PARKING_STREAM = toStreamName(parkingCategory, "streams");
+export const PARKING_STREAM = toStreamName(parkingStreams, "streams");
 
 /** A parked stream, and the command that parked the stream. */
 export interface ParkedStream {

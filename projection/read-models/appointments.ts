@@ -1,5 +1,5 @@
 import { statusAfterEvent } from "../../shared/domain/appointment/appointment.ts";
-import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import {
   createUpdateHandler,
@@ -12,7 +12,7 @@ import {
 } from "../engine/read-model.ts";
 import { resources } from "./resources.ts";
 
-type AppointmentEvent = RecordedEventOf<keyof typeof appointmentCategory.events>;
+type AppointmentEvent = RecordedEventOf<keyof typeof appointmentStreams.events>;
 
 type RowWithRevision = { revision: number };
 
@@ -39,7 +39,7 @@ function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
  * rows.
  */
 function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
-  if (stream === toStreamName(appointmentCategory, data.appointmentId)) return Number(revision);
+  if (stream === toStreamName(appointmentStreams, data.appointmentId)) return Number(revision);
   return row ? row.revision + 1 : 0;
 }
 

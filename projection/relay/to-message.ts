@@ -1,12 +1,12 @@
 import { StreamDeletedError } from "@eventstore/db-client";
-import { type AppointmentEvent, appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { type AppointmentEvent, appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import type { Category } from "../../shared/domain/events/category.ts";
-import { parkingCategory } from "../../shared/domain/events/parking.ts";
+import { parkingStreams } from "../../shared/domain/events/parking.ts";
 import {
   type WebhookEndpointEvent,
-  webhookDeliveryCategory,
-  webhookEndpointCategory,
+  webhookDeliveryStreams,
+  webhookEndpointStreams,
 } from "../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
@@ -17,10 +17,10 @@ import { createEventMessage, type OutgoingMessage } from "./message.ts";
 
 /** Stream categories that the relay reads. Parking events tell the relay which streams to skip. */
 export const relayedCategories: readonly Category[] = [
-  appointmentCategory,
-  webhookEndpointCategory,
-  webhookDeliveryCategory,
-  parkingCategory,
+  appointmentStreams,
+  webhookEndpointStreams,
+  webhookDeliveryStreams,
+  parkingStreams,
 ];
 
 /**
@@ -36,7 +36,7 @@ const UNSENT_EVENT_TYPES: readonly CatalogEventType[] = [
 
 /** Appointment events that are sent to partners. */
 const SENT_EVENT_TYPES = new Set<CatalogEventType>(
-  (Object.keys(appointmentCategory.events) as AppointmentEvent["type"][]).filter(
+  (Object.keys(appointmentStreams.events) as AppointmentEvent["type"][]).filter(
     (type) => !UNSENT_EVENT_TYPES.includes(type),
   ),
 );

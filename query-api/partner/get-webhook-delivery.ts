@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
@@ -123,6 +123,6 @@ async function recreateBody(
 }
 
 function findAppointmentId(stream: string): string | null {
-  const prefix = toStreamName(appointmentCategory, "");
+  const prefix = toStreamName(appointmentStreams, "");
   return stream.startsWith(prefix) ? stream.slice(prefix.length) : null;
 }

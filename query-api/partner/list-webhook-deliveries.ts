@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { appointmentCategory } from "../../shared/domain/events/appointment.ts";
+import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { instant, uuid } from "../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
@@ -74,7 +74,7 @@ async function toFilterValues(
  */
 async function deriveDeliveryIds(log: ReadContext["log"], appointmentId: string, endpointId: string) {
   try {
-    const events = await readStreamIfPresent(log, toStreamName(appointmentCategory, appointmentId));
+    const events = await readStreamIfPresent(log, toStreamName(appointmentStreams, appointmentId));
     return events.map(({ id }) => deriveWebhookDeliveryId(id, endpointId));
   } catch (error) {
     if (error instanceof EventSchemaError) throw createUnavailableError("event_log_unavailable", error);

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { foldAppointment } from "../domain/appointment/appointment.ts";
-import { type AppointmentEvent, appointmentCategory } from "../domain/events/appointment.ts";
+import { type AppointmentEvent, appointmentStreams } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import { environment } from "../domain/events/fields.ts";
 import type { EventMetadata } from "../domain/events/metadata.ts";
 import {
   type OperationalEventType,
   type WebhookEndpointEvent,
-  webhookEndpointCategory,
+  webhookEndpointStreams,
   webhookEventType,
 } from "../domain/events/partner.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
@@ -203,9 +203,9 @@ export async function createWebhookBody(
 }
 
 function isAppointmentHistory(history: RecordedEvent[]): history is RecordedEvent<AppointmentEvent>[] {
-  return history.every(({ type }) => type in appointmentCategory.events);
+  return history.every(({ type }) => type in appointmentStreams.events);
 }
 
 function isEndpointHistory(history: RecordedEvent[]): history is RecordedEvent<WebhookEndpointEvent>[] {
-  return history.every(({ type }) => type in webhookEndpointCategory.events);
+  return history.every(({ type }) => type in webhookEndpointStreams.events);
 }

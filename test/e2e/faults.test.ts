@@ -4,7 +4,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { Webhook } from "standardwebhooks";
 import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.ts";
-import type { Stack } from "../../deploy/local/stack/stack.ts";
+import type { LocalStack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
@@ -30,7 +30,7 @@ const OUTAGE_COUNT = 4;
 
 (hasExternalServers ? describe.skip : describe)("faults", function () {
   this.timeout(240_000);
-  let stack: Stack;
+  let stack: LocalStack;
   let world: World;
   let receiver: Receiver;
   let endpoint: { id: string; secret: string };

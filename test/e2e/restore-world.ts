@@ -4,7 +4,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
 import type { ServiceName } from "../../deploy/local/stack/environment.ts";
-import type { Stack } from "../../deploy/local/stack/stack.ts";
+import type { LocalStack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { createDataKeys } from "../../shared/personal-data/create-data-keys.ts";
@@ -196,7 +196,7 @@ export async function startRestoreWorld() {
   };
 }
 
-function openPool({ servers }: Stack): pg.Pool {
+function openPool({ servers }: LocalStack): pg.Pool {
   const pool = new pg.Pool({ connectionString: servers.databaseUrls.projection });
   pool.on("error", () => undefined); // the tests stop Postgres
   return pool;

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { changeSubscription } from "../../command/operations/clinic-operations.ts";
 import { grantMembership } from "../../command/operations/people-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
-import type { Stack } from "../../deploy/local/stack/stack.ts";
+import type { LocalStack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createPartnerWorld, createTestOperatorContext } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
@@ -23,9 +23,9 @@ const REQUEST_TIMEOUT_MS = 30_000;
 
 /** Parts of a stack that a world needs. */
 interface WorldStack {
-  servers: Pick<Stack["servers"], "eventstoreUrl" | "root">;
-  urls: Pick<Stack["urls"], "gateway">;
-  env: Pick<Stack["env"], "queryApi">;
+  servers: Pick<LocalStack["servers"], "eventstoreUrl" | "root">;
+  urls: Pick<LocalStack["urls"], "gateway">;
+  env: Pick<LocalStack["env"], "queryApi">;
 }
 
 /** Creates a clinic with a portal user and an installed application. */
@@ -88,7 +88,7 @@ export async function createWorld(stack: WorldStack) {
       return new Map(body.appointments.map((row: { id: string; notes: string | null }) => [row.id, row]));
     },
     /** Sends all further requests to another stack that has the same log and the same secrets. */
-    moveTo(otherStack: Stack) {
+    moveTo(otherStack: LocalStack) {
       gatewayUrl = otherStack.urls.gateway;
     },
   };

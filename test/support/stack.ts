@@ -22,7 +22,7 @@ import { removeLocalRoot } from "../../deploy/local/setup/local-root.ts";
 import { findFreePorts } from "../../deploy/local/setup/ports.ts";
 import { findLockHolder } from "../../deploy/local/setup/processes.mjs";
 import { createProgress } from "../../deploy/local/setup/progress.ts";
-import { type Stack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
+import { type LocalStack, type StackOptions, startStack } from "../../deploy/local/stack/stack.ts";
 import { createClient } from "../../shared/postgres/client.ts";
 
 /** A database of one test on the shared Postgres. The roles exist, but the migrations are not applied. */
@@ -171,7 +171,7 @@ async function dropDatabase(admin: pg.Client, databaseName: string): Promise<voi
 }
 
 /** Starts a complete stack with its own servers. Its folder is deleted when the stack stops. */
-export async function startTestStack(options: TestStackOptions = {}): Promise<Stack> {
+export async function startTestStack(options: TestStackOptions = {}): Promise<LocalStack> {
   const root = options.root ?? makeTestRoot();
   const externalUrls = options.externalUrls ?? process.env;
   const stack = await startStack({

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type AuditAccessEvent, type AuditAction, auditAccessCategory } from "../../../shared/domain/events/audit.ts";
+import { type AuditAccessEvent, type AuditAction, auditAccessStreams } from "../../../shared/domain/events/audit.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
@@ -37,7 +37,7 @@ export async function recordAccess(log: EventLog, access: Access, context: Comma
     type: "AuditAccessed",
     data: { accessId, auditorId, action, asked: queryFields, ...ids },
   };
-  const stream = toStreamName(auditAccessCategory, accessId);
+  const stream = toStreamName(auditAccessStreams, accessId);
   await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
   return accessId;
 }

@@ -2,7 +2,7 @@ import { getClinicIds } from "../access/visibility.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
 /** Returns true if an event is related to the subject. Must be called for all events of the log, in log order. */
-type IsRelated = (event: AuditEvent) => boolean;
+type RelatedEventFilter = (event: AuditEvent) => boolean;
 
 /** Maximum number of ids in one set. A full set occupies about 60 MB of memory. */
 const MAX_FOLLOWED_IDS = 500_000;
@@ -34,7 +34,7 @@ export class TooManyRelatedEventsError extends Error {
  *
  * @param maxIds maximum number of ids; beyond it, the predicate throws {@link TooManyRelatedEventsError}
  */
-export function createRelatedEventFilter({ kind, id }: Subject, maxIds = MAX_FOLLOWED_IDS): IsRelated {
+export function createRelatedEventFilter({ kind, id }: Subject, maxIds = MAX_FOLLOWED_IDS): RelatedEventFilter {
   switch (kind) {
     case "clinic":
       return (event) => getClinicIds(event).includes(id);
@@ -65,7 +65,7 @@ function hasActor({ actor }: AuditEvent, type: string, id: string): boolean {
 }
 
 /** Creates a predicate for the events that another predicate selects, and for the consequences of these events. */
-function createConsequenceFilter(maxIds: number, isSelected: (event: AuditEvent) => boolean): IsRelated {
+function createConsequenceFilter(maxIds: number, isSelected: (event: AuditEvent) => boolean): RelatedEventFilter {
   const eventIds = new Set<string>();
   return (event) => {
     if (!isSelected(event) && !eventIds.has(event.causationId ?? "")) return false;
@@ -87,7 +87,7 @@ function createStreamFilter(
   maxIds: number,
   idFields: Record<string, string>,
   isAlsoRelated: (event: AuditEvent) => boolean = () => false,
-): IsRelated {
+): RelatedEventFilter {
   const followedIds = new Set([id]);
   const streams = new Set<string>();
   return createConsequenceFilter(maxIds, (event) => {

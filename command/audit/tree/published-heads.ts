@@ -1,5 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import { type AuditTreeEvent, auditTreeCategory } from "../../../shared/domain/events/audit.ts";
+import { type AuditTreeEvent, auditTreeStreams } from "../../../shared/domain/events/audit.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
@@ -8,7 +8,7 @@ import { readStreamEvents } from "../log/read-stream.ts";
 import { readSignedTreeHead, type SignedTreeHead } from "./tree-head.ts";
 
 /** Stream with all published tree heads. */
-export const TREE_HEAD_STREAM = toStreamName(auditTreeCategory, "heads");
+export const TREE_HEAD_STREAM = toStreamName(auditTreeStreams, "heads");
 
 export type PublishedHead = RecordedEvent<AuditTreeEvent>;
 

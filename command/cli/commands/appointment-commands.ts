@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { option } from "../../../shared/command-line/option.ts";
-import { appointmentCategory, detailDefaults } from "../../../shared/domain/events/appointment.ts";
+import { appointmentStreams, detailDefaults } from "../../../shared/domain/events/appointment.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import {
   allocateResource,
@@ -19,9 +19,9 @@ import {
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic, omitUndefined } from "../options.ts";
 
-const requestFields = appointmentCategory.events.AppointmentRequested.shape;
-const importFields = appointmentCategory.events.AppointmentImported.shape;
-const { AppointmentCancelled, ResourceAllocated } = appointmentCategory.events;
+const requestFields = appointmentStreams.events.AppointmentRequested.shape;
+const importFields = appointmentStreams.events.AppointmentImported.shape;
+const { AppointmentCancelled, ResourceAllocated } = appointmentStreams.events;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const EXAMPLE_ID_ARGUMENT = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
 
@@ -38,7 +38,7 @@ const detailOptions = {
 };
 
 function defineTransition(verb: string, summary: string, operation: typeof confirmAppointment): DomainCommand {
-  return defineDomainCommand(appointmentCategory, {
+  return defineDomainCommand(appointmentStreams, {
     name: `appointment ${verb}`,
     summary,
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
@@ -49,7 +49,7 @@ function defineTransition(verb: string, summary: string, operation: typeof confi
 }
 
 export const appointmentCommands: DomainCommand[] = [
-  defineDomainCommand(appointmentCategory, {
+  defineDomainCommand(appointmentStreams, {
     name: "appointment request",
     summary: "Requests an appointment at the front desk.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2027-03-01T09:00:00+01:00`,
@@ -64,7 +64,7 @@ export const appointmentCommands: DomainCommand[] = [
     run: (log, { id: appointmentId, clinic: clinicId, branch: branchId, animal: animalId, ...details }, context) =>
       requestAppointment(log, { appointmentId, clinicId, branchId, animalId, ...details }, context),
   }),
-  defineDomainCommand(appointmentCategory, {
+  defineDomainCommand(appointmentStreams, {
     name: "appointment import",
     summary: "Imports an appointment from another system with its status. Partners are not notified.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --animal 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --scheduled-at 2024-03-01T09:00:00+01:00 --status completed`,
@@ -114,7 +114,7 @@ export const appointmentCommands: DomainCommand[] = [
     "Records that nobody came to an appointment. The start time must have passed.",
     markNoShow,
   ),
-  defineDomainCommand(appointmentCategory, {
+  defineDomainCommand(appointmentStreams, {
     name: "appointment cancel",
     summary: "Cancels an appointment whose consultation has not started.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --reason 'Cancelled by the owner'`,
@@ -125,7 +125,7 @@ export const appointmentCommands: DomainCommand[] = [
     run: (log, { id: appointmentId, clinic: clinicId, reason }, context) =>
       cancelAppointment(log, { appointmentId, clinicId, reason }, context),
   }),
-  defineDomainCommand(appointmentCategory, {
+  defineDomainCommand(appointmentStreams, {
     name: "appointment reschedule",
     summary: "Moves an appointment to another time. The animal must not be checked in yet.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --scheduled-at 2027-03-02T10:00:00+01:00`,
@@ -142,7 +142,7 @@ export const appointmentCommands: DomainCommand[] = [
       return rescheduleAppointment(log, change, context);
     },
   }),
-  defineDomainCommand(appointmentCategory, {
+  defineDomainCommand(appointmentStreams, {
     name: "appointment allocate",
     summary: "Allocates a resource of the branch to an appointment.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --resource 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004 --from 2027-03-01T09:00:00+01:00 --until 2027-03-01T09:30:00+01:00`,
@@ -159,7 +159,7 @@ export const appointmentCommands: DomainCommand[] = [
       return allocateResource(log, { appointmentId, clinicId, assignmentId, resourceId, ...allocationTimes }, context);
     },
   }),
-  defineDomainCommand(appointmentCategory, {
+  defineDomainCommand(appointmentStreams, {
     name: "appointment release",
     summary: "Releases a resource that is allocated to an appointment.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --assignment 8b1f0d2c-7f4e-4b0a-a5c7-2e9d6f3a0008`,

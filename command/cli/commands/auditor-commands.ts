@@ -1,12 +1,12 @@
 import { option } from "../../../shared/command-line/option.ts";
-import { auditorCategory } from "../../../shared/domain/events/audit.ts";
+import { auditorStreams } from "../../../shared/domain/events/audit.ts";
 import { registerAuditor, revokeAuditor } from "../../operations/auditor-operations.ts";
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 
-const auditorFields = auditorCategory.events.AuditorRegistered.shape;
+const auditorFields = auditorStreams.events.AuditorRegistered.shape;
 
 export const auditorCommands: DomainCommand[] = [
-  defineDomainCommand(auditorCategory, {
+  defineDomainCommand(auditorStreams, {
     name: "auditor register",
     summary: "Registers an auditor, who may read recorded events. The auditor's credential is shown only once.",
     example: "--name 'Ada Example' --clinics 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
@@ -27,13 +27,13 @@ export const auditorCommands: DomainCommand[] = [
       return { ...commandResult, extraValues: { credential } };
     },
   }),
-  defineDomainCommand(auditorCategory, {
+  defineDomainCommand(auditorStreams, {
     name: "auditor revoke",
     summary: "Revokes an auditor's access permanently, effective from the next request.",
     example: "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003 --reason 'Audit closed'",
     options: {
       id: option.id("the auditor"),
-      reason: option.nullableText(auditorCategory.events.AuditorRevoked.shape.reason, "reason"),
+      reason: option.nullableText(auditorStreams.events.AuditorRevoked.shape.reason, "reason"),
     },
     run: (log, { id: auditorId, reason }, context) => revokeAuditor(log, { auditorId, reason }, context),
   }),

@@ -1,5 +1,5 @@
 import { option } from "../../../shared/command-line/option.ts";
-import { resourceCategory, serviceCategory } from "../../../shared/domain/events/clinic.ts";
+import { resourceStreams, serviceStreams } from "../../../shared/domain/events/clinic.ts";
 import {
   addResource,
   offerService,
@@ -13,9 +13,9 @@ import {
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic, timeZoneSchema } from "../options.ts";
 
-const serviceFields = serviceCategory.events.ServiceOffered.shape;
-const resourceFields = resourceCategory.events.ResourceAdded.shape;
-const ruleFields = resourceCategory.events.AvailabilityRuleSet.shape;
+const serviceFields = serviceStreams.events.ServiceOffered.shape;
+const resourceFields = resourceStreams.events.ResourceAdded.shape;
+const ruleFields = resourceStreams.events.AvailabilityRuleSet.shape;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const EXAMPLE_ID_ARGUMENT = "--id 3a7f2a10-94b1-4f53-8f3b-5d2f6c8b0004";
 
@@ -23,7 +23,7 @@ const serviceOptions = { id: option.id("the service"), clinic };
 const resourceOptions = { id: option.id("the resource"), clinic };
 
 export const catalogCommands: DomainCommand[] = [
-  defineDomainCommand(serviceCategory, {
+  defineDomainCommand(serviceStreams, {
     name: "service offer",
     summary: "Adds a service to a clinic's catalog, priced in the clinic's currency.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --name 'Consultation' --category Consultations --price 60 --taxable`,
@@ -38,7 +38,7 @@ export const catalogCommands: DomainCommand[] = [
     run: (log, { id: serviceId, clinic: clinicId, ...offer }, context) =>
       offerService(log, { serviceId, clinicId, ...offer }, context),
   }),
-  defineDomainCommand(serviceCategory, {
+  defineDomainCommand(serviceStreams, {
     name: "service reprice",
     summary: "Sets the price of a service.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --price 65`,
@@ -46,21 +46,21 @@ export const catalogCommands: DomainCommand[] = [
     run: (log, { id: serviceId, clinic: clinicId, price }, context) =>
       repriceService(log, { serviceId, clinicId, price }, context),
   }),
-  defineDomainCommand(serviceCategory, {
+  defineDomainCommand(serviceStreams, {
     name: "service withdraw",
     summary: "Withdraws a service from the catalog.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: serviceOptions,
     run: (log, { id: serviceId, clinic: clinicId }, context) => withdrawService(log, { serviceId, clinicId }, context),
   }),
-  defineDomainCommand(serviceCategory, {
+  defineDomainCommand(serviceStreams, {
     name: "service reinstate",
     summary: "Offers a withdrawn service again.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: serviceOptions,
     run: (log, { id: serviceId, clinic: clinicId }, context) => reinstateService(log, { serviceId, clinicId }, context),
   }),
-  defineDomainCommand(resourceCategory, {
+  defineDomainCommand(resourceStreams, {
     name: "resource add",
     summary: "Adds a bookable resource (room, device or staff time) to a branch.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005 --type room --name 'Room 1'`,
@@ -77,14 +77,14 @@ export const catalogCommands: DomainCommand[] = [
     run: (log, { id: resourceId, clinic: clinicId, branch: branchId, type: resourceType, ...details }, context) =>
       addResource(log, { resourceId, clinicId, branchId, resourceType, ...details }, context),
   }),
-  defineDomainCommand(resourceCategory, {
+  defineDomainCommand(resourceStreams, {
     name: "resource retire",
     summary: "Retires a resource. A retired resource cannot be allocated.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: resourceOptions,
     run: (log, { id: resourceId, clinic: clinicId }, context) => retireResource(log, { resourceId, clinicId }, context),
   }),
-  defineDomainCommand(resourceCategory, {
+  defineDomainCommand(resourceStreams, {
     name: "rule set",
     summary: "Sets an availability rule of a resource. Replaces an existing rule with the same id.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --resource ${EXAMPLE_ID_ARGUMENT.slice(5)} --weekday 1 --starts-at 08:00:00 --ends-at 18:00:00`,
@@ -104,7 +104,7 @@ export const catalogCommands: DomainCommand[] = [
     run: (log, { id: ruleId, clinic: clinicId, resource: resourceId, type: ruleType, ...details }, context) =>
       setRule(log, { resourceId, clinicId, rule: { ruleId, ruleType, ...details } }, context),
   }),
-  defineDomainCommand(resourceCategory, {
+  defineDomainCommand(resourceStreams, {
     name: "rule remove",
     summary: "Removes an availability rule of a resource.",
     example: `--id c5d0b7a2-1f3e-4a68-9b7c-0d1e2f3a400c ${EXAMPLE_CLINIC_ARGUMENT} --resource ${EXAMPLE_ID_ARGUMENT.slice(5)}`,

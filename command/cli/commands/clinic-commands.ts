@@ -1,5 +1,5 @@
 import { option } from "../../../shared/command-line/option.ts";
-import { clinicCategory } from "../../../shared/domain/events/clinic.ts";
+import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import {
   changeSubscription,
   closeClinic,
@@ -12,14 +12,14 @@ import {
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic, timeZoneSchema } from "../options.ts";
 
-const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } = clinicCategory.events;
+const { ClinicRegistered, ClinicSuspended, BranchOpened, SubscriptionChanged, EntitlementSet } = clinicStreams.events;
 const clinicFields = ClinicRegistered.shape;
 const EXAMPLE_CLINIC_ID = "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 const reason = option.text(ClinicSuspended.shape.reason, "reason");
 
 export const clinicCommands: DomainCommand[] = [
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "clinic register",
     summary: "Registers a clinic. The new clinic is active and has no branches.",
     example: "--slug lake-vets --name 'Lake Vets' --timezone Europe/Zurich --currency CHF --locale de-CH --city Zug",
@@ -42,28 +42,28 @@ export const clinicCommands: DomainCommand[] = [
     run: (log, { id: clinicId, demo: isDemo, ...details }, context) =>
       registerClinic(log, { clinicId, isDemo, ...details }, context),
   }),
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "clinic suspend",
     summary: "Suspends a clinic. Until the clinic is reinstated, its portal users and partners have no access.",
     example: `--id ${EXAMPLE_CLINIC_ID} --reason 'Invoice overdue'`,
     options: { id: clinic, reason },
     run: (log, { id: clinicId, reason }, context) => suspendClinic(log, { clinicId, reason }, context),
   }),
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "clinic reinstate",
     summary: "Makes a suspended clinic active again.",
     example: `--id ${EXAMPLE_CLINIC_ID}`,
     options: { id: clinic },
     run: (log, { id: clinicId }, context) => reinstateClinic(log, { clinicId }, context),
   }),
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "clinic close",
     summary: "Closes a clinic permanently. A closed clinic cannot be changed.",
     example: `--id ${EXAMPLE_CLINIC_ID} --reason 'Practice given up'`,
     options: { id: clinic, reason },
     run: (log, { id: clinicId, reason }, context) => closeClinic(log, { clinicId, reason }, context),
   }),
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "clinic subscribe",
     summary: "Sets a clinic's subscription.",
     example: `--id ${EXAMPLE_CLINIC_ID} --plan professional --status active --current-period-end 2027-01-01T00:00:00Z`,
@@ -84,7 +84,7 @@ export const clinicCommands: DomainCommand[] = [
     run: (log, { id: clinicId, ...subscription }, context) =>
       changeSubscription(log, { clinicId, ...subscription }, context),
   }),
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "clinic entitle",
     summary: "Enables an entitlement of a clinic. With --disabled, disables the entitlement.",
     example: `--id ${EXAMPLE_CLINIC_ID} --key scheduling.advanced`,
@@ -102,7 +102,7 @@ export const clinicCommands: DomainCommand[] = [
     run: (log, { id: clinicId, disabled: isDisabled, ...entitlement }, context) =>
       setEntitlement(log, { clinicId, enabled: !isDisabled, ...entitlement }, context),
   }),
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "branch open",
     summary: "Opens a branch of a clinic. The first branch is the main branch.",
     example: `--clinic ${EXAMPLE_CLINIC_ID} --name 'Old Town' --city Zug`,

@@ -1,5 +1,5 @@
 import { option } from "../../../shared/command-line/option.ts";
-import { animalCategory, customerCategory } from "../../../shared/domain/events/people.ts";
+import { animalStreams, customerStreams } from "../../../shared/domain/events/people.ts";
 import {
   changeAnimal,
   changeCustomer,
@@ -10,12 +10,12 @@ import {
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic, omitUndefined } from "../options.ts";
 
-const customerFields = customerCategory.events.CustomerRegistered.shape;
+const customerFields = customerStreams.events.CustomerRegistered.shape;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const EXAMPLE_ID_ARGUMENT = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 
 export const customerCommands: DomainCommand[] = [
-  defineDomainCommand(customerCategory, {
+  defineDomainCommand(customerStreams, {
     name: "customer register",
     summary: "Registers a customer, who can own animals.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --full-name 'Ada Example' --phone '+41 41 555 0101' --city Zug`,
@@ -30,7 +30,7 @@ export const customerCommands: DomainCommand[] = [
     run: (log, { id: customerId, clinic: clinicId, ...details }, context) =>
       registerCustomer(log, { customerId, clinicId, ...details }, context),
   }),
-  defineDomainCommand(customerCategory, {
+  defineDomainCommand(customerStreams, {
     name: "customer change",
     summary: "Changes the given details of a customer. An empty value clears the detail.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --phone '+41 41 555 0102' --email ''`,
@@ -47,12 +47,12 @@ export const customerCommands: DomainCommand[] = [
   }),
 ];
 
-const { AnimalRegistered, AnimalWeighed } = animalCategory.events;
+const { AnimalRegistered, AnimalWeighed } = animalStreams.events;
 const animalFields = AnimalRegistered.shape;
 const EXAMPLE_ANIMAL_ARGUMENT = "--id 9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003";
 
 export const animalCommands: DomainCommand[] = [
-  defineDomainCommand(animalCategory, {
+  defineDomainCommand(animalStreams, {
     name: "animal register",
     summary: "Registers a customer's animal.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --customer 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --name Luna --species cat --weight-kg 4.2`,
@@ -71,7 +71,7 @@ export const animalCommands: DomainCommand[] = [
     run: (log, { id: animalId, clinic: clinicId, customer: customerId, ...details }, context) =>
       registerAnimal(log, { animalId, clinicId, customerId, ...details }, context),
   }),
-  defineDomainCommand(animalCategory, {
+  defineDomainCommand(animalStreams, {
     name: "animal change",
     summary: "Changes the given details of an animal. An empty value clears the detail.",
     example: `${EXAMPLE_ANIMAL_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --name Luna --microchip 900000012345678`,
@@ -88,7 +88,7 @@ export const animalCommands: DomainCommand[] = [
     run: (log, { id: animalId, clinic: clinicId, ...changes }, context) =>
       changeAnimal(log, { animalId, clinicId, details: omitUndefined(changes) }, context),
   }),
-  defineDomainCommand(animalCategory, {
+  defineDomainCommand(animalStreams, {
     name: "animal weigh",
     summary: "Records an animal's weight.",
     example: `${EXAMPLE_ANIMAL_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --weight-kg 4.35`,

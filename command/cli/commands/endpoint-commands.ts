@@ -4,7 +4,7 @@ import { actorOption, requireOperator } from "../../../shared/command-line/opera
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import { environment, instant } from "../../../shared/domain/events/fields.ts";
-import { webhookEndpointCategory } from "../../../shared/domain/events/partner.ts";
+import { webhookEndpointStreams } from "../../../shared/domain/events/partner.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { type RecoveryProgress, recoverDeliveries } from "../../operations/recover-deliveries.ts";
@@ -19,7 +19,7 @@ import {
 import { type DomainCommand, defineDomainCommand, formatResult } from "../domain-command.ts";
 
 function defineEndpointCommand(verb: string, summary: string, operation: typeof disableEndpoint): DomainCommand {
-  return defineDomainCommand(webhookEndpointCategory, {
+  return defineDomainCommand(webhookEndpointStreams, {
     name: `endpoint ${verb}`,
     summary,
     example:
@@ -47,7 +47,7 @@ export const endpointCommands: DomainCommand[] = [
   ),
   defineEndpointCommand("enable", "Enables a disabled webhook endpoint and resumes its deliveries.", enableEndpoint),
   defineEndpointCommand("revoke", "Revokes a webhook endpoint permanently.", revokeEndpoint),
-  defineDomainCommand(webhookEndpointCategory, {
+  defineDomainCommand(webhookEndpointStreams, {
     name: "webhooks test",
     summary: "Sends a test event to one webhook endpoint.",
     example: "--endpoint 7d3e5f2a-4b1c-4d6e-8f90-a1b2c3d4e00b",

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
-import { personalDataCategory } from "../../../shared/domain/events/erasure.ts";
+import { personalDataCategorySchema } from "../../../shared/domain/events/erasure.ts";
 import { label } from "../../../shared/domain/events/fields.ts";
 import type { PersonalDataCategory, PersonType } from "../../../shared/domain/personal-data/person.ts";
 import { createOperatorContext } from "../../handling/operator.ts";
@@ -31,7 +31,7 @@ function defineEraseCommand(noun: string, type: PersonType, summary: string) {
       ...(hasClinic(type) && { clinic }),
       categories: option.list(
         z
-          .array(personalDataCategory.extract([...permittedCategories]))
+          .array(personalDataCategorySchema.extract([...permittedCategories]))
           .default([...permittedCategories])
           .transform((categories) => [...new Set(categories)]),
         `categories of personal data, separated by commas; default: ${permittedCategories.join(",")}`,

@@ -1,5 +1,5 @@
 import { option } from "../../../shared/command-line/option.ts";
-import { holdCategory, queueTicketCategory } from "../../../shared/domain/events/appointment.ts";
+import { holdStreams, queueTicketStreams } from "../../../shared/domain/events/appointment.ts";
 import {
   callTicket,
   cancelTicket,
@@ -12,8 +12,8 @@ import {
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic } from "../options.ts";
 
-const holdFields = holdCategory.events.HoldPlaced.shape;
-const ticketFields = queueTicketCategory.events.QueueTicketIssued.shape;
+const holdFields = holdStreams.events.HoldPlaced.shape;
+const ticketFields = queueTicketStreams.events.QueueTicketIssued.shape;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const EXAMPLE_BRANCH_ARGUMENT = "--branch 7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005";
 const EXAMPLE_ID_ARGUMENT = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
@@ -21,7 +21,7 @@ const EXAMPLE_ID_ARGUMENT = "--id 6e8a4c7b-2c59-49c4-b0c9-7a6d5e4f0006";
 const branch = option.id("the branch");
 
 function defineTicketTransition(verb: string, summary: string, operation: typeof callTicket): DomainCommand {
-  return defineDomainCommand(queueTicketCategory, {
+  return defineDomainCommand(queueTicketStreams, {
     name: `ticket ${verb}`,
     summary,
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
@@ -31,7 +31,7 @@ function defineTicketTransition(verb: string, summary: string, operation: typeof
 }
 
 export const frontDeskCommands: DomainCommand[] = [
-  defineDomainCommand(holdCategory, {
+  defineDomainCommand(holdStreams, {
     name: "hold place",
     summary: "Reserves a time span before an appointment exists.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} ${EXAMPLE_BRANCH_ARGUMENT} --starts-at 2027-03-01T09:00:00+01:00 --ends-at 2027-03-01T09:30:00+01:00 --expires-at 2027-02-28T18:00:00+01:00`,
@@ -47,14 +47,14 @@ export const frontDeskCommands: DomainCommand[] = [
     run: (log, { id: holdId, clinic: clinicId, branch: branchId, resource: resourceId, ...times }, context) =>
       placeHold(log, { holdId, clinicId, branchId, resourceId, ...times }, context),
   }),
-  defineDomainCommand(holdCategory, {
+  defineDomainCommand(holdStreams, {
     name: "hold release",
     summary: "Releases a hold.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: { id: option.id("the hold"), clinic },
     run: (log, { id: holdId, clinic: clinicId }, context) => releaseHold(log, { holdId, clinicId }, context),
   }),
-  defineDomainCommand(queueTicketCategory, {
+  defineDomainCommand(queueTicketStreams, {
     name: "ticket issue",
     summary: "Issues a ticket for the front-desk queue.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} ${EXAMPLE_BRANCH_ARGUMENT} --number A017 --date 2027-03-01`,

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { option } from "../../../shared/command-line/option.ts";
 import { label, uuid } from "../../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
-import { installationCategory, scope, scopes } from "../../../shared/domain/events/partner.ts";
+import { installationStreams, scope, scopes } from "../../../shared/domain/events/partner.ts";
 import {
   agreeRateLimit,
   approveInstallation,
@@ -13,7 +13,7 @@ import {
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic, omitUndefined } from "../options.ts";
 
-const approvalFields = installationCategory.events.InstallationApproved.shape;
+const approvalFields = installationStreams.events.InstallationApproved.shape;
 const EXAMPLE_INSTALLATION_ARGUMENTS =
   "--application 4f6d0a9e-8c2b-47d1-b3e5-6a7c8d9e0009 --clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
@@ -40,7 +40,7 @@ const defineScopesOption = (defaultScopes: string) =>
 const reason = option.nullableText(label, "reason");
 
 export const installationCommands: DomainCommand[] = [
-  defineDomainCommand(installationCategory, {
+  defineDomainCommand(installationStreams, {
     name: "installation request",
     summary: "Requests access to a clinic for an application.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --scopes clinic:read,appointments:read`,
@@ -49,7 +49,7 @@ export const installationCommands: DomainCommand[] = [
     run: (log, { scopes, ...values }, context) =>
       requestInstallation(log, { ...toReference(values), ...omitUndefined({ scopes }) }, context),
   }),
-  defineDomainCommand(installationCategory, {
+  defineDomainCommand(installationStreams, {
     name: "installation approve",
     summary: "Records that a clinic administrator approves the requested access or a part of it.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002`,
@@ -74,7 +74,7 @@ export const installationCommands: DomainCommand[] = [
       return approveInstallation(log, { ...toReference(values), membershipId, ...approval }, context);
     },
   }),
-  defineDomainCommand(installationCategory, {
+  defineDomainCommand(installationStreams, {
     name: "installation narrow",
     summary: "Removes scopes or branches from an installation.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --scopes clinic:read`,
@@ -91,7 +91,7 @@ export const installationCommands: DomainCommand[] = [
     run: (log, { scopes, branches, ...values }, context) =>
       narrowInstallation(log, { ...toReference(values), ...omitUndefined({ scopes, branchIds: branches }) }, context),
   }),
-  defineDomainCommand(installationCategory, {
+  defineDomainCommand(installationStreams, {
     name: "installation agree-rate",
     summary: "Sets the rate limit of an installation.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --rate-limit 600`,
@@ -103,7 +103,7 @@ export const installationCommands: DomainCommand[] = [
     run: (log, { rateLimit: rateLimitPerMinute, ...values }, context) =>
       agreeRateLimit(log, { ...toReference(values), rateLimitPerMinute }, context),
   }),
-  defineDomainCommand(installationCategory, {
+  defineDomainCommand(installationStreams, {
     name: "installation revoke",
     summary: "Revokes an application's access to a clinic immediately. The application may request access again.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --reason 'Not used any more'`,

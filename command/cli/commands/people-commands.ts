@@ -1,5 +1,5 @@
 import { option } from "../../../shared/command-line/option.ts";
-import { membershipCategory, portalUserCategory, staffCategory } from "../../../shared/domain/events/people.ts";
+import { membershipStreams, portalUserStreams, staffStreams } from "../../../shared/domain/events/people.ts";
 import {
   acceptMembership,
   changePermissions,
@@ -13,8 +13,8 @@ import {
 import { type DomainCommand, defineDomainCommand } from "../domain-command.ts";
 import { clinic } from "../options.ts";
 
-const membershipFields = membershipCategory.events.MembershipGranted.shape;
-const staffFields = staffCategory.events.StaffMemberHired.shape;
+const membershipFields = membershipStreams.events.MembershipGranted.shape;
+const staffFields = staffStreams.events.StaffMemberHired.shape;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const EXAMPLE_ID_ARGUMENT = "--id 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002";
 
@@ -44,7 +44,7 @@ function toRights<Role, Permissions>(values: { role: Role; permissions: Permissi
 }
 
 export const peopleCommands: DomainCommand[] = [
-  defineDomainCommand(membershipCategory, {
+  defineDomainCommand(membershipStreams, {
     name: "membership grant",
     summary:
       "Makes a portal user a member of a clinic. The user must accept the membership, unless --accepted-at is given.",
@@ -66,7 +66,7 @@ export const peopleCommands: DomainCommand[] = [
       return grantMembership(log, { ...grant, ...toRights(details) }, context);
     },
   }),
-  defineDomainCommand(membershipCategory, {
+  defineDomainCommand(membershipStreams, {
     name: "membership accept",
     summary: "Records that the user accepted the membership.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
@@ -74,7 +74,7 @@ export const peopleCommands: DomainCommand[] = [
     run: (log, { id: membershipId, clinic: clinicId }, context) =>
       acceptMembership(log, { membershipId, clinicId }, context),
   }),
-  defineDomainCommand(membershipCategory, {
+  defineDomainCommand(membershipStreams, {
     name: "membership change",
     summary: "Replaces the role, permissions and branches of a membership.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --role manager --permissions manage_staff,manage_schedule`,
@@ -82,18 +82,18 @@ export const peopleCommands: DomainCommand[] = [
     run: (log, { id: membershipId, clinic: clinicId, ...details }, context) =>
       changePermissions(log, { membershipId, clinicId, rights: toRights(details) }, context),
   }),
-  defineDomainCommand(membershipCategory, {
+  defineDomainCommand(membershipStreams, {
     name: "membership revoke",
     summary: "Revokes a membership permanently.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --reason 'Left the practice'`,
     options: {
       ...membershipOptions,
-      reason: option.nullableText(membershipCategory.events.MembershipRevoked.shape.reason, "reason"),
+      reason: option.nullableText(membershipStreams.events.MembershipRevoked.shape.reason, "reason"),
     },
     run: (log, { id: membershipId, clinic: clinicId, reason }, context) =>
       revokeMembership(log, { membershipId, clinicId, reason }, context),
   }),
-  defineDomainCommand(portalUserCategory, {
+  defineDomainCommand(portalUserStreams, {
     name: "user select",
     summary: "Selects the clinic and branch that a portal user sees.",
     example: `--user 0d4c53a6-6d0f-4f6c-8a5f-0a1b2c3d4e5f ${EXAMPLE_CLINIC_ARGUMENT}`,
@@ -101,7 +101,7 @@ export const peopleCommands: DomainCommand[] = [
       user: option.id("the portal user"),
       clinic,
       branch: option.nullableText(
-        portalUserCategory.events.ClinicSelected.shape.branchId,
+        portalUserStreams.events.ClinicSelected.shape.branchId,
         "the branch; default: the user's first branch",
         "uuid",
       ),
@@ -110,7 +110,7 @@ export const peopleCommands: DomainCommand[] = [
     run: (log, { user: userId, clinic: clinicId, branch: branchId }, context) =>
       selectClinic(log, { userId, clinicId, branchId }, context),
   }),
-  defineDomainCommand(staffCategory, {
+  defineDomainCommand(staffStreams, {
     name: "staff hire",
     summary: "Adds a staff member to a clinic.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --full-name 'Ada Example' --email ada@example.com --role veterinarian`,
@@ -125,14 +125,14 @@ export const peopleCommands: DomainCommand[] = [
     run: (log, { id: staffId, clinic: clinicId, user: userId, ...details }, context) =>
       hireStaff(log, { staffId, clinicId, userId, ...details }, context),
   }),
-  defineDomainCommand(staffCategory, {
+  defineDomainCommand(staffStreams, {
     name: "staff deactivate",
     summary: "Deactivates a staff member.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,
     options: staffOptions,
     run: (log, { id: staffId, clinic: clinicId }, context) => deactivateStaff(log, { staffId, clinicId }, context),
   }),
-  defineDomainCommand(staffCategory, {
+  defineDomainCommand(staffStreams, {
     name: "staff reactivate",
     summary: "Reactivates a staff member.",
     example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT}`,

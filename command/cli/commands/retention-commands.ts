@@ -4,7 +4,7 @@ import { actorOption, requireOperator } from "../../../shared/command-line/opera
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
-import { clinicCategory } from "../../../shared/domain/events/clinic.ts";
+import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { requireExisting } from "../../../shared/domain/preconditions.ts";
 import { loadAggregate } from "../../handling/handle.ts";
@@ -17,13 +17,13 @@ import { clinic } from "../options.ts";
 import { withPersonalDataStores } from "../personal-data-stores.ts";
 import { ERASURE_NOTE } from "./erase.ts";
 
-const { category, months } = clinicCategory.events.RetentionRuleSet.shape;
+const { category, months } = clinicStreams.events.RetentionRuleSet.shape;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 
 const ruleOptions = { clinic, category: option.text(category, "contact, animal or notes", "category") };
 
 export const retentionCommands: DomainCommand[] = [
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "retention set",
     summary: "Sets how long a clinic keeps a category of personal data after a customer's last visit.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --category notes --months 60`,
@@ -31,7 +31,7 @@ export const retentionCommands: DomainCommand[] = [
     getStreamId: (values) => values.clinic,
     run: (log, { clinic: clinicId, ...rule }, context) => setRetentionRule(log, { clinicId, ...rule }, context),
   }),
-  defineDomainCommand(clinicCategory, {
+  defineDomainCommand(clinicStreams, {
     name: "retention remove",
     summary: "Removes a retention rule. The clinic then keeps the category of personal data without a limit.",
     example: `${EXAMPLE_CLINIC_ARGUMENT} --category notes`,

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
-import { animalCategory, customerCategory } from "../../../shared/domain/events/people.ts";
+import { animalStreams, customerStreams } from "../../../shared/domain/events/people.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import {
   EMPTY_STREAM,
@@ -43,7 +43,7 @@ const MAX_AGE_MS = 1_000;
  * Streams whose entries do not become too old. A line that refers to a customer or an animal depends only on the clinic
  * and on the animal's owner, which never change.
  */
-const LASTING_PREFIXES = [customerCategory, animalCategory].map((category) => toStreamName(category, ""));
+const LASTING_PREFIXES = [customerStreams, animalStreams].map((category) => toStreamName(category, ""));
 
 /**
  * Creates a cache of the event log's streams for one import. `read` may return events that are up to one second old.

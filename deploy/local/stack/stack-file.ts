@@ -3,7 +3,7 @@ import { z } from "zod";
 import { parseConnectionString } from "../../../shared/postgres/connection-string.ts";
 import { replaceFile } from "../setup/local-root.ts";
 import { mapServices, SERVICE_NAMES } from "./environment.ts";
-import type { Stack } from "./stack.ts";
+import type { LocalStack } from "./stack.ts";
 
 /** Returns the fields of an object schema: one string for each name. */
 const createTextFields = <Name extends string>(...names: readonly Name[]) =>
@@ -48,7 +48,7 @@ export type StackFile = z.infer<typeof stackFileSchema>;
 export type DemoAccess = StackFile["demo"];
 
 /** Saves the description of the running stack for scripts, the demo and command-line programs. Returns its content. */
-export function writeStackFile({ servers, urls }: Stack, demoAccess: DemoAccess): StackFile {
+export function writeStackFile({ servers, urls }: LocalStack, demoAccess: DemoAccess): StackFile {
   const { gateway: gatewayUrl } = urls;
   const { auditSigningKeys, personalDataKeys, webhookSecretKeys } = servers.root.secrets;
   const content: StackFile = {

@@ -33,7 +33,7 @@ export interface StackOptions extends Omit<ServerOptions, "ports" | "otherCompon
 }
 
 /** The running stack: three servers, four services and the gateway. */
-export interface Stack {
+export interface LocalStack {
   servers: Servers;
   urls: ServiceUrls;
   /** Environment of each service. */
@@ -55,7 +55,7 @@ export interface Stack {
  *
  * @throws {SetupError} one line, followed by the last lines of output if a component failed
  */
-export async function startStack(options: StackOptions): Promise<Stack> {
+export async function startStack(options: StackOptions): Promise<LocalStack> {
   const { progress, env: inheritedEnv, serviceEnv: overrides } = options;
   const ports = options.portMode === "fixed" ? readPorts(inheritedEnv) : await findFreePorts();
   const servers = await startServers({ ...options, ports, otherComponents: SERVICE_NAMES });

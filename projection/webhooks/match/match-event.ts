@@ -5,7 +5,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import type { EventMessage } from "../../relay/message.ts";
 import { addFacts, createSkippedFact, type DeliveryRound, inTransaction } from "../record/outbox.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
-import { arrange, createOrderCheck, listGroups, lockOrder, readMatchedEvents } from "./ordering.ts";
+import { arrange, createInOrderFilter, listGroups, lockOrder, readMatchedEvents } from "./ordering.ts";
 
 /** Result of adding deliveries. */
 export interface AddedDeliveries {
@@ -65,7 +65,7 @@ async function findDeferredMatches(
 ): Promise<Set<EndpointMatch>> {
   const laterMatches = matches.filter(({ event, orderingKey }) => orderingKey !== null && event.previousEvent !== null);
   if (laterMatches.length === 0) return new Set();
-  const isInOrder = createOrderCheck(batch, await readMatchedEvents(pool, laterMatches));
+  const isInOrder = createInOrderFilter(batch, await readMatchedEvents(pool, laterMatches));
   return new Set(laterMatches.filter((match) => !isInOrder(match)));
 }
 

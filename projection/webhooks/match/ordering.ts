@@ -189,7 +189,7 @@ interface OrderedMatch {
  *
  * @param batch all events of the batch
  */
-export function createOrderCheck(
+export function createInOrderFilter(
   batch: readonly EventMessage[],
   { checkpoint, deliveryIds }: MatchedEvents,
 ): (match: OrderedMatch) => boolean {

@@ -6,9 +6,9 @@ import { deriveConsequenceId, deriveWebhookDeliveryId } from "../../../shared/do
 import {
   type DeliverySource,
   type ReplayOutcome,
-  webhookDeliveryCategory,
-  webhookEndpointCategory,
-  webhookReplayCategory,
+  webhookDeliveryStreams,
+  webhookEndpointStreams,
+  webhookReplayStreams,
 } from "../../../shared/domain/events/partner.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { NewEvent } from "../../../shared/eventstore/log.ts";
@@ -76,7 +76,7 @@ type ExpiredRequest = Pick<
  */
 export function createExpiredFact(request: ExpiredRequest, now: number): Fact {
   const { deliveryId, endpointId, requestId } = request;
-  const stream = toStreamName(webhookDeliveryCategory, deliveryId);
+  const stream = toStreamName(webhookDeliveryStreams, deliveryId);
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
   return createFact(requestId, stream, event, { ...request, causeId: requestId }, now);
 }
@@ -84,7 +84,7 @@ export function createExpiredFact(request: ExpiredRequest, now: number): Fact {
 /** Creates a `WebhookEndpointDisabled` event. */
 export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
   const { endpointId } = round;
-  const stream = toStreamName(webhookEndpointCategory, endpointId);
+  const stream = toStreamName(webhookEndpointStreams, endpointId);
   return createRoundFact(round, { type: "WebhookEndpointDisabled", data: { endpointId, reason } }, now, stream);
 }
 
@@ -97,7 +97,7 @@ export function createFailureReportedFact(round: DeliveryRound, failurePeriod: F
   const data = { endpointId, since: toInstant(failurePeriod.sinceMs), failedAttempts: failurePeriod.failedAttempts };
   const event = { type: "WebhookEndpointFailureReported", data } as const;
   const sourceId = `${endpointId} ${toInstant(now).slice(0, 10)}`;
-  return createFact(sourceId, toStreamName(webhookEndpointCategory, endpointId), event, round, now);
+  return createFact(sourceId, toStreamName(webhookEndpointStreams, endpointId), event, round, now);
 }
 
 /** A round that a replay of several deliveries starts. */
@@ -112,7 +112,7 @@ export function createReplayRequestedFact(round: ReplayedRound, now: number): Fa
   const { deliveryId, endpointId, replayId, causeId, requestId } = round;
   const data = { deliveryId, endpointId, replayId, source: toDeliverySource(round) };
   const event = { type: "WebhookDeliveryReplayRequested", data } as const;
-  const stream = toStreamName(webhookDeliveryCategory, deliveryId);
+  const stream = toStreamName(webhookDeliveryStreams, deliveryId);
   return { ...createFact(causeId, stream, event, { ...round, causeId: requestId }, now), id: causeId };
 }
 
@@ -136,7 +136,7 @@ export function createReplayCompletedFact(
   const { outcome, replayedCount, notReplayedCount } = progress;
   const data = { replayId, endpointId, outcome: outcome ?? "completed", replayedCount, notReplayedCount };
   const event = { type: "WebhookReplayCompleted", data } as const;
-  return createFact(replayId, toStreamName(webhookReplayCategory, replayId), event, { ...replay, causeId }, now);
+  return createFact(replayId, toStreamName(webhookReplayStreams, replayId), event, { ...replay, causeId }, now);
 }
 
 /** A former secret that will expire soon, and the rotation that replaced it. */
@@ -159,7 +159,7 @@ export interface ExpiringSecret {
 export function createExpiryReportedFact(expiringSecret: ExpiringSecret, now: number): Fact {
   const { endpointId, secretId, expiresAt, rotationId: causeId } = expiringSecret;
   const event = { type: "WebhookSecretExpiryReported", data: { endpointId, secretId, expiresAt } } as const;
-  const stream = toStreamName(webhookEndpointCategory, endpointId);
+  const stream = toStreamName(webhookEndpointStreams, endpointId);
   return createFact(secretId, stream, event, { ...expiringSecret, causeId }, now);
 }
 
@@ -172,7 +172,7 @@ function createRoundFact(
   round: DeliveryRound,
   event: CatalogEvent,
   now: number,
-  stream = toStreamName(webhookDeliveryCategory, round.deliveryId),
+  stream = toStreamName(webhookDeliveryStreams, round.deliveryId),
 ): Fact {
   return createFact(deriveWebhookDeliveryId(round.causeId, round.endpointId), stream, event, round, now);
 }

@@ -3,7 +3,7 @@ import type { Customer } from "../clinic/customer.ts";
 import type { Resource } from "../clinic/resource.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
-import { type AppointmentEvent, appointmentCategory } from "../events/appointment.ts";
+import { type AppointmentEvent, appointmentStreams } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import { type Erasure, isErased, refuseTextAboutErased } from "../personal-data/erasure.ts";
 import { requireExisting } from "../preconditions.ts";
@@ -92,8 +92,8 @@ export function foldAppointment(events: readonly TimedAppointmentEvent[]): Appoi
   return events.reduce<Appointment | undefined>(evolveAppointment, undefined);
 }
 
-export const appointmentAggregate: Aggregate<typeof appointmentCategory, Appointment> = {
-  category: appointmentCategory,
+export const appointmentAggregate: Aggregate<typeof appointmentStreams, Appointment> = {
+  category: appointmentStreams,
   evolve: evolveAppointment,
   personOf: ({ id, customerId }) =>
     customerId === null ? { type: "appointment", id } : { type: "customer", id: customerId },

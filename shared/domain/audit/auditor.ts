@@ -1,6 +1,6 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
-import { type AuditorEvent, auditorCategory } from "../events/audit.ts";
+import { type AuditorEvent, auditorStreams } from "../events/audit.ts";
 import { ERASED_TEXT } from "../personal-data/declaration.ts";
 import {
   addErasure,
@@ -26,8 +26,8 @@ export interface Auditor extends ErasedData {
   revoked: boolean;
 }
 
-export const auditorAggregate: Aggregate<typeof auditorCategory, Auditor> = {
-  category: auditorCategory,
+export const auditorAggregate: Aggregate<typeof auditorStreams, Auditor> = {
+  category: auditorStreams,
   evolve(state, event) {
     if (event.type === "AuditorRegistered") {
       const { auditorId: id, ...registration } = event.data;

@@ -1,7 +1,7 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
-import { type AnimalEvent, animalCategory } from "../events/people.ts";
+import { type AnimalEvent, animalStreams } from "../events/people.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 
 export type AnimalRegistration = DataOf<AnimalEvent, "AnimalRegistered">;
@@ -17,8 +17,8 @@ export interface Animal {
   weightKg: number | null;
 }
 
-export const animalAggregate: Aggregate<typeof animalCategory, Animal> = {
-  category: animalCategory,
+export const animalAggregate: Aggregate<typeof animalStreams, Animal> = {
+  category: animalStreams,
   evolve(state, event) {
     if (event.type === "AnimalRegistered") return toRegisteredAnimal(event.data);
     if (!state) return undefined;

@@ -2,7 +2,7 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
-import { type ClinicEvent, clinicCategory } from "../events/clinic.ts";
+import { type ClinicEvent, clinicStreams } from "../events/clinic.ts";
 import type { Environment } from "../events/fields.ts";
 import type { PersonalDataCategory } from "../personal-data/person.ts";
 import { registerIdempotently, requireExisting } from "../preconditions.ts";
@@ -42,8 +42,8 @@ export interface Clinic {
   retentionMonths: Partial<Record<PersonalDataCategory, number>>;
 }
 
-export const clinicAggregate: Aggregate<typeof clinicCategory, Clinic> = {
-  category: clinicCategory,
+export const clinicAggregate: Aggregate<typeof clinicStreams, Clinic> = {
+  category: clinicStreams,
   evolve(state, event) {
     if (event.type === "ClinicRegistered") return toRegisteredClinic(event.data);
     if (!state) return undefined;

@@ -1,7 +1,7 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
-import { type CustomerEvent, customerCategory } from "../events/people.ts";
+import { type CustomerEvent, customerStreams } from "../events/people.ts";
 import {
   addErasure,
   decideErasure,
@@ -23,8 +23,8 @@ export interface Customer extends ErasedData {
   details: CustomerDetails;
 }
 
-export const customerAggregate: Aggregate<typeof customerCategory, Customer> = {
-  category: customerCategory,
+export const customerAggregate: Aggregate<typeof customerStreams, Customer> = {
+  category: customerStreams,
   evolve(state, event) {
     if (event.type === "CustomerRegistered") {
       const { customerId: id, clinicId, ...details } = event.data;

@@ -1,6 +1,6 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
-import { type HoldEvent, holdCategory } from "../events/appointment.ts";
+import { type HoldEvent, holdStreams } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { toInstant } from "../time/rfc3339.ts";
@@ -16,8 +16,8 @@ interface Hold {
   placement: HoldPlacement;
 }
 
-export const holdAggregate: Aggregate<typeof holdCategory, Hold> = {
-  category: holdCategory,
+export const holdAggregate: Aggregate<typeof holdStreams, Hold> = {
+  category: holdStreams,
   evolve(state, event) {
     if (event.type === "HoldReleased") return state && { ...state, active: false };
     const { holdId: id, clinicId } = event.data;

@@ -2,7 +2,7 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
-import { type MembershipEvent, membershipCategory } from "../events/people.ts";
+import { type MembershipEvent, membershipStreams } from "../events/people.ts";
 import { isErased, refuseTextAboutErased } from "../personal-data/erasure.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
@@ -22,8 +22,8 @@ export interface Membership {
   rights: MembershipRights;
 }
 
-export const membershipAggregate: Aggregate<typeof membershipCategory, Membership> = {
-  category: membershipCategory,
+export const membershipAggregate: Aggregate<typeof membershipStreams, Membership> = {
+  category: membershipStreams,
   evolve(state, event) {
     if (event.type === "MembershipGranted") {
       const { membershipId: id, clinicId, userId, acceptedAt } = event.data;

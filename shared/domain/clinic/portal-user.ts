@@ -1,6 +1,6 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
-import { type PortalUserEvent, portalUserCategory } from "../events/people.ts";
+import { type PortalUserEvent, portalUserStreams } from "../events/people.ts";
 import {
   addErasure,
   decideErasure,
@@ -22,8 +22,8 @@ export interface PortalUser extends ErasedData {
   branchId: string | null;
 }
 
-export const portalUserAggregate: Aggregate<typeof portalUserCategory, PortalUser> = {
-  category: portalUserCategory,
+export const portalUserAggregate: Aggregate<typeof portalUserStreams, PortalUser> = {
+  category: portalUserStreams,
   evolve(state, event) {
     const { erasedCategories, finalCategories } = state ?? NOTHING_ERASED;
     switch (event.type) {

@@ -1,6 +1,6 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
-import { type QueueTicketEvent, queueTicketCategory } from "../events/appointment.ts";
+import { type QueueTicketEvent, queueTicketStreams } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import type { Erasure } from "../personal-data/erasure.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
@@ -27,8 +27,8 @@ const statusAfterEvent = {
   QueueTicketMarkedNoShow: "no_show",
 } as const;
 
-export const queueTicketAggregate: Aggregate<typeof queueTicketCategory, QueueTicket> = {
-  category: queueTicketCategory,
+export const queueTicketAggregate: Aggregate<typeof queueTicketStreams, QueueTicket> = {
+  category: queueTicketStreams,
   evolve(state, event) {
     if (event.type === "QueueTicketDataErased")
       return state && { ...state, issue: { ...state.issue, notes: null }, isErased: true };

@@ -2,7 +2,7 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
-import { type ResourceEvent, resourceCategory } from "../events/clinic.ts";
+import { type ResourceEvent, resourceStreams } from "../events/clinic.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 import { requireTimeZone } from "./locality.ts";
@@ -20,8 +20,8 @@ export interface Resource {
   rules: Record<string, AvailabilityRule>;
 }
 
-export const resourceAggregate: Aggregate<typeof resourceCategory, Resource> = {
-  category: resourceCategory,
+export const resourceAggregate: Aggregate<typeof resourceStreams, Resource> = {
+  category: resourceStreams,
   evolve(state, event) {
     if (event.type === "ResourceAdded") {
       const { resourceId: id, clinicId, branchId } = event.data;

@@ -1,6 +1,6 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
-import { type ServiceEvent, serviceCategory } from "../events/clinic.ts";
+import { type ServiceEvent, serviceStreams } from "../events/clinic.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
 import type { Clinic } from "./clinic.ts";
 
@@ -15,8 +15,8 @@ export interface Service {
   active: boolean;
 }
 
-export const serviceAggregate: Aggregate<typeof serviceCategory, Service> = {
-  category: serviceCategory,
+export const serviceAggregate: Aggregate<typeof serviceStreams, Service> = {
+  category: serviceStreams,
   evolve(state, event) {
     if (event.type === "ServiceOffered") {
       const { serviceId: id, clinicId, price } = event.data;

@@ -1,6 +1,6 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import type { DataOf } from "../events/category.ts";
-import { type StaffEvent, staffCategory } from "../events/people.ts";
+import { type StaffEvent, staffStreams } from "../events/people.ts";
 import {
   addErasure,
   decideErasure,
@@ -21,8 +21,8 @@ interface StaffMember extends ErasedData {
   active: boolean;
 }
 
-export const staffAggregate: Aggregate<typeof staffCategory, StaffMember> = {
-  category: staffCategory,
+export const staffAggregate: Aggregate<typeof staffStreams, StaffMember> = {
+  category: staffStreams,
   evolve(state, event) {
     if (event.type === "StaffMemberHired") {
       const { staffId: id, clinicId } = event.data;

@@ -19,7 +19,7 @@ const appointmentDetails = {
 };
 
 /** Events of an appointment and its allocated resources. Stream id: id of the appointment. */
-export const appointmentCategory = defineCategory("appointment", {
+export const appointmentStreams = defineCategory("appointment", {
   AppointmentRequested: z.object({
     ...appointmentDetails,
     /** Id of the partner application that requested the appointment; null if the clinic's front desk requested it. */
@@ -70,7 +70,7 @@ export const appointmentCategory = defineCategory("appointment", {
   /** Erases the data of an appointment without a customer. */
   AppointmentDataErased: z.object({ appointmentId, ...erasureRecord }),
 });
-export type AppointmentEvent = EventOf<typeof appointmentCategory>;
+export type AppointmentEvent = EventOf<typeof appointmentStreams>;
 
 /** Details of an appointment about which nothing is known but the place and time. */
 export const detailDefaults = {
@@ -90,7 +90,7 @@ export const requestDefaults = {
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 
 /** Events of a hold: a time span reserved before an appointment exists. Stream id: id of the hold. */
-export const holdCategory = defineCategory("hold", {
+export const holdStreams = defineCategory("hold", {
   HoldPlaced: z.object({
     holdId: uuid,
     clinicId: uuid,
@@ -102,10 +102,10 @@ export const holdCategory = defineCategory("hold", {
   }),
   HoldReleased: z.object({ holdId: uuid }),
 });
-export type HoldEvent = EventOf<typeof holdCategory>;
+export type HoldEvent = EventOf<typeof holdStreams>;
 
 /** Events of a ticket in the front-desk queue. Stream id: id of the ticket. */
-export const queueTicketCategory = defineCategory("queueTicket", {
+export const queueTicketStreams = defineCategory("queueTicket", {
   QueueTicketIssued: z.object({
     ticketId: uuid,
     clinicId: uuid,
@@ -129,4 +129,4 @@ export const queueTicketCategory = defineCategory("queueTicket", {
   /** Erases the data of a ticket without a customer. */
   QueueTicketDataErased: z.object({ ticketId: uuid, ...erasureRecord }),
 });
-export type QueueTicketEvent = EventOf<typeof queueTicketCategory>;
+export type QueueTicketEvent = EventOf<typeof queueTicketStreams>;

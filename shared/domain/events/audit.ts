@@ -9,7 +9,7 @@ import { freeForm, instant, label, uuid } from "./fields.ts";
  * credential's secret is stored. That is sufficient, because the secret has 256 random bits. Stream id: id of the
  * auditor.
  */
-export const auditorCategory = defineCategory("auditor", {
+export const auditorStreams = defineCategory("auditor", {
   AuditorRegistered: z.object({
     auditorId: uuid,
     name: personal("contact", label, ERASED_TEXT),
@@ -22,7 +22,7 @@ export const auditorCategory = defineCategory("auditor", {
   AuditorRevoked: z.object({ auditorId: uuid, reason: personal("notes", label.nullable(), null) }),
   AuditorDataErased: z.object({ auditorId: uuid, ...erasureRecord }),
 });
-export type AuditorEvent = EventOf<typeof auditorCategory>;
+export type AuditorEvent = EventOf<typeof auditorStreams>;
 
 /** Kinds of access to the records of clinics. */
 export const auditAction = z.enum([
@@ -35,7 +35,7 @@ export type AuditAction = z.infer<typeof auditAction>;
  * Events of audited accesses to the records of clinics. Each event is appended before the access returns any data.
  * Stream id: id of the access.
  */
-export const auditAccessCategory = defineCategory("auditAccess", {
+export const auditAccessStreams = defineCategory("auditAccess", {
   AuditAccessed: z.object({
     accessId: uuid,
     /** Id of the auditor; null if an operator used the command line. The metadata then contains the operator's name. */
@@ -49,7 +49,7 @@ export const auditAccessCategory = defineCategory("auditAccess", {
     clinicIds: z.array(uuid),
   }),
 });
-export type AuditAccessEvent = EventOf<typeof auditAccessCategory>;
+export type AuditAccessEvent = EventOf<typeof auditAccessStreams>;
 
 const sha256Hex = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in hex");
 
@@ -57,7 +57,7 @@ const sha256Hex = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in 
  * Events of the Merkle tree over the log. The events of a stream are the signed tree heads, from the first to the latest.
  * There is one such stream.
  */
-export const auditTreeCategory = defineCategory("auditTree", {
+export const auditTreeStreams = defineCategory("auditTree", {
   TreeHeadPublished: z.object({
     /** Id of the tree. Another log, such as a copy, needs a new tree. */
     treeId: uuid,
@@ -72,4 +72,4 @@ export const auditTreeCategory = defineCategory("auditTree", {
     signature: z.string().regex(/^[\w-]+\.[\w-]+\.[\w-]+$/, "must be a signature (JWS)"),
   }),
 });
-export type AuditTreeEvent = EventOf<typeof auditTreeCategory>;
+export type AuditTreeEvent = EventOf<typeof auditTreeStreams>;

@@ -1,43 +1,43 @@
-import { appointmentCategory, holdCategory, queueTicketCategory } from "./appointment.ts";
-import { auditAccessCategory, auditorCategory, auditTreeCategory } from "./audit.ts";
+import { appointmentStreams, holdStreams, queueTicketStreams } from "./appointment.ts";
+import { auditAccessStreams, auditorStreams, auditTreeStreams } from "./audit.ts";
 import type { EventOf } from "./category.ts";
-import { clinicCategory, resourceCategory, serviceCategory } from "./clinic.ts";
-import { parkingCategory } from "./parking.ts";
+import { clinicStreams, resourceStreams, serviceStreams } from "./clinic.ts";
+import { parkingStreams } from "./parking.ts";
 import {
-  installationCategory,
-  partnerApplicationCategory,
-  webhookDeliveryCategory,
-  webhookEndpointCategory,
-  webhookEndpointPlacesCategory,
-  webhookReplayCategory,
+  installationStreams,
+  partnerApplicationStreams,
+  webhookDeliveryStreams,
+  webhookEndpointPlacesStreams,
+  webhookEndpointStreams,
+  webhookReplayStreams,
 } from "./partner.ts";
-import { animalCategory, customerCategory, membershipCategory, portalUserCategory, staffCategory } from "./people.ts";
-import { sandboxCategory } from "./sandbox.ts";
+import { animalStreams, customerStreams, membershipStreams, portalUserStreams, staffStreams } from "./people.ts";
+import { sandboxStreams } from "./sandbox.ts";
 
 /** Categories of all streams that this project writes. */
 export const categories = [
-  clinicCategory,
-  serviceCategory,
-  resourceCategory,
-  membershipCategory,
-  staffCategory,
-  portalUserCategory,
-  customerCategory,
-  animalCategory,
-  appointmentCategory,
-  holdCategory,
-  queueTicketCategory,
-  partnerApplicationCategory,
-  installationCategory,
-  webhookEndpointCategory,
-  webhookEndpointPlacesCategory,
-  webhookDeliveryCategory,
-  webhookReplayCategory,
-  sandboxCategory,
-  auditorCategory,
-  auditAccessCategory,
-  auditTreeCategory,
-  parkingCategory,
+  clinicStreams,
+  serviceStreams,
+  resourceStreams,
+  membershipStreams,
+  staffStreams,
+  portalUserStreams,
+  customerStreams,
+  animalStreams,
+  appointmentStreams,
+  holdStreams,
+  queueTicketStreams,
+  partnerApplicationStreams,
+  installationStreams,
+  webhookEndpointStreams,
+  webhookEndpointPlacesStreams,
+  webhookDeliveryStreams,
+  webhookReplayStreams,
+  sandboxStreams,
+  auditorStreams,
+  auditAccessStreams,
+  auditTreeStreams,
+  parkingStreams,
 ] as const;
 
 /** Union of all events, discriminated by `type`. Each event type belongs to exactly one category. */

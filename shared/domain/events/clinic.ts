@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
-import { personalDataCategory } from "./erasure.ts";
+import { personalDataCategorySchema } from "./erasure.ts";
 import { boundedText, calendarDate, environment, freeForm, instant, label, timeOfDay, uuid } from "./fields.ts";
 
 const clinicId = uuid;
@@ -12,7 +12,7 @@ const timezone = notPersonal(boundedText(60), "name of a time zone");
  * Events of a clinic (tenant): identity, status, branches, subscription and entitlements. Stream id: id of the
  * clinic.
  */
-export const clinicCategory = defineCategory("clinic", {
+export const clinicStreams = defineCategory("clinic", {
   ClinicRegistered: z.object({
     clinicId,
     environment,
@@ -61,15 +61,15 @@ export const clinicCategory = defineCategory("clinic", {
   /** Sets how long the clinic keeps a category of its customers' data after their last visit. */
   RetentionRuleSet: z.object({
     clinicId,
-    category: personalDataCategory,
+    category: personalDataCategorySchema,
     /** Retention period in months; null if the clinic has no rule for the category. */
     months: z.int().min(1).max(1_200).nullable(),
   }),
 });
-export type ClinicEvent = EventOf<typeof clinicCategory>;
+export type ClinicEvent = EventOf<typeof clinicStreams>;
 
 /** Events of a service in a clinic's catalog. Stream id: id of the service. */
-export const serviceCategory = defineCategory("service", {
+export const serviceStreams = defineCategory("service", {
   ServiceOffered: z.object({
     serviceId: uuid,
     clinicId,
@@ -83,13 +83,13 @@ export const serviceCategory = defineCategory("service", {
   ServiceWithdrawn: z.object({ serviceId: uuid }),
   ServiceReinstated: z.object({ serviceId: uuid }),
 });
-export type ServiceEvent = EventOf<typeof serviceCategory>;
+export type ServiceEvent = EventOf<typeof serviceStreams>;
 
 /**
  * Events of a bookable resource (room, device or staff time) and its availability rules. Stream id: id of the
  * resource.
  */
-export const resourceCategory = defineCategory("resource", {
+export const resourceStreams = defineCategory("resource", {
   ResourceAdded: z.object({
     resourceId: uuid,
     clinicId,
@@ -114,4 +114,4 @@ export const resourceCategory = defineCategory("resource", {
   }),
   AvailabilityRuleRemoved: z.object({ resourceId: uuid, ruleId: uuid }),
 });
-export type ResourceEvent = EventOf<typeof resourceCategory>;
+export type ResourceEvent = EventOf<typeof resourceStreams>;

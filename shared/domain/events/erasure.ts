@@ -4,11 +4,11 @@ import { personalDataCategories } from "../personal-data/person.ts";
 import { label } from "./fields.ts";
 
 /** Schema of a category of personal data. */
-export const personalDataCategory = z.enum(personalDataCategories);
+export const personalDataCategorySchema = z.enum(personalDataCategories);
 
 /** Schema of what an erasure of personal data records. */
 export const erasureRecord = {
-  categories: z.array(personalDataCategory).min(1),
+  categories: z.array(personalDataCategorySchema).min(1),
   /** `request`: the person or the clinic asked for the erasure. `retention`: a retention period of the clinic ended. */
   cause: z.enum(["request", "retention"]),
   reason: notPersonal(label, "operator's reason for the erasure, which stays readable"),

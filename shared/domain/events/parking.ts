@@ -11,7 +11,7 @@ const stream = notPersonal(boundedText(300), "name of a stream, with an id");
  * Otherwise all consumers skip the stream, because they must not fold later events after a gap. All decisions are in
  * one stream, so that one short read returns all parked streams. Stream id: `streams`.
  */
-export const parkingCategory = defineCategory("parking", {
+export const parkingStreams = defineCategory("parking", {
   StreamParked: z.object({
     stream,
     /** Revision of the first event that is skipped. */
@@ -30,4 +30,4 @@ export const parkingCategory = defineCategory("parking", {
   }),
   StreamResumed: z.object({ stream, reason: notPersonal(label, "reason about an error") }),
 });
-export type ParkingEvent = EventOf<typeof parkingCategory>;
+export type ParkingEvent = EventOf<typeof parkingStreams>;

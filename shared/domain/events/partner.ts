@@ -29,7 +29,7 @@ const origin = notPersonal(z.string().max(300), "origin of a server");
  * Only an unsalted SHA-256 (hex) of each secret is stored. That is sufficient, because a secret has 256 random bits.
  * Stream id: id of the application.
  */
-export const partnerApplicationCategory = defineCategory("partnerApplication", {
+export const partnerApplicationStreams = defineCategory("partnerApplication", {
   ApplicationRegistered: z.object({
     applicationId: uuid,
     environment,
@@ -49,7 +49,7 @@ export const partnerApplicationCategory = defineCategory("partnerApplication", {
     reason: notPersonal(label.nullable(), "reason about an application"),
   }),
 });
-export type PartnerApplicationEvent = EventOf<typeof partnerApplicationCategory>;
+export type PartnerApplicationEvent = EventOf<typeof partnerApplicationStreams>;
 
 const grant = {
   scopes: z.array(scope).min(1),
@@ -61,7 +61,7 @@ const grant = {
  * Events of an installation: an application's access to one clinic. Stream id: derived from the ids of application
  * and clinic by `deriveInstallationId`.
  */
-export const installationCategory = defineCategory("installation", {
+export const installationStreams = defineCategory("installation", {
   InstallationRequested: z.object({
     installationId: uuid,
     applicationId: uuid,
@@ -86,7 +86,7 @@ export const installationCategory = defineCategory("installation", {
     reason: notPersonal(label.nullable(), "reason about an application"),
   }),
 });
-export type InstallationEvent = EventOf<typeof installationCategory>;
+export type InstallationEvent = EventOf<typeof installationStreams>;
 
 export const webhookEventType = z.enum(["appointment.created", "appointment.updated"]);
 export type WebhookEventType = z.infer<typeof webhookEventType>;
@@ -133,7 +133,7 @@ export type EncryptedHeader = z.infer<typeof encryptedHeader>;
  * compact JWE with the key's id. Stream id: id of the endpoint, or of the test. Earlier releases appended tests to the
  * stream of the endpoint.
  */
-export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
+export const webhookEndpointStreams = defineCategory("webhookEndpoint", {
   WebhookEndpointRegistered: z.object({
     endpointId,
     applicationId: uuid,
@@ -184,7 +184,7 @@ export const webhookEndpointCategory = defineCategory("webhookEndpoint", {
   /** A former secret will expire soon. Recorded once per secret. */
   WebhookSecretExpiryReported: z.object({ endpointId, secretId: uuid, expiresAt: instant }),
 });
-export type WebhookEndpointEvent = EventOf<typeof webhookEndpointCategory>;
+export type WebhookEndpointEvent = EventOf<typeof webhookEndpointStreams>;
 
 const endpointReservation = z.object({ endpointId, takenAt: instant });
 export type EndpointReservation = z.infer<typeof endpointReservation>;
@@ -193,10 +193,10 @@ export type EndpointReservation = z.infer<typeof endpointReservation>;
  * Events of an application's endpoint quota at a clinic. Each event contains all current reservations. Reservations
  * of revoked endpoints may be included. Stream id: id of the installation.
  */
-export const webhookEndpointPlacesCategory = defineCategory("webhookEndpointPlaces", {
+export const webhookEndpointPlacesStreams = defineCategory("webhookEndpointPlaces", {
   WebhookEndpointPlaceTaken: z.object({ installationId: uuid, places: z.array(endpointReservation).min(1) }),
 });
-export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesCategory>;
+export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesStreams>;
 
 const deliveryId = uuid;
 
@@ -211,7 +211,7 @@ export type DeliverySource = z.infer<typeof source>;
  * Events of a webhook delivery. The events determine whether the delivery can be replayed. Attempts are database rows,
  * not events. Stream id: id of the delivery.
  */
-export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
+export const webhookDeliveryStreams = defineCategory("webhookDelivery", {
   WebhookDeliveryFailed: z.object({
     deliveryId,
     endpointId,
@@ -229,7 +229,7 @@ export const webhookDeliveryCategory = defineCategory("webhookDelivery", {
   /** A replay was requested, but the delivery was deleted and cannot be recreated. */
   WebhookDeliveryExpired: z.object({ deliveryId, endpointId }),
 });
-export type WebhookDeliveryEvent = EventOf<typeof webhookDeliveryCategory>;
+export type WebhookDeliveryEvent = EventOf<typeof webhookDeliveryStreams>;
 
 /** Statuses of deliveries that a replay of several deliveries can select. */
 export const replayableStatus = z.enum(["failed", "skipped", "delivered"]);
@@ -242,7 +242,7 @@ export type ReplayOutcome = z.infer<typeof replayOutcome>;
 const replayCount = z.int().min(0);
 
 /** Events of a replay of several deliveries of an endpoint. Stream id: derived by `deriveWebhookReplayId`. */
-export const webhookReplayCategory = defineCategory("webhookReplay", {
+export const webhookReplayStreams = defineCategory("webhookReplay", {
   WebhookReplayRequested: z.object({
     replayId: uuid,
     endpointId,
@@ -267,4 +267,4 @@ export const webhookReplayCategory = defineCategory("webhookReplay", {
     notReplayedCount: replayCount,
   }),
 });
-export type WebhookReplayEvent = EventOf<typeof webhookReplayCategory>;
+export type WebhookReplayEvent = EventOf<typeof webhookReplayStreams>;

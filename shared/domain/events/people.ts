@@ -20,7 +20,7 @@ const membershipRights = {
  * Events of a portal user's membership of a clinic. Permissions and branches grant access. The role is only a label.
  * Stream id: id of the membership.
  */
-export const membershipCategory = defineCategory("membership", {
+export const membershipStreams = defineCategory("membership", {
   MembershipGranted: z.object({
     membershipId: uuid,
     clinicId: uuid,
@@ -33,13 +33,13 @@ export const membershipCategory = defineCategory("membership", {
   MembershipPermissionsChanged: z.object({ membershipId: uuid, ...membershipRights }),
   MembershipRevoked: z.object({ membershipId: uuid, reason: personal("notes", label.nullable(), null) }),
 });
-export type MembershipEvent = EventOf<typeof membershipCategory>;
+export type MembershipEvent = EventOf<typeof membershipStreams>;
 
 /**
  * Events of a staff member of a clinic. A staff member may be linked to a portal user. Stream id: id of the staff
  * member.
  */
-export const staffCategory = defineCategory("staff", {
+export const staffStreams = defineCategory("staff", {
   StaffMemberHired: z.object({
     staffId: uuid,
     clinicId: uuid,
@@ -52,14 +52,14 @@ export const staffCategory = defineCategory("staff", {
   StaffMemberReactivated: z.object({ staffId: uuid }),
   StaffDataErased: z.object({ staffId: uuid, ...erasureRecord }),
 });
-export type StaffEvent = EventOf<typeof staffCategory>;
+export type StaffEvent = EventOf<typeof staffStreams>;
 
 /** Events of a portal user, who selects a clinic and a branch. Stream id: id of the user. */
-export const portalUserCategory = defineCategory("portalUser", {
+export const portalUserStreams = defineCategory("portalUser", {
   ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
   PortalUserDataErased: z.object({ userId: uuid, ...erasureRecord }),
 });
-export type PortalUserEvent = EventOf<typeof portalUserCategory>;
+export type PortalUserEvent = EventOf<typeof portalUserStreams>;
 
 const customerDetails = {
   fullName: personal("contact", label, ERASED_TEXT),
@@ -69,13 +69,13 @@ const customerDetails = {
 };
 
 /** Events of a customer, who owns animals and belongs to one clinic. Stream id: id of the customer. */
-export const customerCategory = defineCategory("customer", {
+export const customerStreams = defineCategory("customer", {
   CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
   CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
   /** Also erases the data of the customer's animals, appointments and queue tickets. */
   CustomerDataErased: z.object({ customerId: uuid, ...erasureRecord }),
 });
-export type CustomerEvent = EventOf<typeof customerCategory>;
+export type CustomerEvent = EventOf<typeof customerStreams>;
 
 const animalDetails = {
   name: personal("animal", label, ERASED_TEXT),
@@ -87,7 +87,7 @@ const animalDetails = {
 };
 
 /** Events of an animal, which belongs to one clinic. Stream id: id of the animal. */
-export const animalCategory = defineCategory("animal", {
+export const animalStreams = defineCategory("animal", {
   AnimalRegistered: z.object({
     animalId: uuid,
     clinicId: uuid,
@@ -98,4 +98,4 @@ export const animalCategory = defineCategory("animal", {
   AnimalDetailsChanged: z.object({ animalId: uuid, ...animalDetails }),
   AnimalWeighed: z.object({ animalId: uuid, weightKg: z.number().positive() }),
 });
-export type AnimalEvent = EventOf<typeof animalCategory>;
+export type AnimalEvent = EventOf<typeof animalStreams>;

@@ -1,19 +1,19 @@
 import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
 import type { Instant } from "../time/rfc3339.ts";
-import { appointmentCategory } from "./appointment.ts";
+import { appointmentStreams } from "./appointment.ts";
 import { type Category, defineCategory, type EventOf } from "./category.ts";
-import { resourceCategory, serviceCategory } from "./clinic.ts";
+import { resourceStreams, serviceStreams } from "./clinic.ts";
 import { calendarDate, instant, uuid } from "./fields.ts";
-import { animalCategory, customerCategory } from "./people.ts";
+import { animalStreams, customerStreams } from "./people.ts";
 
 /** Categories of the events that a sandbox's fixture data may contain. */
 const fixtureCategories = [
-  serviceCategory,
-  customerCategory,
-  animalCategory,
-  resourceCategory,
-  appointmentCategory,
+  serviceStreams,
+  customerStreams,
+  animalStreams,
+  resourceStreams,
+  appointmentStreams,
 ] as const;
 
 /** An event of the fixture data. The event is stored inside a `SandboxReset` event, not in a separate stream. */
@@ -42,7 +42,7 @@ const fixtureFact = z
  * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data. A
  * reset is therefore atomic, both in the event log and in the read models. Stream id: id of the application.
  */
-export const sandboxCategory = defineCategory("sandbox", {
+export const sandboxStreams = defineCategory("sandbox", {
   SandboxReset: z.object({
     applicationId: uuid,
     clinicId: uuid,
@@ -53,4 +53,4 @@ export const sandboxCategory = defineCategory("sandbox", {
     facts: notPersonal(z.array(fixtureFact), "fictional data"),
   }),
 });
-export type SandboxEvent = EventOf<typeof sandboxCategory>;
+export type SandboxEvent = EventOf<typeof sandboxStreams>;

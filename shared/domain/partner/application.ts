@@ -2,7 +2,7 @@ import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
 import type { Environment } from "../events/fields.ts";
-import { type PartnerApplicationEvent, partnerApplicationCategory, type Scope } from "../events/partner.ts";
+import { type PartnerApplicationEvent, partnerApplicationStreams, type Scope } from "../events/partner.ts";
 import { requireExisting } from "../preconditions.ts";
 
 export interface Credential {
@@ -26,8 +26,8 @@ export interface Application {
   revoked: boolean;
 }
 
-export const applicationAggregate: Aggregate<typeof partnerApplicationCategory, Application> = {
-  category: partnerApplicationCategory,
+export const applicationAggregate: Aggregate<typeof partnerApplicationStreams, Application> = {
+  category: partnerApplicationStreams,
   evolve(state, event) {
     if (event.type === "ApplicationRegistered") {
       const { applicationId: id, environment, name, scopes } = event.data;

@@ -3,7 +3,7 @@ import { type Clinic, requireBranch } from "../clinic/clinic.ts";
 import type { Membership } from "../clinic/membership.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
-import { type InstallationEvent, installationCategory, type Scope } from "../events/partner.ts";
+import { type InstallationEvent, installationStreams, type Scope } from "../events/partner.ts";
 import { requireExisting } from "../preconditions.ts";
 import type { Application } from "./application.ts";
 
@@ -23,8 +23,8 @@ export interface Installation {
 /** Default rate limit, in requests per minute. */
 export const DEFAULT_RATE_LIMIT_PER_MINUTE = 120;
 
-export const installationAggregate: Aggregate<typeof installationCategory, Installation> = {
-  category: installationCategory,
+export const installationAggregate: Aggregate<typeof installationStreams, Installation> = {
+  category: installationStreams,
   evolve(state, event) {
     switch (event.type) {
       case "InstallationRequested": {

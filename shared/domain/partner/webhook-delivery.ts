@@ -1,6 +1,6 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
-import { type WebhookDeliveryEvent, webhookDeliveryCategory } from "../events/partner.ts";
+import { type WebhookDeliveryEvent, webhookDeliveryStreams } from "../events/partner.ts";
 
 /** State of a webhook delivery in the event log. Pending and delivered deliveries are stored only in the database. */
 interface Delivery {
@@ -16,8 +16,8 @@ const statusAfterEvent = {
   WebhookDeliveryExpired: "expired",
 } as const;
 
-export const deliveryAggregate: Aggregate<typeof webhookDeliveryCategory, Delivery> = {
-  category: webhookDeliveryCategory,
+export const deliveryAggregate: Aggregate<typeof webhookDeliveryStreams, Delivery> = {
+  category: webhookDeliveryStreams,
   evolve(_, event) {
     const { deliveryId: id, endpointId } = event.data;
     return { id, endpointId, status: statusAfterEvent[event.type] };

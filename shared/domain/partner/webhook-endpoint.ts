@@ -10,7 +10,7 @@ import {
   type WebhookBodyFormat,
   type WebhookEndpointEvent,
   type WebhookEventType,
-  webhookEndpointCategory,
+  webhookEndpointStreams,
 } from "../events/partner.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
@@ -40,8 +40,8 @@ export interface Endpoint {
   updatedAt: Instant;
 }
 
-export const endpointAggregate: Aggregate<typeof webhookEndpointCategory, Endpoint> = {
-  category: webhookEndpointCategory,
+export const endpointAggregate: Aggregate<typeof webhookEndpointStreams, Endpoint> = {
+  category: webhookEndpointStreams,
   evolve(state, event) {
     const occurredAt = event.metadata.occurredAt;
     if (event.type === "WebhookEndpointRegistered") {

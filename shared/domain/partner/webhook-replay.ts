@@ -1,7 +1,7 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
-import { type ReplayOutcome, type WebhookReplayEvent, webhookReplayCategory } from "../events/partner.ts";
+import { type ReplayOutcome, type WebhookReplayEvent, webhookReplayStreams } from "../events/partner.ts";
 import type { Instant } from "../time/rfc3339.ts";
 import { type Endpoint, requireActiveEndpoint } from "./webhook-endpoint.ts";
 
@@ -15,8 +15,8 @@ export interface Replay extends Omit<ReplayRequest, "replayId"> {
   outcome: ReplayOutcome | null;
 }
 
-export const replayAggregate: Aggregate<typeof webhookReplayCategory, Replay> = {
-  category: webhookReplayCategory,
+export const replayAggregate: Aggregate<typeof webhookReplayStreams, Replay> = {
+  category: webhookReplayStreams,
   evolve(state, event) {
     if (event.type === "WebhookReplayCompleted") return state && { ...state, outcome: event.data.outcome };
     const { replayId: id, ...request } = event.data;

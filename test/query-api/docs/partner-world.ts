@@ -9,9 +9,9 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import {
-  partnerApplicationCategory,
-  webhookDeliveryCategory,
-  webhookEndpointPlacesCategory,
+  partnerApplicationStreams,
+  webhookDeliveryStreams,
+  webhookEndpointPlacesStreams,
 } from "../../../shared/domain/events/partner.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
@@ -93,7 +93,7 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
       const id = deriveInstallationId(applicationId, clinicId);
       const takenAt = new Date().toISOString();
       const quotaPlaces = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
-      await record(toStreamName(webhookEndpointPlacesCategory, id), {
+      await record(toStreamName(webhookEndpointPlacesStreams, id), {
         type: "WebhookEndpointPlaceTaken",
         data: { installationId: id, places: quotaPlaces },
       });
@@ -102,7 +102,7 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
       const { clinicId, branchId, applicationId, environment } = partner;
       const deliveryId = await insertDelivery(admin, { endpointId, clinicId, branchId, applicationId, environment });
       await insertAttempts(admin, deliveryId, 1);
-      await record(toStreamName(webhookDeliveryCategory, deliveryId), {
+      await record(toStreamName(webhookDeliveryStreams, deliveryId), {
         type: "WebhookDeliveryFailed",
         data: { deliveryId, endpointId, attempts: 8 },
       });
@@ -181,7 +181,7 @@ async function damageData(
   await admin.end();
   if (rowCount !== 1) throw new Error("The partner has no installation in the read models.");
   const client = log.createClient();
-  const stream = toStreamName(partnerApplicationCategory, applicationId);
+  const stream = toStreamName(partnerApplicationStreams, applicationId);
   await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
   await client.dispose();
 }

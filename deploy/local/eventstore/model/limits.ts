@@ -70,7 +70,7 @@ export const MAX_PAGE_EVENTS = 1024;
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
 /** Maximum number of disk reads for one page of a stream. If a page needs more disk reads, it is split. */
-export const MAX_PAGE_READS = 64;
+export const MAX_DISK_READS_PER_PAGE = 64;
 
 /** Two events of a stream share a disk read if the gap between them does not exceed this number of bytes. */
 export const MAX_READ_GAP_BYTES = 64 * 1024;

@@ -1,5 +1,5 @@
 /** Reads events in pages of limited size, and verifies each event against the index. */
-import { MAX_PAGE_BYTES, MAX_PAGE_EVENTS, MAX_PAGE_READS, MAX_READ_GAP_BYTES } from "../model/limits.ts";
+import { MAX_DISK_READS_PER_PAGE, MAX_PAGE_BYTES, MAX_PAGE_EVENTS, MAX_READ_GAP_BYTES } from "../model/limits.ts";
 import { createDamageError } from "../model/log-errors.ts";
 import { type LogEvent, readStreamName } from "../model/record.ts";
 import type { LogFile } from "./log-file.ts";
@@ -110,7 +110,10 @@ function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
     const read = page.at(-1);
     const isNear = read !== undefined && next.start - read.end <= MAX_READ_GAP_BYTES;
     const addedBytes = isNear ? next.end - read.end : next.end - next.start;
-    if (page.length > 0 && (pageBytes + addedBytes > MAX_PAGE_BYTES || (!isNear && page.length === MAX_PAGE_READS))) {
+    if (
+      page.length > 0 &&
+      (pageBytes + addedBytes > MAX_PAGE_BYTES || (!isNear && page.length === MAX_DISK_READS_PER_PAGE))
+    ) {
       pages.push(page);
       page = [next];
       pageBytes = next.end - next.start;

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type { EventMessage } from "../../../../projection/relay/message.ts";
-import { createOrderCheck } from "../../../../projection/webhooks/match/ordering.ts";
+import { createInOrderFilter } from "../../../../projection/webhooks/match/ordering.ts";
 import { deriveWebhookDeliveryId } from "../../../../shared/domain/events/ids.ts";
 
 const endpointId = "00000000-0000-4000-8000-00000000000e";
@@ -26,7 +26,7 @@ const check = (
 ) => {
   const event = createEvent(revision);
   const deliveryIds = new Set(deliveriesOf.map((n) => deriveWebhookDeliveryId(createEvent(n).body.id, endpointId)));
-  return createOrderCheck([...batch.map(createEvent), event], { checkpoint, deliveryIds })({ event, endpointId });
+  return createInOrderFilter([...batch.map(createEvent), event], { checkpoint, deliveryIds })({ event, endpointId });
 };
 
 describe("the check that all earlier events of an appointment are matched", () => {

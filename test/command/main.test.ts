@@ -102,17 +102,9 @@ describe("command process", () => {
     const { child, output, ended: exitPromise } = startCommandProcess({ ...settings, EVENTSTORE_URL, DATABASE_URL });
     const url = await eventually("listening", () => /"url":"([^"]+)"/.exec(output.out)?.[1]);
     // To count the request, the service opens a connection to Postgres.
-    const response = await sendRequest(
-      "POST",
-      `${url}/sandbox/v1/oauth/token`,
-      {},
-      {
-        client_id: randomUUID(),
-        client_secret: "cs_wrong_secret",
-        grant_type: "client_credentials",
-        environment: "sandbox",
-      },
-    );
+    const credentials = { client_id: randomUUID(), client_secret: "cs_wrong_secret" };
+    const request = { ...credentials, grant_type: "client_credentials", environment: "sandbox" };
+    const response = await sendRequest("POST", `${url}/sandbox/v1/oauth/token`, {}, request);
     expect(response.status).to.equal(401);
     for (const proxy of proxies) proxy.mute();
     child.kill("SIGTERM");
@@ -141,10 +133,8 @@ describe("command process", () => {
   });
 
   it("the command service does not start without the event log, and prints one line", async () => {
-    const { output, ended: exitPromise } = startCommandProcess({
-      ...settings,
-      EVENTSTORE_URL: "esdb://127.0.0.1:9?tls=false",
-    });
+    const env = { ...settings, EVENTSTORE_URL: "esdb://127.0.0.1:9?tls=false" };
+    const { output, ended: exitPromise } = startCommandProcess(env);
     expect(await exitPromise).to.equal(1);
     expect(output.err).to.match(/^command: .*EVENTSTORE_URL.*\n$/);
     expect(output.err.split("\n")).to.have.length(2);

@@ -27,6 +27,7 @@ import {
   type TestAuditor,
 } from "../audit/world.ts";
 import { runClinic } from "../cli/terminal.ts";
+import { createTicket } from "../operations/ticket.ts";
 
 const ATTACK_HTML = `<img src=x onerror="document.title='attacked'">`;
 const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32, 1).toString("base64") } });
@@ -79,10 +80,9 @@ describe("customer disclose", function () {
   });
 
   async function registerTicket(): Promise<void> {
-    const { clinicId, branchId, appointmentId, animalId } = history;
-    const kind = { ticketNumber: "A7", queueDate: "2026-05-06", arrivalType: "appointment", priority: "normal" };
-    const ids = { ticketId: randomUUID(), clinicId, branchId, appointmentId, animalId, visitId: null };
-    const input = { ...ids, ...kind, estimatedWaitMinutes: null, notes: "In pain" };
+    const { appointmentId, animalId } = history;
+    const references = { appointmentId, animalId, arrivalType: "appointment" };
+    const input = { ...createTicket(history), ...references, queueDate: "2026-05-06", notes: "In pain" };
     await issueTicket(world.log, input, createTestOperatorContext(Date.parse("2026-05-06T10:00:00Z")));
   }
 
@@ -91,11 +91,8 @@ describe("customer disclose", function () {
     const { clinicId, stream } = history;
     const { applicationId, environment } = application;
     const owner = { applicationId, clinicId, environment };
-    const input = {
-      owner,
-      url: "https://hooks.example.com/path?token=secret",
-      events: ["appointment.created" as const],
-    };
+    const events = ["appointment.created" as const];
+    const input = { owner, url: "https://hooks.example.com/path?token=secret", events };
     const { endpoint } = await registerEndpoint({ log: world.log, secretBox }, input, createTestOperatorContext());
     const client = new pg.Client(world.database.urls.projection);
     await client.connect();
@@ -110,21 +107,11 @@ describe("customer disclose", function () {
     await client.end();
   }
 
-  const disclose = (output: string, ...args: string[]) =>
-    runClinic(
-      [
-        "customer",
-        "disclose",
-        "--customer",
-        history.customerId,
-        "--output",
-        path.join(folder, output),
-        "--actor",
-        "ada",
-        ...args,
-      ],
-      { env: { ...world.env, DATABASE_URL: world.database.urls.command } },
-    );
+  const disclose = (output: string, ...args: string[]) => {
+    const outputFile = path.join(folder, output);
+    const words = ["customer", "disclose", "--customer", history.customerId, "--output", outputFile, "--actor", "ada"];
+    return runClinic([...words, ...args], { env: { ...world.env, DATABASE_URL: world.database.urls.command } });
+  };
 
   async function readDisclosure(name: string, ...args: string[]): Promise<Disclosure> {
     const { code, errorLines } = await disclose(name, "--clinic", history.clinicId, ...args);
@@ -146,13 +133,18 @@ describe("customer disclose", function () {
     expect(disclosure.queueTickets[0]).to.deep.include({ number: "A7", status: "waiting", notes: "In pain" });
     const changes = disclosure.changes.map(({ type, actor }) => `${type} by ${actor.type} ${actor.id}`);
     expect(changes).to.deep.equal([
-      ...["CustomerRegistered by operator test", "AnimalRegistered by operator test"],
-      ...["AppointmentRequested by operator test", "AppointmentConfirmed by operator test"],
-      ...["AppointmentCancelled by operator test", "CustomerDetailsChanged by operator grace"],
+      "CustomerRegistered by operator test",
+      "AnimalRegistered by operator test",
+      "AppointmentRequested by operator test",
+      "AppointmentConfirmed by operator test",
+      "AppointmentCancelled by operator test",
+      "CustomerDetailsChanged by operator grace",
       "QueueTicketIssued by operator test",
     ]);
     expect(disclosure.changes.at(-2)).to.deep.include({
-      ...{ occurredAt: "2026-05-05T08:00:00.000Z", stream: `customer-${customerId}`, revision: 1 },
+      occurredAt: "2026-05-05T08:00:00.000Z",
+      stream: `customer-${customerId}`,
+      revision: 1,
       data: { customerId, ...contact },
     });
   });
@@ -161,19 +153,13 @@ describe("customer disclose", function () {
     const { accesses, id } = await readDisclosure("accesses.json");
     const auditorAccesses = accesses.filter(({ actor }) => actor.type === "auditor");
     expect(auditorAccesses.map(({ action, extent }) => [action, extent])).to.deep.equal([
-      ...[
-        ["events", "individual"],
-        ["replay", "individual"],
-        ["latest", "possible"],
-        ["export", "export"],
-      ],
+      ["events", "individual"],
+      ["replay", "individual"],
+      ["latest", "possible"],
+      ["export", "export"],
     ]);
-    expect(auditorAccesses[0]?.actor).to.deep.equal({
-      type: "auditor",
-      id: auditor.auditorId,
-      name: "Ada Audit",
-      note: null,
-    });
+    const actor = { type: "auditor", id: auditor.auditorId, name: "Ada Audit", note: null };
+    expect(auditorAccesses[0]?.actor).to.deep.equal(actor);
     const ownAccess = accesses.at(-1);
     expect(ownAccess).to.deep.include({ id, action: "disclose", extent: "individual" });
     expect(ownAccess?.actor).to.deep.include({ type: "operator", id: "ada" });
@@ -185,8 +171,11 @@ describe("customer disclose", function () {
     const { deliveries } = await readDisclosure("deliveries.json");
     expect(deliveries).to.have.length(1);
     expect(deliveries[0]).to.deep.include({
-      ...{ application: { id: application.applicationId, name: "Calendar" }, type: "appointment.created" },
-      ...{ endpointOrigin: "https://hooks.example.com", appointmentId: history.appointmentId, status: "delivered" },
+      application: { id: application.applicationId, name: "Calendar" },
+      type: "appointment.created",
+      endpointOrigin: "https://hooks.example.com",
+      appointmentId: history.appointmentId,
+      status: "delivered",
     });
     expect(deliveries[0]?.lastAttempt?.statusCode).to.equal(204);
   });

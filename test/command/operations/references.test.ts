@@ -20,6 +20,7 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { registration } from "../../shared/domain/clinic/a-clinic.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
+import { createTicket } from "./ticket.ts";
 
 const context = createOperatorContext({ type: "operator", id: "test" }, Date.parse("2026-05-04T08:00:00Z"));
 
@@ -135,20 +136,7 @@ describe("references between the aggregates of a clinic", () => {
     const animal = createAnimalInput(otherClinic.clinicId, customer.customerId);
     await registerCustomer(log, customer, context);
     await registerAnimal(log, animal, context);
-    const ticket = {
-      ticketId: randomUUID(),
-      clinicId: ownClinic.clinicId,
-      branchId: ownClinic.branchId,
-      visitId: null,
-      ticketNumber: "A001",
-      queueDate: "2026-05-04",
-      arrivalType: "walk_in",
-      priority: "normal",
-      estimatedWaitMinutes: null,
-      notes: null,
-      appointmentId: null,
-      animalId: null,
-    };
+    const ticket = createTicket(ownClinic);
     const foreignTicket = { ...ticket, animalId: animal.animalId };
     expect(await getRefusal(issueTicket(log, foreignTicket, context))).to.equal("animal_not_found");
     const unknownTicket = { ...ticket, appointmentId: randomUUID() };

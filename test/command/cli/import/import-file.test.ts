@@ -62,8 +62,15 @@ describe("an import", () => {
     expect(result.code, result.errorLines.join("\n")).to.equal(0);
     const { seconds, ...totals } = parseTally(result);
     expect(totals).to.deep.equal({
-      ...{ end: "complete", lines: 201, applied: 201, alreadyApplied: 0 },
-      ...{ invalid: 0, refused: 0, failed: 0, left: 0, dryRun: false },
+      end: "complete",
+      lines: 201,
+      applied: 201,
+      alreadyApplied: 0,
+      invalid: 0,
+      refused: 0,
+      failed: 0,
+      left: 0,
+      dryRun: false,
     });
     expect(seconds).to.be.greaterThan(0);
     expect(result.errorLines.at(-1)).to.equal("import: 201 of 201 lines, 0 failed");

@@ -157,7 +157,8 @@ describe("the lines of an import", function () {
     result.failures.forEach((failure, index) => {
       expect(failure.line).to.equal(index + 2);
       expect(failure).to.deep.equal({
-        ...{ line: index + 2, code: "invalid" },
+        line: index + 2,
+        code: "invalid",
         problems: [
           { field: "$.id", reason: "is missing" },
           { field: "$.clinic", reason: "is missing" },
@@ -200,8 +201,12 @@ describe("the lines of an import", function () {
       ],
       [
         {
-          ...{ command: "appointment import", id: createId(), ...ownerFields, scheduledAt: "2020-01-01T00:00:00Z" },
-          ...{ status: "confirmed", resources: [createId(), createId()] },
+          command: "appointment import",
+          id: createId(),
+          ...ownerFields,
+          scheduledAt: "2020-01-01T00:00:00Z",
+          status: "confirmed",
+          resources: [createId(), createId()],
         },
         "validation_failed",
         ["$.branch", "$.resources[0]", "$.resources[1]", "$.status"],

@@ -29,12 +29,18 @@ function createFile(): { name: string; lines: Line[] } {
   const clinic = randomUUID();
   const clinicFields = { slug: "outage", name: "Outage", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
   const customers = Array.from({ length: CUSTOMER_COUNT }, (_, index) => ({
-    ...{ command: "customer register", id: randomUUID(), clinic, fullName: `Customer ${index}` },
+    command: "customer register",
+    id: randomUUID(),
+    clinic,
+    fullName: `Customer ${index}`,
   }));
   const [animal, customer] = [randomUUID(), customers[0]?.id];
   // Each weighing records an event, so a line that is applied twice is detected.
   const weighings = Array.from({ length: OTHER_LINE_COUNT - 2 }, (_, index) => ({
-    ...{ command: "animal weigh", id: animal, clinic, weightKg: 1 + index / 100 },
+    command: "animal weigh",
+    id: animal,
+    clinic,
+    weightKg: 1 + index / 100,
   }));
   const lines = [
     { command: "clinic register", id: clinic, ...clinicFields },

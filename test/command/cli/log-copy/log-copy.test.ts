@@ -15,8 +15,12 @@ import { type ListedEvent, runCopy, startTestLog, type TestLog } from "./copied-
 function createEvent(data: string | Buffer = "{}", overrides: Partial<ProposedEvent> = {}): ProposedEvent {
   const type = "Noted";
   return {
-    ...{ id: randomUUID(), type, contentType: "application/json" },
-    ...{ data: Buffer.from(data), metadata: Buffer.from('{"a":1}'), ...overrides },
+    id: randomUUID(),
+    type,
+    contentType: "application/json",
+    data: Buffer.from(data),
+    metadata: Buffer.from('{"a":1}'),
+    ...overrides,
   };
 }
 
@@ -246,10 +250,14 @@ describe("the copy of an event log", () => {
       const formatExpectedLine = (name: string, setting: string) =>
         `clinic: the ${name} log at esdb://127.0.0.1:1 does not respond; check ${setting} and run the command again`;
       expect(await runCopy(source, unreachableLog)).to.deep.equal({
-        ...{ code: 4, outputLines: [], errorLines: [formatExpectedLine("target", "COPY_TARGET_URL")] },
+        code: 4,
+        outputLines: [],
+        errorLines: [formatExpectedLine("target", "COPY_TARGET_URL")],
       });
       expect(await runCopy(unreachableLog, target)).to.deep.equal({
-        ...{ code: 4, outputLines: [], errorLines: [formatExpectedLine("source", "EVENTSTORE_URL")] },
+        code: 4,
+        outputLines: [],
+        errorLines: [formatExpectedLine("source", "EVENTSTORE_URL")],
       });
     });
   });

@@ -29,6 +29,7 @@ import type { EventLog } from "../../../../shared/eventstore/log.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
 import { getTestServers } from "../../../support/stack.ts";
+import { createTicket } from "../ticket.ts";
 
 const context = createTestOperatorContext();
 const contact = { fullName: "Ben Ek", phone: null, email: null, city: null };
@@ -63,7 +64,12 @@ describe("commands about erased persons", function () {
   after(() => close());
 
   const createHire = () => ({
-    ...{ staffId, clinicId: clinic.clinicId, userId: null, fullName: "Zoe Lind", email: null, role: "owner" as const },
+    staffId,
+    clinicId: clinic.clinicId,
+    userId: null,
+    fullName: "Zoe Lind",
+    email: null,
+    role: "owner" as const,
   });
   const createAuditor = () => ({ auditorId, name: "Ada Berg", clinicIds: null, expiresAt: null });
   function createVisit(id: string) {
@@ -72,13 +78,6 @@ describe("commands about erased persons", function () {
     const visit = { appointmentId: id, clinicId, branchId, animalId, scheduledAt, durationMinutes: 30 };
     return { ...visit, reason: "Limps", notes: null };
   }
-  function createTicket() {
-    const { clinicId, branchId, animalId } = clinic;
-    const references = { ticketId: randomUUID(), clinicId, branchId, animalId, appointmentId: null, visitId: null };
-    const codes = { ticketNumber: "A1", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" };
-    return { ...references, ...codes, estimatedWaitMinutes: null, notes: "Bites" };
-  }
-
   /** A command that would record the event type, and the code of the refusal. Null if the command changes nothing. */
   const commandsByType: Record<string, { run: () => Promise<{ events: unknown[] }>; code: string | null }> = {
     MembershipRevoked: {
@@ -122,7 +121,10 @@ describe("commands about erased persons", function () {
       run: () => cancelAppointment(log, { clinicId: clinic.clinicId, appointmentId, reason: "Moved" }, context),
       code: "customer_erased",
     },
-    QueueTicketIssued: { run: () => issueTicket(log, createTicket(), context), code: "customer_erased" },
+    QueueTicketIssued: {
+      run: () => issueTicket(log, { ...createTicket(clinic), animalId: clinic.animalId, notes: "Bites" }, context),
+      code: "customer_erased",
+    },
     AuditorRegistered: { run: () => registerAuditor(log, createAuditor(), context), code: "auditor_exists" },
     AuditorRevoked: { run: () => revokeAuditor(log, { auditorId, reason: "Closed" }, context), code: null },
   };

@@ -7,6 +7,7 @@ import { recordErasure } from "../../../../command/operations/personal-data/reco
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
 import { runClinic } from "../../cli/terminal.ts";
+import { createTicket } from "../ticket.ts";
 import { createPersonalDataWorld, type PersonalDataWorld } from "./personal-data-world.ts";
 
 describe("erasure of personal data", function () {
@@ -71,13 +72,10 @@ describe("erasure of personal data", function () {
   });
 
   it("the data of a ticket of a former release, which names no customer, is erased with the customer", async () => {
-    const { clinicId, branchId, customerId, animalId } = clinic;
-    const ticketId = randomUUID();
-    const ticket = {
-      ...{ ticketId, clinicId, branchId, animalId, appointmentId: null, visitId: null, ticketNumber: "A1" },
-      ...{ queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal", estimatedWaitMinutes: null },
-    };
-    await world.append(`queueTicket-${ticketId}`, { type: "QueueTicketIssued", data: { ...ticket, notes: "Bites" } });
+    const { customerId, animalId } = clinic;
+    const ticket = { ...createTicket(clinic), animalId, notes: "Bites" };
+    const { ticketId } = ticket;
+    await world.append(`queueTicket-${ticketId}`, { type: "QueueTicketIssued", data: ticket });
     await world.insertKey("queueTicket", ticketId, "now() - interval '1 day'");
     await world.eraseCustomer(customerId, clinic.clinicId);
     expect(await world.countKeys("queueTicket", ticketId)).to.equal(0);
@@ -95,16 +93,7 @@ describe("erasure of personal data", function () {
     const hireArgs = ["--id", ids.staff, ...clinicOption, "--full-name", "Zoe Lind", "--role", "owner"];
     expect((await world.run("staff", "hire", ...hireArgs)).code).to.equal(0);
     const ticketArgs = ["--id", ids.ticket, ...clinicOption, "--branch", branchId, "--number", "A1"];
-    const ticketOptions = [
-      "--date",
-      "2026-05-04",
-      "--arrival-type",
-      "walk_in",
-      "--priority",
-      "normal",
-      "--notes",
-      "Bites",
-    ];
+    const ticketOptions = "--date 2026-05-04 --arrival-type walk_in --priority normal --notes Bites".split(" ");
     const issueResult = await world.run("ticket", "issue", ...ticketArgs, ...ticketOptions);
     expect(issueResult.errorLines).to.deep.equal([]);
     const appointmentId = await world.requestVisit(clinic, Date.now(), null);
@@ -138,15 +127,8 @@ describe("erasure of personal data", function () {
       "clinic: --clinic is missing; --reason is missing",
     ]);
     const clinicOption = ["--clinic", clinic.clinicId, "--reason", "Asked"];
-    const wrongResult = await world.run(
-      "staff",
-      "erase",
-      "--id",
-      randomUUID(),
-      ...clinicOption,
-      "--categories",
-      "notes",
-    );
+    const staffArgs = ["staff", "erase", "--id", randomUUID(), ...clinicOption, "--categories", "notes"];
+    const wrongResult = await world.run(...staffArgs);
     expect(wrongResult.code).to.equal(2);
     expect(wrongResult.errorLines).to.have.length(1);
     expect(wrongResult.errorLines[0]).to.match(/^clinic: --categories/);

@@ -47,7 +47,9 @@ export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
 
   return {
     ...world,
-    ...{ env, run, requestVisit },
+    env,
+    run,
+    requestVisit,
     eraseCustomer: (id, clinicId, ...options) =>
       run("customer", "erase", "--id", id, "--clinic", clinicId, "--reason", "Request 17", ...options),
     countKeys: async (type, id) =>

@@ -26,6 +26,17 @@ describe("retention of personal data", function () {
   const setRule = (category: "contact" | "notes") =>
     setRetentionRule(world.log, { clinicId: clinic.clinicId, category, months: 60 }, createTestOperatorContext());
 
+  /** Applies the clinic's rules with a log that a test has changed. */
+  const runRetention = (log: EventLog) =>
+    applyRetention({ ...world, log }, createTestOperatorContext(), {
+      clinicId: clinic.clinicId,
+      isDryRun: false,
+      signal: new AbortController().signal,
+      onDue: async () => undefined,
+      onProgress: () => undefined,
+      onRefusal: () => undefined,
+    });
+
   it("retention erases exactly the data whose period has ended, and a second run changes nothing", async () => {
     const { clinicId } = clinic;
     const [oldCustomer, midCustomer, recentCustomer] = [
@@ -114,7 +125,6 @@ describe("retention of personal data", function () {
   });
 
   it("retention stops before the next page of persons if a stream was parked during the run", async () => {
-    const { clinicId } = clinic;
     const customerId = await world.createCustomer(clinic, 6);
     // Persons of another type are on another page.
     const appointmentId = await world.requestVisit(clinic, Date.now() - 6 * YEAR_MS, null);
@@ -128,10 +138,7 @@ describe("retention of personal data", function () {
         return world.log.append(...args);
       },
     };
-    const error = await applyRetention({ ...world, log }, createTestOperatorContext(), {
-      ...{ clinicId, isDryRun: false, signal: new AbortController().signal },
-      ...{ onDue: async () => undefined, onProgress: () => undefined, onRefusal: () => undefined },
-    }).catch((error: unknown) => error);
+    const error = await runRetention(log).catch((error: unknown) => error);
     await world.pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.skipped_stream`);
     expect(error).to.be.instanceOf(DomainError).with.property("code", "read_models_incomplete");
     expect(await world.countKeys("customer", customerId)).to.equal(2);
@@ -152,10 +159,7 @@ describe("retention of personal data", function () {
         return world.log.append(...args);
       },
     };
-    const summary = await applyRetention({ ...world, log }, context, {
-      ...{ clinicId, isDryRun: false, signal: new AbortController().signal },
-      ...{ onDue: async () => undefined, onProgress: () => undefined, onRefusal: () => undefined },
-    });
+    const summary = await runRetention(log);
     expect(summary.erased).to.deep.equal({ customer: 1, appointment: 0, queueTicket: 0 });
     expect(await world.countKeys("customer", customerId)).to.equal(2);
     expect(await world.countKeys("appointment", appointmentId)).to.equal(1);

@@ -14,9 +14,7 @@ import type { Vector } from "./vectors.ts";
 const verifierFolder = fileURLToPath(new URL("../../../../docs/audit-verifier/", import.meta.url));
 const vectorFolder = fileURLToPath(new URL("./vectors/", import.meta.url));
 const treeVectorFolder = fileURLToPath(new URL("../tree/vectors/", import.meta.url));
-const treeVectors: Omit<ProofVector, "content">[] = JSON.parse(
-  fs.readFileSync(path.join(treeVectorFolder, "vectors.json"), "utf8"),
-);
+const treeVectors: ProofVector[] = JSON.parse(fs.readFileSync(path.join(treeVectorFolder, "vectors.json"), "utf8"));
 const vectors: Vector[] = JSON.parse(fs.readFileSync(path.join(vectorFolder, "vectors.json"), "utf8"));
 
 /** Runs the command line of verify.py for several lists of arguments in one process, and prints the exit codes. */

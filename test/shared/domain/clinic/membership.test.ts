@@ -20,7 +20,11 @@ const rights = {
   branchIds: [] as string[],
 };
 const grant: MembershipGrant = {
-  ...{ membershipId, clinicId, userId: otherId, staffId: null, acceptedAt: null },
+  membershipId,
+  clinicId,
+  userId: otherId,
+  staffId: null,
+  acceptedAt: null,
   ...rights,
 };
 const granted: MembershipEvent = { type: "MembershipGranted", data: grant };

@@ -13,9 +13,14 @@ const endpointId = "e0000000-0000-4000-8000-000000000001";
 const registered: WebhookEndpointEvent = {
   type: "WebhookEndpointRegistered",
   data: {
-    ...{ endpointId, applicationId: "application", clinicId: "clinic", environment: "production" },
-    ...{ url: "https://hooks.example.com/", events: ["appointment.created"] },
-    ...{ secretId: "one", encryptedSecret: "sealed" },
+    endpointId,
+    applicationId: "application",
+    clinicId: "clinic",
+    environment: "production",
+    url: "https://hooks.example.com/",
+    events: ["appointment.created"],
+    secretId: "one",
+    encryptedSecret: "sealed",
   },
 };
 const revoked: WebhookEndpointEvent = { type: "WebhookEndpointRevoked", data: { endpointId } };

@@ -50,8 +50,13 @@ const requested: InstallationEvent = {
 const approvedWith = (overrides: object = {}): InstallationEvent => ({
   type: "InstallationApproved",
   data: {
-    ...{ installationId, applicationId, clinicId, approvedBy: userId },
-    ...{ rateLimitPerMinute: 120, scopes, branchIds: null },
+    installationId,
+    applicationId,
+    clinicId,
+    approvedBy: userId,
+    rateLimitPerMinute: 120,
+    scopes,
+    branchIds: null,
     ...overrides,
   },
 });

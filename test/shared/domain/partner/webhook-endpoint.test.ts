@@ -17,7 +17,10 @@ const endpointId = "e0000000-0000-4000-8000-000000000001";
 const owner = { applicationId: "application", clinicId: "clinic", environment: "production" } as const;
 const secret = { secretId: "one", encryptedSecret: "sealed" };
 const registration = {
-  ...{ endpointId, ...owner, ...secret, url: "https://hooks.example.com/" },
+  endpointId,
+  ...owner,
+  ...secret,
+  url: "https://hooks.example.com/",
   events: ["appointment.created" as const],
 };
 const registered: WebhookEndpointEvent = { type: "WebhookEndpointRegistered", data: registration };

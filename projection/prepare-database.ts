@@ -86,7 +86,6 @@ export async function ensureReadModels(pool: pg.Pool, models: readonly AnyReadMo
 /**
  * Checks that all migrations of this release have been applied and that the read models exist. A database that a later
  * release has migrated is accepted too.
- *
  * @throws {ServerUnavailableError} if the database is unavailable
  * @throws {StartError} if the database refuses the connection or is not prepared
  */

@@ -56,7 +56,6 @@ const PROJECTORS_SETTINGS = ["PERSONAL_DATA_KEYS"] as const;
 /** Time limit for a statement, long enough for a batch of thousands of events. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** Time limit for roles to finish their work when the service stops. */
 const ROLE_STOP_TIMEOUT_MS = 3_500;
 
 const CLOSE_TIMEOUT_MS = 1_500;
@@ -160,9 +159,7 @@ function startRoles(
 }
 
 /**
- * Connects to the log and the database, and locks the read models.
- *
- * @returns the connections, and a promise that resolves with the reason if the read models were dropped, or cannot be
+ * @returns the connections, and a promise that resolves with the reason if the read models were dropped or cannot be
  *   locked
  */
 async function connect(config: ServiceConfig, logger: Logger) {

@@ -24,12 +24,12 @@ interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream
    * checkpoint or, if the log does not hold that event, sends only future events. Milliseconds since 1970.
    */
   notifyFrom: number | undefined;
-  /** Milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   now: number;
 }
 
 interface AdoptionResult {
-  /** Log position that the new read models reflected when they replaced the former ones. */
+  /** Log position that the new read models reflected when they came into use. */
   position: bigint;
   /** Log position after which the relay continues. */
   relayPosition: bigint;
@@ -74,7 +74,6 @@ export async function adoptLog(options: AdoptionOptions, signal: AbortSignal): P
   return swapPosition === undefined ? undefined : adoptionResult;
 }
 
-/** @throws {CommandRefusedError} */
 async function requireDifferentLog(options: AdoptionOptions): Promise<void> {
   if (await findLogDifference(requireSameLog(options))) return;
   const { eventId } = await readCheckpoint(options.pool, READ_MODEL_SCHEMA);
@@ -85,14 +84,12 @@ async function requireDifferentLog(options: AdoptionOptions): Promise<void> {
   );
 }
 
-/** Returns true if the log holds the event of the relay's checkpoint. */
 async function holdsRelayEvent({ client, pool }: AdoptionOptions): Promise<boolean> {
   const checkpoint = await readRelayCheckpoint(pool);
   const logDifference = await findLogDifference(requireCheckpointInLog(client, "the relay", checkpoint));
   return !logDifference && checkpoint.eventId !== null;
 }
 
-/** @throws {StartError} */
 async function deleteMessages({ nats, databaseUrl }: AdoptionOptions, signal: AbortSignal): Promise<void> {
   try {
     await withNats({ nats, name: "clinic adoption", signal }, async (connection) => {
@@ -106,12 +103,7 @@ async function deleteMessages({ nats, databaseUrl }: AdoptionOptions, signal: Ab
 
 const PAGE_SIZE = 1_000;
 
-/**
- * Finds the last catalog event that the log stored before the given time, and returns its position as a checkpoint.
- *
- * @param epochMs milliseconds since 1970
- * @throws {LogUnavailableError}
- */
+/** @throws {LogUnavailableError} */
 async function findLastEventBefore(client: EventStoreDBClient, epochMs: number): Promise<Checkpoint> {
   let fromPosition: ReadPosition = END;
   for (;;) {

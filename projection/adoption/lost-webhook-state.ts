@@ -15,9 +15,7 @@ const MAX_PARALLEL_READS = 16;
 
 const READ_TIMEOUT_MS = 4_000;
 
-/** Delivery or outbox entry, and the event that the log must hold for it. */
 interface RowOfEvent {
-  /** Id of the delivery or the outbox entry. */
   key: string;
   stream: string;
   revision: bigint;
@@ -117,8 +115,7 @@ async function isInLog(client: EventStoreDBClient, { stream, revision, id }: Row
 /**
  * Deletes the log positions of replay requests that do not exist in the adopted log. Otherwise, a later request at a
  * lower position of the adopted log would be ignored.
- *
- * @param after last log position that the adopted log shares with the former log
+ * @param after last log position that both logs share
  */
 export async function deleteReplayPositions(pool: pg.Pool, after: bigint): Promise<void> {
   const connection = await connectWithoutTimeouts(pool);

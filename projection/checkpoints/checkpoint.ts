@@ -14,7 +14,6 @@ export interface Checkpoint {
   eventId: string | null;
 }
 
-/** Checkpoint at an event. */
 export interface EventCheckpoint extends Checkpoint {
   eventId: string;
 }

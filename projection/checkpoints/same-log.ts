@@ -9,7 +9,6 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import { type Checkpoint, readCheckpoint } from "./checkpoint.ts";
 import { readRelayCheckpoint } from "./relay-checkpoint.ts";
 
-/** An event log, and the database that was built from it. */
 export interface LogAndDatabase {
   client: EventStoreDBClient;
   pool: pg.Pool;

@@ -24,7 +24,7 @@ export async function pruneOtherReadModels(
   return 0;
 }
 
-/** Removes former row versions with erased data from Postgres's files. @returns the exit code */
+/** Removes obsolete row versions with erased data from Postgres's files. @returns the exit code */
 export async function scrubTables({ pool, terminal, signal }: CommandContext): Promise<number> {
   await scrub(pool, readModels, signal, (table) => void terminal.writeOutput(`Rewrote ${table}.`));
   if (signal.aborted) {

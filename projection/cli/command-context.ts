@@ -4,7 +4,6 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import type { ReadLog } from "../engine/read-log.ts";
 
-/** Connections and settings of a command. */
 export interface CommandContext extends LogAndDatabase {
   /** Keys of personal data. The first use reads PERSONAL_DATA_KEYS. */
   dataKeys: DataKeys;
@@ -15,6 +14,5 @@ export interface CommandContext extends LogAndDatabase {
   databaseUrl: string;
   /** Milliseconds since 1970. */
   now: number;
-  /** Aborts when the operator interrupts the command. */
   signal: AbortSignal;
 }

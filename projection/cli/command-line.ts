@@ -25,7 +25,6 @@ import { park, resume } from "./parking.ts";
 import { adoptCurrentLog, rebuildReadModels, verifyReadModels } from "./rebuild.ts";
 import { showStatus } from "./status.ts";
 
-/** Defines a command that needs the event log and a prepared database. */
 function defineServerCommand<O extends Options>(declaration: {
   name: string;
   summary: string;
@@ -52,7 +51,6 @@ const parkingOptions = {
   actor: actorOption,
 };
 
-/** Defines `park` or `resume`. */
 function defineParkingCommand(name: string, summary: string, run: typeof park): Command {
   return defineServerCommand({
     name,
@@ -148,7 +146,6 @@ export const projectionCommandLine: CommandLine = {
   ],
 };
 
-/** Runs a command that needs the event log and a prepared database. */
 function withServers(terminal: Terminal, run: (context: CommandContext) => Promise<number>): Promise<number> {
   const { env } = terminal;
   const { EVENTSTORE_URL, DATABASE_URL } = readConfig(["EVENTSTORE_URL", "DATABASE_URL"], env);
@@ -168,7 +165,6 @@ function withServers(terminal: Terminal, run: (context: CommandContext) => Promi
   });
 }
 
-/** @throws {ServerUnavailableError} if Postgres is unavailable */
 async function withDatabase(
   databaseUrl: string,
   run: (database: Pick<CommandContext, "pool" | "logger" | "databaseUrl">) => Promise<number>,

@@ -1,4 +1,3 @@
-/** The command line for operators of the read models and the database: `clinic projection <command> [options]`. */
 import { runCommandLine } from "../../shared/command-line/command-line.ts";
 import { runInProcess } from "../../shared/command-line/terminal.ts";
 import { projectionCommandLine } from "./command-line.ts";

@@ -143,10 +143,7 @@ export function createProgressReporter(
   };
 }
 
-/**
- * Returns the processed share of the log, limited to the range from 0 to 1. A run starts at log position -1, and live
- * events can move the position beyond `logEnd`.
- */
+/** Limits the share to 0 to 1: a run starts at log position -1, and live events can move it beyond `logEnd`. */
 function computeShare(lastReadPosition: bigint, logEnd: bigint): number {
   if (logEnd <= 0n) return 1;
   return Math.min(1, Math.max(0, Number(lastReadPosition) / Number(logEnd)));

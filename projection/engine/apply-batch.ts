@@ -71,7 +71,7 @@ export async function applyBatch(
   }
 }
 
-/** Moves the checkpoint. When the transaction commits, Postgres notifies the processes that wait for the position. */
+/** When the transaction commits, Postgres notifies the processes that wait for the position. */
 async function moveCheckpoint(
   client: ClientBase,
   schema: string,
@@ -112,7 +112,6 @@ export function getSwapLockName(schema: string): string {
   return `swap ${schema}`;
 }
 
-/** Returns the events that each read model handles, in the order of the read models. Others are absent. */
 function groupByModel(
   models: readonly AnyReadModel[],
   events: readonly RecordedEvent[],

@@ -10,7 +10,7 @@ export type CustomerErasure = RecordedEvent<Extract<CatalogEvent, { type: "Custo
  * data in all their rows, and folds the events.
  */
 interface BatchSegment {
-  /** Clinic of the sandbox whose rows are deleted. Null if no rows are deleted. */
+  /** Null if no rows are deleted. */
   sandboxToClear: string | null;
   customerErasures: CustomerErasure[];
   events: RecordedEvent[];
@@ -56,10 +56,9 @@ export function splitBatch(events: readonly RecordedEvent[], generations: Genera
   return segments;
 }
 
-/** Current generation of each sandbox, by the id of the sandbox's clinic. */
+/** By the id of the sandbox's clinic. */
 type Generations = Map<string, number>;
 
-/** Returns the fixture events that a reset contains. */
 function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
   const { data, metadata, type: _, ...location } = resetEvent;
   return data.facts.map(({ at, ...fact }) => ({
@@ -69,10 +68,7 @@ function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): 
   }));
 }
 
-/**
- * Returns true for an appointment request of an earlier generation. Later events of such an appointment find no row and
- * change nothing.
- */
+/** Later events of an appointment of an earlier generation find no row and change nothing. */
 function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): boolean {
   if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);

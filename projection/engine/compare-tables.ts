@@ -5,7 +5,6 @@ import type { AnyReadModel, Row } from "./read-model.ts";
 /** A row that does not match the log. */
 export interface Difference {
   table: string;
-  /** Values of the primary key. */
   key: string[];
   kind: "missing" | "extra" | "changed";
   /** Names of the columns that differ. The values may be personal data and are never included. */
@@ -43,7 +42,6 @@ export async function compareTables(
 }
 
 interface ListedRow {
-  /** Values of the primary key. */
   key: string[];
   /** All columns, as JSON from Postgres. */
   row: string;

@@ -5,7 +5,6 @@ import type { ChangesByModel, RowChange, RowChanges } from "./fold-events.ts";
 import { type AnyReadModel, eraseColumns, type Row } from "./read-model.ts";
 import { loadRows, toArrayLiteral, upsertRows } from "./rows.ts";
 
-/** Maximum number of rows in memory. */
 const MAX_ROWS = 1_000;
 
 type CategoriesByCustomer = Map<string, PersonalDataCategory[]>;
@@ -39,7 +38,6 @@ export async function eraseCustomerRows(
   }
 }
 
-/** @param owners primary keys of rows, each with its customer */
 async function eraseRows(
   client: ClientBase,
   schema: string,
@@ -72,7 +70,7 @@ interface NewData {
   change: RowChange;
   category: PersonalDataCategory;
   customerId: string;
-  /** Data key of the event with the data; null if the event was in plain text. */
+  /** Null if the event was in plain text. */
   dataKeyId: string | null;
 }
 
@@ -112,7 +110,7 @@ function findNewData(model: AnyReadModel, changes: RowChanges): NewData[] {
   });
 }
 
-/** Finds the data keys that are older than the erasure of their data, and therefore destroyed. */
+/** Finds destroyed data keys: those that are older than the erasure of their data. */
 async function findErasedKeyIds(
   client: ClientBase,
   schema: string,

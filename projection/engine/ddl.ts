@@ -4,7 +4,6 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { CHECKPOINT_NAME } from "../checkpoints/checkpoint.ts";
 import type { AnyReadModel, ColumnType, Index, Row } from "./read-model.ts";
 
-/** Returns the statements that create a schema of empty read models with indexes. */
 export function buildReadModelDdl(models: readonly AnyReadModel[], schema = READ_MODEL_SCHEMA): string {
   return buildTablesDdl(models, schema) + buildIndexesDdl(models, schema);
 }
@@ -37,7 +36,7 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
   return `${statements.join(";\n")};\n`;
 }
 
-/** Returns the statements that create the secondary indexes. The statements are idempotent. */
+/** The statements are idempotent. */
 export function buildIndexesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = models.flatMap((model) => buildModelIndexesDdl(model, schema));
   return statements.map((statement) => `${statement};\n`).join("");

@@ -6,15 +6,11 @@ import { ProjectionError } from "../roles/failure.ts";
 import type { AnyReadModel, Row } from "./read-model.ts";
 import { deleteRows, loadRows, upsertRows } from "./rows.ts";
 
-/** Row of a read model before and after the events of a batch. */
 export interface RowChange {
   key: readonly string[];
   rowBefore: Row | undefined;
   rowAfter: Row | undefined;
-  /**
-   * Categories of which the events wrote personal data to the row of a customer, with the data key of the last such
-   * event; null if that event was in plain text.
-   */
+  /** Data key of the last event that wrote personal data of each category; null if that event was in plain text. */
   dataKeyIds: Map<PersonalDataCategory, string | null> | undefined;
 }
 
@@ -65,7 +61,6 @@ async function loadChangedRows(
   return changes;
 }
 
-/** @param referencedChanges changes of the read model that `model` references */
 function foldEventsOfModel(
   model: AnyReadModel,
   events: readonly RecordedEvent[],
@@ -82,7 +77,6 @@ function foldEventsOfModel(
   }
 }
 
-/** Returns the row of the referenced read model that the event changes, if that read model handles the event. */
 function findReferencedRow(
   { references: model }: AnyReadModel,
   event: RecordedEvent,
@@ -95,7 +89,7 @@ function toRowId(key: readonly unknown[]): string {
   return key.join("\n");
 }
 
-/** Writes changed rows. Sends all statements at once, in the order of the read models. */
+/** Sends all statements at once, in the order of the read models. */
 export async function writeChanges(client: ClientBase, schema: string, changesByModel: ChangesByModel): Promise<void> {
   const writePromises = [...changesByModel].flatMap(([model, changes]) => {
     const changedRows: Row[] = [];
@@ -109,7 +103,6 @@ export async function writeChanges(client: ClientBase, schema: string, changesBy
   await awaitPipelined(writePromises);
 }
 
-/** Records the data key of an event for each category of personal columns that the event has changed. */
 function recordDataKeys(
   { personalColumns = {} }: AnyReadModel,
   change: RowChange,
@@ -125,7 +118,6 @@ function recordDataKeys(
   }
 }
 
-/** @throws {ProjectionError} with the position of the event, if the projector throws */
 function callProjector<T>(model: AnyReadModel, event: RecordedEvent, run: () => T): T {
   try {
     return run();

@@ -7,7 +7,6 @@ import type { ReadLog } from "./read-log.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 export interface ProjectionProgress {
-  /** Position of the checkpoint. */
   position: bigint;
   /**
    * Position up to which the log was read. This position can be past the checkpoint, because events of other programs
@@ -46,5 +45,4 @@ export interface ProjectionOptions extends LogAndDatabase {
   onBatch?(eventCount: number, seconds: number): void;
 }
 
-/** Updates the progress and adds to the number of processed events. */
 export type ReportProgress = (update: Partial<ProjectionProgress>, eventCount?: number) => void;

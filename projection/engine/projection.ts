@@ -18,10 +18,9 @@ import type { ProjectionOptions, ProjectionProgress, ReportProgress } from "./pr
 import { readInCallingThread } from "./read-log.ts";
 import { type ProjectionRun, writeItems } from "./write-items.ts";
 
-/** Maximum number of subscription items in one transaction. */
 const MAX_BATCH_ITEMS = 2_000;
 
-/** Maximum number of buffered items. The buffer holds two batches, so that reading rarely waits for writing. */
+/** The buffer holds two batches, so that reading rarely waits for writing. */
 const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
 
 /**
@@ -64,7 +63,6 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
   }
 }
 
-/** Returns the server that caused an error. @throws the error if waiting cannot resolve it */
 function findAwaitedServer(error: Error): AwaitedServer {
   if (error instanceof UnreadableEventError) throw new ProjectionError(error.reason, error.logPosition, error);
   if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
@@ -81,7 +79,6 @@ function hasReachedEnd({ endPosition }: ProjectionOptions, { lastReadPosition }:
   return endPosition !== undefined && lastReadPosition >= endPosition;
 }
 
-/** @throws {DifferentLogError} */
 async function requireMatchingLog(options: ProjectionOptions, checkpoint: ReadModelCheckpoint): Promise<void> {
   if (!options.adoptsLog) await requireSameLog(options);
   await requireCheckpointInLog(options.client, `schema ${options.schema}`, checkpoint);

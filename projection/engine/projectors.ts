@@ -73,7 +73,6 @@ export function startProjectors(options: ProjectorsOptions): Role {
 
 const STANDBY_MESSAGE = `The read models belong to another release. This process stands by and writes nothing. To switch to this release, run its \`${formatCommandLine("projection rebuild")}\`.`;
 
-/** Runs the projection. Returns normally if this process loses the lead. */
 async function runUntilLeadershipLost(options: ProjectionOptions, logger: Logger, signal: AbortSignal): Promise<void> {
   try {
     await runProjection(options, signal);
@@ -99,7 +98,7 @@ function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Pro
   };
 }
 
-/** @param eventCountBefore number of events that this process handled when it led the role before */
+/** @param eventCountBefore number of events from the times when this process led the role before */
 function toRunningStatus(statusBefore: RoleStatus, progress: ProjectionProgress, eventCountBefore: number): RoleStatus {
   const { position, hasCaughtUp, waitsFor, lastError, eventCount } = progress;
   const detail = waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);

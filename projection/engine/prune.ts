@@ -18,7 +18,6 @@ const UNUSED_MS = 5_000;
 
 const CHECK_INTERVAL_MS = 200;
 
-/** Lists the schemas with read models that other releases have built. */
 export async function listOtherReadModels(db: pg.Pool | pg.ClientBase): Promise<string[]> {
   const { rows } = await db.query<{ name: string }>(
     `SELECT nspname AS name FROM pg_namespace
@@ -71,7 +70,6 @@ async function lockUnused(
   }
 }
 
-/** @throws {StartError} that names the processes of the schemas */
 async function requireNoUsers(connection: pg.ClientBase, schemas: readonly string[]): Promise<void> {
   const { rows } = await connection.query<{ process: string; schema: string }>(
     `SELECT DISTINCT application_name AS process, schema

@@ -9,15 +9,13 @@ export interface ReaderInput extends Pick<ReadLogOptions, "after" | "streamsToSk
   eventstoreUrl: string;
 }
 
-/** Message of the thread: the next items, or the event that this release cannot read. */
 export type ReaderMessage =
   | { items: SubscriptionItem[] }
   | { unreadableEvent: { id: string; logPosition: LogPosition; reason: string } };
 
-/** Entry of the thread, in the source tree or in the compiled project. */
 const READER_URL = new URL(`./log-reader-thread${extname(import.meta.url)}`, import.meta.url);
 
-/** Maximum size of the thread's young generation. The default of Node causes more garbage collection. MiB. */
+/** The default of Node causes more garbage collection. */
 const MAX_YOUNG_GENERATION_MIB = 64;
 
 /**

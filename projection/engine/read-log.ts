@@ -12,7 +12,6 @@ export interface ReadLogOptions {
 /** Reads the log, and then live events. Throws like {@link subscribeToLog}. */
 export type ReadLog = (options: ReadLogOptions) => AsyncIterable<SubscriptionItem>;
 
-/** Creates a reader that runs in the thread of the caller. */
 export function readInCallingThread(client: EventStoreDBClient): ReadLog {
   return ({ after, streamsToSkip, signal }) => {
     const isSkipped = (stream: string, revision: bigint) => {

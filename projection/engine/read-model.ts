@@ -22,7 +22,7 @@ interface ColumnValues {
 
 export type ColumnType = keyof ColumnValues;
 
-/** Column of JSON values with a known type. The values of other jsonb columns have the type `unknown`. */
+/** The values of jsonb columns without a known type have the type `unknown`. */
 type Json<Value> = "jsonb" & { readonly value?: Value };
 
 export function defineJsonColumn<Value>(): Json<Value> {
@@ -45,9 +45,7 @@ export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<Extra
 type PersonalColumns<R> = Partial<Record<PersonalDataCategory, Partial<R>>>;
 
 export interface Index {
-  /** List of columns in SQL. */
   columns: string;
-  /** Condition that selects the rows of a partial index. */
   where?: string;
   /** True if the engine itself needs the index. A rebuild then creates the index before it fills the table. */
   isUsedByEngine?: true;
@@ -90,7 +88,7 @@ interface ReadModel<
    * rows.
    */
   sandboxCondition?: (schema: string) => string;
-  /** Neutral values of the columns with personal data, by category. */
+  /** See {@link PersonalColumns}. */
   personalColumns?: PersonalColumns<RowOf<C, Nullable>>;
   /**
    * SQL query for the primary keys of all rows that belong to customers, with the column `customer_id`. The ids of the
@@ -141,15 +139,13 @@ export interface AnyReadModel
   on: Partial<Record<CatalogEventType, AnyHandler>>;
 }
 
-/** Name of a column for a member of event data: `clinic_id` for `clinicId`. */
 type ColumnName<Member extends string> = Member extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${ColumnName<Rest>}`
   : Member;
 
-/** Members of event data, under the names of their columns. */
 type ColumnsOf<Data> = { [Member in keyof Data as Member extends string ? ColumnName<Member> : never]: Data[Member] };
 
-/** Names of columns by the names of members, so that each name is converted only once. */
+/** Converts each name only once. */
 const columnNames = new Map<string, string>();
 
 function toColumnName(memberName: string): string {
@@ -170,7 +166,7 @@ export function toColumns<Data extends object>(data: Data): ColumnsOf<Data> {
   return columns as ColumnsOf<Data>;
 }
 
-/** Makes a handler that changes an existing row. An event about a missing row changes nothing. */
+/** An event about a missing row changes nothing. */
 export function createUpdateHandler<R extends Row, E>(apply: (event: E, row: R) => Partial<NoInfer<R>>) {
   return (row: R | undefined, event: E): R | undefined => (row ? { ...row, ...apply(event, row) } : undefined);
 }
@@ -195,10 +191,7 @@ export function getNeutralColumns<Type extends CatalogEventType, Field extends k
   return toColumns(Object.fromEntries(values) as Pick<CatalogData<Type>, Field>);
 }
 
-/**
- * Returns a row in which the columns of the given categories have neutral values. Returns the same row if nothing
- * changes.
- */
+/** Writes neutral values to the columns of the given categories. Returns the same row if nothing changes. */
 export function eraseColumns<R extends Row>(
   row: R,
   categories: readonly PersonalDataCategory[],

@@ -55,9 +55,8 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
   });
 }
 
-/** Creates the new tables, or keeps the tables of an interrupted run. */
 async function prepareNextSchema(connection: pg.ClientBase, options: RebuildRun, signal: AbortSignal): Promise<void> {
-  // If an earlier run was killed right after its swap, the former tables still exist.
+  // An earlier run may have been killed between its swap and this deletion.
   await dropSchema(connection, FORMER_SCHEMA, signal);
   if (await canContinue(connection, options)) return;
   // Several statements in one query are one transaction.
@@ -77,7 +76,6 @@ async function canContinue(connection: pg.ClientBase, options: RebuildRun): Prom
   return isMissingOnlyParkedEvents(await options.loadParkedStreams(), skippedEvents, checkpoint.position);
 }
 
-/** Projects the log into the new schema until the schema has caught up. */
 async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {
   const caughtUpController = new AbortController();
   const onProgress = (progress: ProjectionProgress) => {
@@ -88,7 +86,6 @@ async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promi
   await runProjection({ ...options, schema: NEXT_SCHEMA, onProgress }, runSignal);
 }
 
-/** Keeps the new tables up to date until the swap succeeds, or the signal aborts. */
 async function runUntilSwapped(
   connection: pg.ClientBase,
   options: RebuildRun,

@@ -43,7 +43,6 @@ export async function upsertRows(
   });
 }
 
-/** Returns the JSON of an object without its braces. */
 function formatMembers(object: object): string {
   return JSON.stringify(object).slice(1, -1);
 }
@@ -62,7 +61,6 @@ export async function deleteRows(
   });
 }
 
-/** Returns SQL that joins the keys as a table `k` with the read model as `t`. */
 function buildKeyTableSql(model: AnyReadModel, condition: "ON" | "WHERE" = "ON"): string {
   const arraysSql = model.primaryKey.map((name, index) => `$${index + 1}::${model.columns[name]}[]`).join(", ");
   const matchSql = model.primaryKey.map((name) => `t.${name} = k.${name}`).join(" AND ");
@@ -73,10 +71,7 @@ function toKeyColumns(model: AnyReadModel, keys: readonly (readonly string[])[])
   return model.primaryKey.map((_, index) => toArrayLiteral(keys.map((key) => key[index] ?? null)));
 }
 
-/**
- * Returns SQL that reads a column in the format that projectors write. In any other format, unchanged rows would seem
- * to differ.
- */
+/** Uses the format that projectors write. In any other format, unchanged rows would seem to differ. */
 function toColumnSql(column: string, type: ColumnType): string {
   if (type === "timestamptz") return `rfc3339(${column})`;
   return type === "bigint" ? `${column}::text` : column;

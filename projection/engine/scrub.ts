@@ -11,9 +11,8 @@ import type { AnyReadModel } from "./read-model.ts";
 const OTHER_TABLES = ["data_keys.data_key", "pg_catalog.pg_statistic"];
 
 /**
- * Rewrites all tables that held erased data, because Postgres keeps former versions of rows in the files of a table.
- * Each table is locked while it is rewritten. A rewrite starts only when no query uses the table.
- *
+ * Rewrites all tables that held erased data, because Postgres keeps obsolete row versions in a table's files. Each table
+ * is locked while it is rewritten. A rewrite starts only when no query uses the table.
  * @param onRewritten called after each table
  * @throws {StartError} if a rebuild or another scrub is running
  */

@@ -18,7 +18,6 @@ const CATCH_UP_CHECK_INTERVAL_MS = 5;
 
 interface SwapOptions {
   logger: Logger;
-  /** Returns the log position that the new tables reflect. */
   getPosition(): bigint;
   /**
    * Set if the new tables were built from a different log than the current tables. Called in the transaction, after the
@@ -95,7 +94,6 @@ async function lockReaders(connection: pg.ClientBase): Promise<boolean> {
   return runIfLockable(connection, `LOCK TABLE ${rows[0]?.names} IN ACCESS EXCLUSIVE MODE`);
 }
 
-/** Waits until the new read models reach a position. @returns false after the time limit or an abort */
 async function waitUntilReached(getPosition: () => bigint, position: bigint, signal: AbortSignal): Promise<boolean> {
   const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
   while (!signal.aborted && performance.now() < deadline) {

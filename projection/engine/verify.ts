@@ -26,7 +26,6 @@ interface VerifyResult {
 
 export const SCRATCH_SCHEMA = `${READ_MODEL_SCHEMA}_verify`;
 
-/** Higher than any revision in the event log. */
 const MAX_REVISION = 2n ** 63n;
 
 /**

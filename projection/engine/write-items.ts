@@ -12,10 +12,8 @@ import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
 import type { ProjectionOptions, ReportProgress } from "./projection-options.ts";
 
-/** State of a projection run during one subscription. */
 export interface ProjectionRun {
   options: ProjectionOptions;
-  /** Updated with each commit. */
   checkpoint: ReadModelCheckpoint;
   streamsToSkip: StreamsToSkip;
   reportProgress: ReportProgress;
@@ -58,11 +56,7 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
   }
 }
 
-/**
- * Decrypts the personal data of a batch, with one query for its data keys.
- *
- * @throws {ProjectionError} with the position of an event that cannot be decrypted
- */
+/** @throws {ProjectionError} with the position of an event that cannot be decrypted */
 async function decryptBatch(events: readonly RecordedEvent[], dataKeys: DataKeys): Promise<readonly RecordedEvent[]> {
   if (!events.some(({ encrypted }) => encrypted)) return events;
   const keys = await findKeysOf(events, dataKeys);
@@ -77,8 +71,7 @@ async function decryptBatch(events: readonly RecordedEvent[], dataKeys: DataKeys
 }
 
 /**
- * Writes one transaction, and retries while the database is unavailable. A retry first checks the checkpoint, because
- * the previous commit may have succeeded although its response was lost.
+ * A retry first checks the checkpoint, because the previous commit may have succeeded although its response was lost.
  */
 async function writeBatch(
   { options, checkpoint, reportProgress, signal }: ProjectionRun,
@@ -117,9 +110,7 @@ async function writeBatch(
   }
 }
 
-/**
- * Runs work on a connection of the pool. If the database is unavailable, the connection does not return to the pool.
- */
+/** If the database is unavailable, the connection does not return to the pool. */
 async function withConnection(pool: pg.Pool, run: (connection: pg.PoolClient) => Promise<void>): Promise<void> {
   const connection = await pool.connect();
   let connectionError: Error | undefined;
@@ -136,8 +127,7 @@ async function withConnection(pool: pg.Pool, run: (connection: pg.PoolClient) =>
 type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
 
 /**
- * Returns true if an item moves the checkpoint. Events of other programs do not move the checkpoint, because such
- * events may be deleted. A deleted event could no longer identify the log.
+ * Events of other programs do not move the checkpoint. Such events may be deleted and then could not identify the log.
  */
 function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "skipped";
@@ -154,7 +144,6 @@ function countSkipped(items: readonly SubscriptionItem[], streamsToSkip: Streams
   return skippedEvents;
 }
 
-/** Splits the items after each event. The last group may have no event. */
 function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionItem[][] {
   const itemGroups: SubscriptionItem[][] = [[]];
   for (const item of items) {
@@ -164,12 +153,12 @@ function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionIt
   return itemGroups;
 }
 
-/** Returns true if Postgres refused a value (SQLSTATE classes 22 and 23). */
+/** SQLSTATE classes 22 (data exception) and 23 (integrity constraint violation). */
 function isValueRefusal(error: unknown): error is pg.DatabaseError {
   return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
 }
 
-/** Age of an event from which on its projection is not traced. Its trace ended long ago. */
+/** The trace of an older event ended long ago. */
 const MAX_AGE_MS = 60 * 60_000;
 
 /**

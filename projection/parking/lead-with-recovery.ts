@@ -10,14 +10,12 @@ export interface RecoveryOptions extends RoleDeps {
   signal: AbortSignal;
   role: LogRole;
   leadership: Omit<LeadershipOptions, "databaseUrl" | "logger" | "signal">;
-  /** Does the role's work until `termSignal` aborts. */
   lead(termSignal: AbortSignal): Promise<void>;
-  /** Called when the role fails. */
   onFailure(error: unknown): Failure;
 }
 
 interface Failure {
-  /** Event that the role cannot process; undefined if no event is the cause. */
+  /** Undefined if no event is the cause. */
   failedEventPosition: LogPosition | undefined;
   /** Returns true if another process has moved the role's checkpoint since the failure. */
   hasCheckpointMoved(): Promise<boolean>;

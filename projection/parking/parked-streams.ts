@@ -8,7 +8,6 @@ import type { LogRole } from "../roles/role.ts";
 /** Stream of the parking events: `StreamParked` and `StreamResumed`. */
 export const PARKING_STREAM = toStreamName(parkingStreams, "streams");
 
-/** A parked stream, and the command that parked the stream. */
 export interface ParkedStream {
   stream: string;
   /** Revision of the first skipped event. */
@@ -21,9 +20,8 @@ export interface ParkedStream {
   cause: string;
   /** Reason that the operator gave. */
   reason: string;
-  /** Name of the operator. */
   actor: string;
-  /** Time of the command, as RFC 3339. */
+  /** RFC 3339. */
   since: string;
 }
 
@@ -36,7 +34,6 @@ interface ParkedList {
   lastRevision: bigint;
 }
 
-/** Folds the parking events, in order. Pure. */
 function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
   const streams = new Map<string, ParkedStream>();
   const relayOnlyStreams = new Map<string, ParkedStream>();
@@ -63,7 +60,6 @@ function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): Park
   return { streams, relayOnlyStreams, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
 }
 
-/** Returns true if a role skips an event because the event's stream is parked. */
 export function isParked(
   { streams, relayOnlyStreams }: ParkedList,
   role: LogRole,
@@ -76,11 +72,7 @@ export function isParked(
   });
 }
 
-/**
- * Reads the parked streams from the log.
- *
- * @throws {LogUnavailableError}
- */
+/** @throws {LogUnavailableError} */
 export async function readParkedStreams(log: EventLog): Promise<ParkedList> {
   return foldParkingEvents(await log.read<ParkingEvent>(PARKING_STREAM));
 }

@@ -15,7 +15,6 @@ import type { LogRole } from "../roles/role.ts";
 import { isParked, PARKING_STREAM, type ParkedStream, readParkedStreams } from "./parked-streams.ts";
 import { readSkippedEvents } from "./skipped-events.ts";
 
-/** An operator's command was refused. The message gives the reason. */
 export class CommandRefusedError extends Error {
   override readonly name = "CommandRefusedError";
 }
@@ -73,10 +72,7 @@ export async function parkStream(
   return { ...event, passedOverBy };
 }
 
-/**
- * Finds the role that stopped at a position, and the cause. If both roles stopped at this position, returns the
- * projectors role.
- */
+/** If both roles stopped at this position, returns the projectors role. */
 async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role: LogRole; cause: string } | undefined> {
   const checkpoints = {
     projectors: (await readCheckpoint(pool, READ_MODEL_SCHEMA)).position,

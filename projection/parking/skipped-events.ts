@@ -15,7 +15,6 @@ export async function readSkippedEvents(db: Pool | ClientBase, schema: string): 
   return new Map(rows.map(({ stream, ...skippedEvents }) => [stream, skippedEvents]));
 }
 
-/** Adds newly skipped events to the record of a schema. */
 export async function recordSkippedEvents(
   client: ClientBase,
   schema: string,
@@ -34,7 +33,6 @@ type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
 
 export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
 
-/** The data that a projection run needs about the parked streams. */
 export interface ParkedStreams {
   streams: StreamsToSkip;
   /** Revision of the last parking event that is reflected in `streams`. */

@@ -28,15 +28,13 @@ interface AssignedResource {
   assignmentId: string;
 }
 
-/** Returns the columns that every appointment event changes. */
 function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
   return { revision: getNextRevision(event, row), updated_at: event.metadata.occurredAt };
 }
 
 /**
- * Returns the event's revision in the appointment's stream. Fixture events of a sandbox are not in that stream, so the
- * function counts them instead. The result does not depend on the reset, so all resets on one day produce the same
- * rows.
+ * The event's revision in the appointment's stream. Fixture events of a sandbox are not in that stream, so they are
+ * counted instead. All resets on one day therefore produce the same rows.
  */
 function getNextRevision({ stream, revision, data }: AppointmentEvent, row?: RowWithRevision): number {
   if (stream === toStreamName(appointmentStreams, data.appointmentId)) return Number(revision);

@@ -1,6 +1,6 @@
 import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
-/** Resources allocated to appointments. The clinic is not stored, because it follows from the appointment. */
+/** The clinic follows from the appointment, so it is not stored. */
 export const assignments = defineReadModel({
   table: "assignment",
   columns: {

@@ -1,6 +1,6 @@
 import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
-/** Availability of resources. The clinic is not stored, because it follows from the resource. */
+/** The clinic follows from the resource, so it is not stored. */
 export const availabilityRules = defineReadModel({
   table: "availability_rule",
   columns: {

@@ -47,7 +47,7 @@ function recordErasure(row: ErasureRow | undefined, event: ErasureEvent): Erasur
   };
 }
 
-/** Returns the categories of which no new data can be recorded. An erased appointment or ticket gets no new data. */
+/** An erased appointment or ticket gets no new data. */
 function findFinalCategories(row: ErasureRow | undefined, { type, data }: ErasureEvent): PersonalDataCategory[] {
   if (type === "AppointmentDataErased" || type === "QueueTicketDataErased") return data.categories;
   const erasedCategories = personalDataCategories.filter((category) => row?.[`${category}_erased_at`]);

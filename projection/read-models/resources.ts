@@ -52,7 +52,7 @@ export const resources = defineReadModel({
   },
 });
 
-/** Returns the number of seconds between two RFC 3339 times, rounded up. */
+/** Rounds up. */
 function countSeconds(startTime: string, endTime: string): number {
   return Math.ceil((Date.parse(endTime) - Date.parse(startTime)) / 1_000);
 }

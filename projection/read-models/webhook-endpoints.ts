@@ -16,16 +16,15 @@ export const webhookEndpoints = defineReadModel({
     /** Branches whose events the endpoint receives; null for all branches of the installation. */
     branch_ids: "jsonb",
     header_names: "jsonb",
-    /** Maximum number of attempts per second; null for no limit. */
+    /** Null for no limit. */
     rate_limit_per_second: "integer",
-    /** Order of deliveries: `none` or `appointment`. */
+    /** `none` or `appointment`. */
     ordering: "text",
-    /** Format of the bodies: `standard` or `cloudevents`. */
+    /** `standard` or `cloudevents`. */
     body_format: "text",
     asymmetric_signature: "boolean",
     status: "text",
     disabled_reason: "text",
-    /** Time at which the endpoint was last enabled or registered. */
     enabled_at: "timestamptz",
     secret_rotated_at: "timestamptz",
     /** Log position of the registration. The endpoint receives no earlier events. */

@@ -1,19 +1,17 @@
 import type { EncryptedHeader } from "../../shared/domain/events/partner.ts";
 import { createUpdateHandler, defineJsonColumn, defineReadModel } from "../engine/read-model.ts";
 
-/** A former secret. Until `expiresAt`, deliveries are signed with both this secret and the current secret. */
+/** A replaced secret. Until `expiresAt`, deliveries are signed with both this secret and the current secret. */
 export type FormerSecret = {
   secretId: string;
   encryptedSecret: string;
   expiresAt: string;
-  /** Id and correlation id of the event that replaced the secret. */
   rotationId: string;
   correlationId: string;
-  /** True if the coming expiry was reported as an event. */
   isReported: boolean;
 };
 
-/** Maximum number of former secrets. Each former secret makes the signature header longer. */
+/** Each former secret makes the signature header longer. */
 const MAX_FORMER_SECRETS = 8;
 
 /** Signing of deliveries, and encrypted custom headers of endpoints. The query API cannot read this table. */

@@ -16,10 +16,9 @@ export class NatsUnavailableError extends Error {
   override readonly name = "NatsUnavailableError";
 }
 
-/** Milliseconds. */
 const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
-/** A server that does not respond to two pings counts as dead. Milliseconds. */
+/** A server that does not respond to two pings counts as dead. */
 const PING_INTERVAL_MS = 3_000;
 
 const ACCESS_CODES: readonly string[] = [
@@ -76,7 +75,7 @@ export async function connectNats(
   throw new NatsUnavailableError(`NATS_URL: no server accepts the connection (${problems.join("; ")})`);
 }
 
-/** Returns no options if the server decides whether to use TLS. */
+/** Empty if the server decides whether to use TLS. */
 function getTlsOptions({ caFile, certFile, keyFile }: NatsSettings, server: NatsServer): { tls?: TlsOptions } {
   if (!server.requiresTls && caFile === undefined && certFile === undefined) return {};
   const tls = { ...(caFile && { caFile }), ...(certFile && { certFile }), ...(keyFile && { keyFile }) };
@@ -92,7 +91,6 @@ function getAuthenticator({ credentials, nkeySeed }: NatsSettings, { login }: Na
   return () => ({ user: login.user, pass: login.password });
 }
 
-/** Describes why a server did not accept the connection, and which setting to check. */
 function describeProblem(error: unknown, settings: NatsSettings, server: NatsServer): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (error instanceof NatsError) {
@@ -115,7 +113,6 @@ function isRefused({ code, chainedError }: NatsError): boolean {
   return code === ErrorCode.ConnectionRefused && (chainedError as NodeJS.ErrnoException)?.code === "ECONNREFUSED";
 }
 
-/** Names the setting that the login comes from. */
 function describeLogin({ credentials, nkeySeed, certFile }: NatsSettings, { login }: NatsServer): string {
   if (credentials !== undefined) return "NATS_CREDENTIALS";
   if (nkeySeed !== undefined) return "NATS_NKEY_SEED";

@@ -12,16 +12,16 @@ export interface EventStream {
   replicas: number | undefined;
 }
 
-/** Maximum number of unacknowledged messages of all dispatchers together. */
+/** Counts the messages of all dispatchers together. */
 const MAX_UNACKED_MESSAGES = 2_000;
 
 /**
  * Time after which JetStream redelivers an unacknowledged message, for example because its dispatcher was killed. A
- * dispatcher needs less time for a batch, and a repeated message does no harm. Milliseconds.
+ * dispatcher needs less time for a batch, and a repeated message does no harm.
  */
 const ACK_TIMEOUT_MS = 5_000;
 
-/** JetStream drops a second message with the same id within this time. Milliseconds. */
+/** JetStream drops a second message with the same id within this time. */
 const DEDUPLICATION_WINDOW_MS = 30_000;
 
 /**
@@ -37,10 +37,8 @@ const MAX_MESSAGES = 100_000;
  */
 export const JETSTREAM_OPTIONS = { timeout: 2_000, checkAPI: false };
 
-/** Number of replicas if none is configured and the cluster has enough servers. */
 const DEFAULT_REPLICAS = 3;
 
-/** Error codes of JetStream for a missing stream and a missing consumer. */
 const NOT_FOUND_CODES = [10_059, 10_014];
 
 /**

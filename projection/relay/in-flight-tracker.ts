@@ -1,4 +1,3 @@
-/** One event of the log that the relay published or skipped. */
 interface TrackedEvent<Checkpoint> {
   checkpoint: Checkpoint;
   /**
@@ -9,27 +8,22 @@ interface TrackedEvent<Checkpoint> {
 }
 
 /**
- * Tracks the events that the relay has read but the dispatchers have not yet acknowledged, in the order of the log. The
- * tracker determines the checkpoint from which the relay can safely resume: all messages up to this checkpoint are
- * acknowledged.
- *
+ * Tracks the events between relay and dispatchers, in the order of the log. All messages up to its checkpoint are
+ * acknowledged, so the relay can safely resume there.
  * @typeParam Checkpoint checkpoint in the log
  */
 export class InFlightTracker<Checkpoint> {
   #entries: TrackedEvent<Checkpoint>[] = [];
   #checkpoint: Checkpoint;
 
-  /** @param checkpoint current checkpoint */
   constructor(checkpoint: Checkpoint) {
     this.#checkpoint = checkpoint;
   }
 
-  /** Checkpoint up to which every message is acknowledged. */
   get checkpoint(): Checkpoint {
     return this.#checkpoint;
   }
 
-  /** Number of entries that are not acknowledged. */
   get size(): number {
     return this.#entries.length;
   }
@@ -39,7 +33,6 @@ export class InFlightTracker<Checkpoint> {
     return this.#entries[0]?.sequence !== undefined;
   }
 
-  /** Adds an event without a message. */
   addSkippedEvent(checkpoint: Checkpoint): void {
     const newestEvent = this.#entries.at(-1);
     if (!newestEvent) this.#checkpoint = checkpoint;

@@ -18,7 +18,6 @@ const bodySchema = z.custom<WebhookBody>((value) => routingFields.safeParse(valu
 
 /** Message from the relay to the dispatchers, over JetStream. Bigints are sent as strings. */
 export const relayMessageSchema = z.discriminatedUnion("kind", [
-  /** A public event. */
   z.object({
     kind: z.literal("event"),
     /** Position of the domain event in the log. Stream and revision also identify the domain event. */
@@ -62,11 +61,9 @@ interface Traced {
   traceparent?: string | undefined;
 }
 
-/** A message that the relay publishes. */
 export interface OutgoingMessage {
   /** Id for deduplication by JetStream. */
   id: string;
-  /** Subject without the prefix of the stream. */
   subject: string;
   message: RelayMessage;
 }

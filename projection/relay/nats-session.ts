@@ -6,12 +6,11 @@ import type { NatsSettings } from "./nats-settings.ts";
 
 interface NatsSessionOptions {
   nats: NatsSettings;
-  /** Name of the connection at the server. */
   name: string;
   signal: AbortSignal;
 }
 
-/** Time limit for the work to end after an abort. Milliseconds. */
+/** Time limit for the work to end after an abort. */
 const FINISH_TIMEOUT_MS = 1_000;
 
 /**

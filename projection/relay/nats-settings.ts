@@ -4,7 +4,6 @@ import { nkeys } from "nats";
 import { type Config, ConfigError } from "../../shared/runtime/config.ts";
 import { parseNatsUrl } from "../../shared/runtime/nats-url.ts";
 
-/** Names of the settings of the connection to NATS. */
 export const NATS_SETTING_NAMES = [
   "NATS_URL",
   "NATS_CREDENTIALS",
@@ -17,9 +16,7 @@ export const NATS_SETTING_NAMES = [
 
 type NatsConfig = Config<(typeof NATS_SETTING_NAMES)[number]>;
 
-/** Settings of the connection to NATS. Only `url` is required. */
 export interface NatsSettings {
-  /** Value of NATS_URL. */
   url: string;
   /** Content of a credentials file: a user's JWT and nkey seed. */
   credentials?: string | undefined;
@@ -76,7 +73,6 @@ function requireSeed(seed: string): void {
   }
 }
 
-/** Parses the PEM file of a setting. Returns undefined if the setting is not set. */
 function requirePem<Value>(
   name: string,
   file: string | undefined,

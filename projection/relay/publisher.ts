@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { createInbox, headers, type Msg, type NatsConnection } from "nats";
 import { onAbort } from "../../shared/runtime/abort.ts";
 
-/** Publisher to a JetStream stream. */
 interface Publisher {
   /**
    * @param id id for deduplication: the server drops a second message with the same id
@@ -14,7 +13,6 @@ interface Publisher {
   publish(subject: string, id: string, payload: Uint8Array, traceparent?: string): Promise<number>;
 }
 
-/** Confirmation that the server has stored a message. */
 interface Confirmation {
   sequence: number;
   /** If true, the server dropped the message, and `sequence` belongs to an earlier message with the same id. */
@@ -22,19 +20,15 @@ interface Confirmation {
 }
 
 interface PendingConfirmation {
-  /** Time of the publication, by `performance.now()`. */
   publishedAt: number;
   resolve(confirmation: Confirmation): void;
   reject(error: Error): void;
 }
 
-/** Header with the message id that JetStream uses for deduplication. */
 const MESSAGE_ID_HEADER = "Nats-Msg-Id";
 
-/** Header with the W3C trace context. */
 export const TRACEPARENT_HEADER = "traceparent";
 
-/** Milliseconds. */
 const CONFIRM_TIMEOUT_MS = 5_000;
 const TIMEOUT_CHECK_INTERVAL_MS = 500;
 

@@ -22,7 +22,7 @@ export interface Status {
   differentLog: string | null;
   /** True if this release built the read models. */
   isOwnRelease: boolean;
-  /** True if the read models have reached the end of the log since they were created. */
+  /** True if the read models have ever reached the end of the log. */
   isFilled: boolean;
   otherReadModels: string[];
   followers: FollowerStatus[];

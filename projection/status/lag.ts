@@ -5,12 +5,11 @@ import { BEFORE_FIRST_EVENT, readWithin } from "../../shared/eventstore/read-log
 import { relayedCategories } from "../relay/to-message.ts";
 import type { LogRole } from "../roles/role.ts";
 
-/** Distance of a role from the end of the log. */
 export interface Lag {
   events: number;
   /** False if the number of events is an estimate. */
   exact: boolean;
-  /** Age of the first unprocessed event, in seconds. */
+  /** Age of the first unprocessed event. */
   seconds: number;
 }
 

@@ -48,7 +48,6 @@ const COUNT_DELIVERIES_SQL = `
          (SELECT count(*) AS failed, (SELECT delivery_id FROM failed ORDER BY delivery_id DESC LIMIT 1) AS last_failed
             FROM failed) f`;
 
-/** @param now milliseconds since 1970 */
 export async function countDeliveries(pool: pg.Pool, now: number): Promise<DeliveryCounts> {
   const { rows } = await pool.query<CountRow>({
     name: "count deliveries",
@@ -79,11 +78,9 @@ function estimateCount(countedRowCount: number, lastId: string | null): number {
 interface DeliveryDelays {
   /** Deliveries to endpoints whose last attempt succeeded, or that had no attempt yet. */
   healthy: number;
-  /** Deliveries to endpoints whose last attempt failed. */
   failing: number;
 }
 
-/** Returns SQL that selects the oldest due delivery of each endpoint in a lane. */
 const buildOldestDueSql = (lane: Lane) => `
   SELECT x.endpoint_id, d.next_attempt_at
     FROM ${lane}_endpoints x

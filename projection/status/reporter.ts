@@ -28,7 +28,6 @@ interface ReporterOptions extends LogAndDatabase {
 }
 
 export interface Reporter {
-  /** Returns the last measured lag of a role. */
   getLag(role: string): Lag | undefined;
   stop(): Promise<void>;
 }
@@ -96,7 +95,6 @@ function createRateMeter(metrics: Metrics) {
   };
 }
 
-/** Sets the gauges whose values come from the log or the database. */
 async function measureGauges(
   { client, pool, roles, metrics }: ReporterOptions,
   lagsByRole: Map<string, Lag>,
@@ -167,7 +165,6 @@ export function createReadinessCheck(roles: readonly Role[], reporter: Reporter)
   return async () => Object.fromEntries(roles.map((role) => [role.name, describeProblem(role, reporter)]));
 }
 
-/** @returns null if the role is ready */
 function describeProblem(role: Role, reporter: Reporter): string | null {
   const { state, detail, failedAt } = role.getStatus();
   if (detail === STANDBY_DETAIL || (state === "running" && detail === null)) return null;

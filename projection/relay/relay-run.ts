@@ -21,7 +21,6 @@ import { createPublisher } from "./publisher.ts";
 import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
 
 export interface RelayProgress {
-  /** Position of the checkpoint. */
   position: bigint;
   isCaughtUp: boolean;
   backlog: JetStreamBacklog;
@@ -30,9 +29,7 @@ export interface RelayProgress {
 interface RelayRunOptions extends LogAndDatabase {
   stream: EventStream;
   logger: Logger;
-  /** Called regularly. */
   onProgress(progress: RelayProgress): void;
-  /** Called for each event that is read from the log. */
   onEventRead(): void;
 }
 
@@ -47,7 +44,6 @@ export class RelayStoppedError extends Error {
   }
 }
 
-/** Maximum number of messages that are being created at the same time. */
 const MAX_PREPARED_MESSAGES = 256;
 
 /** Maximum number of published messages that the NATS server has not confirmed. */
@@ -56,21 +52,18 @@ const MAX_UNCONFIRMED_MESSAGES = 1_024;
 /** Maximum number of messages that the dispatchers have not acknowledged. */
 const MAX_UNACKNOWLEDGED_MESSAGES = 10_000;
 
-/** Interval at which the relay reads the acknowledgements and moves the checkpoint. Milliseconds. */
+/** Interval at which the relay reads the acknowledgements and moves the checkpoint. */
 const CHECKPOINT_INTERVAL_MS = 100;
 
 /**
- * Time after which a message counts as lost if the stream neither holds the message nor reports its acknowledgement.
- * Servers of a cluster may report different states for a moment. Milliseconds.
+ * Time after which a message counts as lost if the stream neither holds it nor reports its acknowledgement. Servers of a
+ * cluster may report different states for a moment.
  */
 const LOSS_TIMEOUT_MS = 5_000;
 
-/** An event of the log whose message is created or being created. */
 interface PreparedEvent {
   checkpoint: EventCheckpoint;
-  /** Undefined if the event has no message. */
   message: Promise<OutgoingMessage | undefined> | undefined;
-  /** W3C trace context of the event, if it has one. */
   traceparent?: string | undefined;
 }
 
@@ -177,7 +170,6 @@ async function createMessage(log: EventLog, event: RecordedEvent): Promise<Outgo
 
 const messageCodec = JSONCodec();
 
-/** Resolves when the server has stored a message. */
 type Confirmation = Promise<void>;
 
 /**
@@ -231,7 +223,6 @@ async function publishMessages(
   }
 }
 
-/** Takes all events that arrive before the next turn of the event loop ends. */
 async function takeReadyEvents(preparedEvents: BoundedBuffer<PreparedEvent>): Promise<PreparedEvent[]> {
   const events = await preparedEvents.take(1);
   if (events.length === 0) return events;
@@ -239,7 +230,7 @@ async function takeReadyEvents(preparedEvents: BoundedBuffer<PreparedEvent>): Pr
   return [...events, ...preparedEvents.takeNow(MAX_PREPARED_MESSAGES - 1)];
 }
 
-/** Waits for the confirmations in order. Fails if the server did not store a message, which ends the relay run. */
+/** Fails if the server did not store a message, which ends the relay run. */
 async function awaitConfirmations(confirmations: BoundedBuffer<Confirmation>, signal: AbortSignal): Promise<void> {
   for (;;) {
     const [confirmation] = await confirmations.take(1);

@@ -56,7 +56,6 @@ export function startRelay(options: RelayOptions): Role {
   };
 }
 
-/** Relays events until the signal aborts or another process takes over. Waits while a server is unavailable. */
 async function relayUntilLost(
   options: RelayOptions,
   signal: AbortSignal,

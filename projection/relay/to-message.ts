@@ -34,14 +34,12 @@ const UNSENT_EVENT_TYPES: readonly CatalogEventType[] = [
   "AppointmentDataErased",
 ];
 
-/** Appointment events that are sent to partners. */
 const SENT_EVENT_TYPES = new Set<CatalogEventType>(
   (Object.keys(appointmentStreams.events) as AppointmentEvent["type"][]).filter(
     (type) => !UNSENT_EVENT_TYPES.includes(type),
   ),
 );
 
-/** The relay cannot map an event to a message. */
 export class RelayError extends Error {
   override readonly name = "RelayError";
 }

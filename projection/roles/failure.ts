@@ -11,7 +11,7 @@ export const OTHER_RELEASE = "the read models belong to another release";
 /** Failure that only an operator can resolve, in most cases an event that a projector cannot process. */
 export class ProjectionError extends Error {
   override readonly name = "ProjectionError";
-  /** The failed event; undefined if no event is the cause. */
+  /** Undefined if no event is the cause. */
   readonly failedEventPosition: LogPosition | undefined;
 
   constructor(reason: string, failedEventPosition: LogPosition | undefined, cause: unknown) {

@@ -7,7 +7,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import type { Detail, RoleDeps } from "./role.ts";
 
 export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logger"> {
-  /** Name of the lock. For each name, a database has at most one leader at a time. */
+  /** A database has at most one leader for each name. */
   name: string;
   signal: AbortSignal;
   onStandby(reason: Detail): void;
@@ -16,11 +16,9 @@ export interface LeadershipOptions extends Pick<RoleDeps, "databaseUrl" | "logge
    * while leading.
    */
   findObstacle?(connection: pg.ClientBase): Promise<Detail | null>;
-  /** Interval at which a standby process tries to take the lock. Milliseconds. */
   standbyIntervalMs?: number;
 }
 
-/** Detail in the status of a standby process that is ready to take over. */
 export const STANDBY_DETAIL = "another process leads" satisfies Detail;
 
 /** Interval at which a standby process tries to take the lock, and a leader checks its connection. */
@@ -72,7 +70,6 @@ export async function withLeadership(
   }
 }
 
-/** @returns undefined if the database is unavailable */
 async function connect(options: LeadershipOptions): Promise<DatabaseClient | undefined> {
   let connection: DatabaseClient | undefined;
   try {
@@ -156,7 +153,6 @@ async function releaseLock(connection: pg.Client, { name, logger }: LeadershipOp
     .catch((error: unknown) => logger.debug({ error, name }, "The leader could not notify the standby processes."));
 }
 
-/** Closes the connection, which frees the lock. */
 async function closeConnection(connection: pg.Client, logger: Logger): Promise<void> {
   await connection
     .end()

@@ -10,11 +10,11 @@ export interface ProcessStatus {
   state: RoleStatus["state"] | "stopped";
   detail: string | null;
   position: bigint | null;
-  /** Average rate since the previous report. Null if the role reads no events or has just started. */
+  /** Null if the role reads no events or has just started. */
   eventsPerSecond: number | null;
   lastError: LastError | null;
   failedAt: LogPosition | null;
-  /** Time of the report. Milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   at: number;
 }
 
@@ -22,7 +22,7 @@ const MAX_STATUS_AGE = "1 day";
 
 const MAX_TEXT_LENGTH = 2_000;
 
-/** Writes the status of a process, and deletes outdated statuses of all processes. */
+/** Also deletes outdated statuses of all processes. */
 export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
   const { role, process, state, detail, position, eventsPerSecond, at } = status;
   const { lastError, failedAt } = status;
@@ -56,7 +56,7 @@ interface ProcessStatusRow extends Omit<ProcessStatus, "lastError" | "failedAt" 
   reported_at: string;
 }
 
-/** Reads the latest status of all processes, newest first. */
+/** Newest first. */
 export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[]> {
   const { rows } = await pool.query<ProcessStatusRow>(
     `SELECT role, process, state, detail, position, events_per_second AS "eventsPerSecond", last_error,

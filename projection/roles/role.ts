@@ -7,7 +7,6 @@ import type { OTHER_RELEASE } from "./failure.ts";
 export interface Role {
   name: string;
   getStatus(): RoleStatus;
-  /** Stops accepting work, and finishes or releases the current work. */
   stop(): Promise<void>;
 }
 
@@ -32,18 +31,17 @@ export type Detail =
 /** Server that the projectors wait for, as named in the projectors' status. */
 export type AwaitedServer = "the database" | "the event log";
 
-/** Last error of a role. The message may quote an event, so it appears only in logs and in the operator's status. */
+/** The message may quote an event, so it appears only in logs and in the operator's status. */
 export interface LastError {
   message: string;
-  /** Milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   at: number;
 }
 
-/** Numbers of messages in JetStream that the dispatchers have not acknowledged. */
 export interface JetStreamBacklog {
-  /** Messages that no dispatcher has received yet. */
+  /** Not yet received by a dispatcher. */
   pendingCount: number;
-  /** Messages that a dispatcher has received. */
+  /** Received by a dispatcher. */
   unacknowledgedCount: number;
 }
 
@@ -55,15 +53,15 @@ export interface RoleStatus {
    * failure.
    */
   detail: Detail | null;
-  /** True if this process leads the role. Absent for a role without a leader. */
+  /** Absent for a role without a leader. */
   isLeader?: boolean;
-  /** Position in the event log. Absent for a role that does not read the log. */
+  /** Absent for a role that does not read the log. */
   position?: bigint | undefined;
-  /** Number of events that the role has read since the process started. */
+  /** Since the process started. */
   eventCount?: number | undefined;
-  /** Messages in JetStream. Present only while this process relays events. */
+  /** Present only while this process relays events. */
   backlog?: JetStreamBacklog | undefined;
-  /** Last error, even if the role has recovered from it. */
+  /** Kept even if the role has recovered. */
   lastError?: LastError | undefined;
   failedAt?: LogPosition | undefined;
 }
@@ -73,7 +71,6 @@ export function pickLastingFields({ position, eventCount, lastError }: RoleStatu
   return { position, eventCount, lastError };
 }
 
-/** Creates the status of a role that failed, with the failed event if an event is the cause. */
 export function toFailedStatus(statusBefore: RoleStatus, error: unknown, failedAt?: LogPosition): RoleStatus {
   const detail = error instanceof DifferentLogError ? DIFFERENT_LOG : null;
   return {
@@ -86,7 +83,6 @@ export function toFailedStatus(statusBefore: RoleStatus, error: unknown, failedA
   };
 }
 
-/** Converts an error to the form that a role's status shows, with the current time. */
 export function toLastError(error: unknown): LastError {
   return { message: error instanceof Error ? getSafeMessage(error) : String(error), at: Date.now() };
 }

@@ -12,46 +12,41 @@ import { judgeAttempt } from "./send/retry-policy.ts";
 import type { AttemptLimits } from "./send/send.ts";
 
 interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
-  /** Seconds before each retry. */
   scheduleSeconds: readonly number[];
-  /** Known endpoints with due deliveries. */
   dueEndpoints: DueEndpoints;
-  /** Wakes the search for endpoints with due deliveries. */
   searchNotifier: Notifier;
   /** Returns a random number from 0 inclusive to 1 exclusive. */
   random(): number;
 }
 
-/** Pause between two searches for due deliveries. A retry can be late by about twice this time. Milliseconds. */
+/** Pause between two searches for due deliveries. A retry can be late by about twice this time. */
 const SEARCH_INTERVAL_MS = 200;
 
 /** Minimum pause after a search, as a multiple of the search's duration. Limits the load on the database. */
 const MIN_SEARCH_PAUSE_FACTOR = 9;
 
-/** Pause between two claims, so that each claim finds several due deliveries. Milliseconds. */
+/** Pause between two claims, so that each claim finds several due deliveries. */
 const CLAIM_INTERVAL_MS = 5;
 
 /**
  * Maximum pause between two decisions about slots. New deliveries and recorded outcomes wake the sender earlier. An
- * application that waits only because of its start pace waits for the whole pause. Milliseconds.
+ * application that waits only because of its start pace waits for the whole pause.
  */
 const MAX_CLAIM_INTERVAL_MS = 25;
 
 /**
- * Returns the length of a lease: twice the maximum duration of an attempt, plus one second. The outcome of the attempt
- * must be recorded before the lease expires. Milliseconds.
+ * Twice the maximum duration of an attempt, plus one second. The outcome of the attempt must be recorded before the
+ * lease expires.
  */
 const calculateLeaseMs = (limits: AttemptLimits) => 2 * (limits.connectTimeoutMs + limits.timeoutMs) + 1_000;
 
-/** Time for current attempts to finish when the role stops. Longer attempts are interrupted. Milliseconds. */
+/** Time for current attempts to finish when the role stops. Longer attempts are interrupted. */
 const FINISH_TIMEOUT_MS = 1_500;
 
-/** A claimed delivery whose outcome is not yet recorded. */
 interface ReservedDelivery {
   delivery: ClaimedDelivery;
   slot: Slot;
   interruptController: AbortController;
-  /** Milliseconds since 1970. */
   leaseEndsAt: number;
 }
 
@@ -63,7 +58,6 @@ interface ReservedDelivery {
 export class Sender {
   readonly #options: SenderOptions;
   readonly #slots = new Slots(() => performance.now());
-  /** Reserved deliveries by delivery id. */
   readonly #reservedDeliveries = new Map<string, ReservedDelivery>();
   /** Has room for all reserved deliveries, so that adding an outcome never waits. */
   readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
@@ -103,7 +97,7 @@ export class Sender {
     }
   }
 
-  /** Claims due deliveries, and starts an attempt for each delivery without waiting for the outcome. */
+  /** Starts an attempt for each claimed delivery without waiting for the outcome. */
   async #claim(grants: readonly SlotGrant[]): Promise<void> {
     const { pool, dueEndpoints, clock } = this.#options;
     const { version } = dueEndpoints;
@@ -122,7 +116,6 @@ export class Sender {
     }
   }
 
-  /** Returns the ids of reserved deliveries whose lease has expired. */
   #listExpired(now: number): string[] {
     return [...this.#reservedDeliveries].filter(([, { leaseEndsAt }]) => leaseEndsAt <= now).map(([id]) => id);
   }

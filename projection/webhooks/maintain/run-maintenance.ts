@@ -17,13 +17,12 @@ interface MaintenanceOptions {
   pool: pg.Pool;
   /** Called with the number of pending deliveries that were closed without sending them. */
   onClosed?: ((status: ClosedStatus, deliveryCount: number) => void) | undefined;
-  /** Called after events were added to the outbox. */
   onFacts(): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
 
-/** Pauses of the background loops while no work is left. Milliseconds. */
+/** Pauses of the background loops while no work is left. */
 const SWEEP_INTERVAL_MS = 1_000;
 const SECRETS_INTERVAL_MS = 10 * 60_000;
 const RETENTION_INTERVAL_MS = 10 * 60_000;
@@ -61,10 +60,9 @@ export async function runMaintenance(options: MaintenanceOptions, context: PartC
   ]);
 }
 
-/** Time before the expiry of a former secret at which the expiry is reported. Milliseconds. */
+/** Time before the expiry of a former secret at which the expiry is reported. */
 const REPORT_BEFORE_MS = 6 * 60 * 60 * 1_000;
 
-/** Maximum number of secrets or deliveries that one call handles. */
 const MAX_BATCH_SIZE = 1_000;
 
 /**
@@ -96,31 +94,21 @@ export function reportExpiringSecrets(pool: pg.Pool, now: number): Promise<numbe
   });
 }
 
-/** Deletes the paces of endpoints that had no attempt for an hour. */
 async function deleteOldPaces(pool: pg.Pool): Promise<void> {
   await pool.query("DELETE FROM webhooks.endpoint_pace WHERE next_start_at < now() - interval '1 hour'");
 }
 
-/** Time for which deliveries, their attempts and the progress of replays are kept. Milliseconds. */
+/** Applies to deliveries, their attempts and the progress of replays. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
-/**
- * Deletes the progress of replays that ended more than 30 days ago. The log contains their outcomes.
- *
- * @param now milliseconds since 1970
- */
+/** Deletes the progress of replays that ended more than 30 days ago. The log contains their outcomes. */
 async function deleteOldReplays(pool: pg.Pool, now: number): Promise<void> {
   await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [
     toInstant(now - RETENTION_MS),
   ]);
 }
 
-/**
- * Deletes a batch of deliveries that are no longer pending and older than 30 days, with their attempts.
- *
- * @param now milliseconds since 1970
- * @returns true if more deliveries may need to be deleted
- */
+/** @returns true if more deliveries may need to be deleted */
 async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<boolean> {
   const { rowCount } = await pool.query({
     name: "delete old deliveries",

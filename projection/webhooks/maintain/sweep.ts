@@ -13,12 +13,12 @@ import { buildPendingEndpointsSql, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } fr
 
 const MAX_BATCH_SIZE = 500;
 
-/** SQL conditions that divide the pending deliveries. Each condition has a partial index. */
+/** Each condition has a partial index. */
 const PENDING_CONDITIONS = { ...LANE_CONDITIONS, held: "is_held" };
 
 /**
  * Maximum time that a due delivery waits for the approval of its endpoint's origin. After this time, the delivery is
- * skipped. Milliseconds.
+ * skipped.
  */
 const MAX_APPROVAL_WAIT_MS = 30 * 24 * 60 * 60 * 1_000;
 
@@ -26,11 +26,9 @@ const MAX_APPROVAL_WAIT_MS = 30 * 24 * 60 * 60 * 1_000;
 export const closedStatuses = ["skipped", "cancelled"] as const;
 export type ClosedStatus = (typeof closedStatuses)[number];
 
-/** Result of closing one batch of deliveries. */
 export interface SweepResult {
-  /** Numbers of closed deliveries. For each skipped delivery, an event was added to the outbox. */
+  /** For each skipped delivery, an event was added to the outbox. */
   closedCounts: Record<ClosedStatus, number>;
-  /** True if more deliveries may need to be closed. */
   hasMore: boolean;
 }
 

@@ -18,41 +18,37 @@ import { addInOrder, consumeMessages, receiveMessages } from "./receive-messages
 
 interface DispatcherOptions extends ReplayDeps {
   stream: EventStream;
-  /** Called with endpoints that have new deliveries to send. */
   onDue(endpoints: readonly DueEndpoint[]): void;
-  /** Called when a replay makes a delivery due. */
   onReplay(): void;
-  /** Called after events were added to the outbox. */
   onFacts(): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
 
-/** Maximum number of messages in one transaction. */
 const MAX_BATCH_SIZE = 250;
 
 /**
  * Maximum time that a message waits for the read models to include its event. After this time, NATS redelivers the
- * message. Milliseconds.
+ * message.
  */
 const CATCH_UP_TIMEOUT_MS = 2_000;
 
-/** Interval at which the position of the read models is checked. Milliseconds. */
+/** Interval at which the position of the read models is checked. */
 const POLL_INTERVAL_MS = 5;
 
-/** Delay before NATS redelivers a message that was not processed. Milliseconds. */
+/** Delay before NATS redelivers a message that was not processed. */
 const REDELIVERY_DELAY_MS = 1_000;
 
 /**
  * Delay before NATS redelivers a message whose event must wait for an earlier event, for each time the message was
- * delivered. Usually the earlier event is processed, or the relay's checkpoint passes it, within 100 ms. Milliseconds.
+ * delivered. Usually the earlier event is processed, or the relay's checkpoint passes it, within 100 ms.
  */
 const DEFERRAL_DELAY_MS = 100;
 
 /** Number of deferrals of a message after which its event no longer waits for the message of an earlier event. */
 const MAX_DEFERRALS = 4;
 
-/** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. Milliseconds. */
+/** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. */
 const FINISH_TIMEOUT_MS = 800;
 
 interface ReceivedMessage<Message = EventMessage | ReplayMessage> {
@@ -62,7 +58,6 @@ interface ReceivedMessage<Message = EventMessage | ReplayMessage> {
   span: Span | undefined;
 }
 
-/** Acknowledges a message whose effects are committed. */
 type Acknowledge = (message: ReceivedMessage) => void;
 
 /**
@@ -143,7 +138,7 @@ async function dispatchBatch(
   }
 }
 
-/** Returns the delay before NATS redelivers a message: none if the dispatcher stops. Milliseconds. */
+/** Returns no delay if the dispatcher stops, so that another dispatcher gets the message at once. */
 function getRedeliveryDelay(signal: AbortSignal): number {
   return signal.aborted ? 0 : REDELIVERY_DELAY_MS;
 }
@@ -207,7 +202,7 @@ function isReplayMessage(receivedMessage: ReceivedMessage): receivedMessage is R
 
 const messageCodec = JSONCodec<unknown>();
 
-/** Parses a message. An unreadable message is logged and removed from the stream, because no retry can succeed. */
+/** An unreadable message is logged and removed from the stream, because no retry can succeed. */
 function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[] {
   const { data, subject, seq: sequence } = jetStreamMessage;
   try {
@@ -221,7 +216,6 @@ function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[
   }
 }
 
-/** Starts a span in the trace that the header of a message names. */
 function startMatchSpan({ headers, info }: JsMsg, kind: RelayMessage["kind"]): Span | undefined {
   const traceparent = headers?.get(TRACEPARENT_HEADER);
   if (!traceparent) return undefined;

@@ -7,11 +7,8 @@ import { addFacts, createSkippedFact, type DeliveryRound, inTransaction } from "
 import type { DueEndpoint } from "../schedule/due.ts";
 import { arrange, createInOrderFilter, listGroups, lockOrder, readMatchedEvents } from "./ordering.ts";
 
-/** Result of adding deliveries. */
 export interface AddedDeliveries {
-  /** Active endpoints with new deliveries that are due. */
   dueEndpoints: DueEndpoint[];
-  /** Number of events that were added to the outbox. */
   factCount: number;
   /**
    * Events that must be processed again later, because an earlier event of the appointment is not matched yet. Their
@@ -57,7 +54,6 @@ export async function addDeliveries(
   });
 }
 
-/** Finds the matches that must wait until an earlier event of the same appointment is matched. */
 async function findDeferredMatches(
   pool: pg.Pool,
   matches: readonly EndpointMatch[],
@@ -120,7 +116,6 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
   });
 }
 
-/** Returns the id of the appointment that an event is about. Null if the event is not about an appointment. */
 function findAppointmentId({ body: { data } }: EventMessage): string | null {
   return "appointment" in data ? data.appointment.id : null;
 }
@@ -142,21 +137,18 @@ function toDeliveryRound(match: EndpointMatch): DeliveryRound {
   };
 }
 
-/** A public event and an endpoint that it matches. */
 interface EndpointMatch {
   event: EventMessage;
   endpointId: string;
   applicationId: string;
   /** Status of the new delivery: `pending` if the endpoint is active, `skipped` if the endpoint is disabled. */
   status: "pending" | "skipped";
-  /** Id of the appointment if the endpoint gets its events in order; otherwise null. */
+  /** Null if the endpoint does not get its events in order. */
   orderingKey: string | null;
 }
 
-/** A delivery that was inserted. */
 interface InsertedDelivery {
   deliveryId: string;
-  /** True if the delivery waits for an earlier delivery of the same appointment. */
   isHeld: boolean;
 }
 
@@ -258,7 +250,6 @@ async function insertDeliveries(
   return new Map(rows.map((row) => [row.deliveryId, row]));
 }
 
-/** Returns true for each match that an earlier event of the same endpoint and appointment precedes in the batch. */
 function listFollowers(matches: readonly EndpointMatch[]): boolean[] {
   const firstRevisions = new Map<string, bigint>();
   const getGroupName = ({ endpointId, orderingKey }: EndpointMatch) => `${endpointId} ${orderingKey}`;

@@ -8,14 +8,13 @@ import type { DueEndpoint } from "../schedule/due.ts";
 /** Deliveries of one endpoint whose events are sent in order. */
 export interface OrderedGroup {
   endpointId: string;
-  /** Id of the appointment. */
   orderingKey: string;
 }
 
 /** A delivery that may belong to an {@link OrderedGroup}. */
 export interface OrderableDelivery {
   endpointId: string;
-  /** Id of the appointment whose events are sent in order; null if the order of the delivery does not matter. */
+  /** Null if the order of the delivery does not matter. */
   orderingKey: string | null;
 }
 
@@ -50,7 +49,6 @@ const HOLD_LATER_SQL = `
                   WHERE earlier.endpoint_id = g.endpoint_id AND earlier.ordering_key = g.ordering_key
                     AND earlier.is_held AND earlier.event_revision < later.event_revision)`;
 
-/** Returns the group of each delivery that has an ordering key. */
 export function listGroups(deliveries: readonly OrderableDelivery[]): OrderedGroup[] {
   return deliveries.flatMap(({ endpointId, orderingKey }) =>
     orderingKey === null ? [] : [{ endpointId, orderingKey }],
@@ -96,13 +94,11 @@ export async function arrange(
   return releaseNext(client, groups, now);
 }
 
-/** Maximum number of groups that one repair releases. */
 const MAX_REPAIRED_GROUPS = 1_000;
 
 /**
  * Releases a batch of held deliveries that no other delivery precedes. Such deliveries exist only if `rebuild
- * --adopt-log` or an earlier release has ended the delivery before them.
- *
+ * --adopt-log` has ended the delivery before them.
  * @param now milliseconds since 1970
  * @returns true if more deliveries may need to be released
  */
@@ -133,7 +129,6 @@ function toGroupColumns(groups: readonly OrderedGroup[]): [string[], string[]] {
  */
 const LOCK_COUNT = 64;
 
-/** Returns SQL for the key of the advisory lock that an endpoint shares with other endpoints. */
 const buildLockKeySql = (endpointIdSql: string) =>
   `hashtextextended('delivery order ' || get_byte(uuid_send(${endpointIdSql}), 15) % ${LOCK_COUNT}, 0)`;
 
@@ -166,9 +161,8 @@ export async function lockOrder(client: pg.ClientBase, deliveries: readonly { en
   });
 }
 
-/** The events that are already matched with endpoints. */
 interface MatchedEvents {
-  /** Position of the relay's checkpoint. All events up to this position are matched. */
+  /** All events up to this position are matched. */
   checkpoint: bigint;
   /** Ids of existing deliveries of the events of the batch, and of the event before each. */
   deliveryIds: ReadonlySet<string>;
@@ -208,7 +202,6 @@ export function createInOrderFilter(
   };
 }
 
-/** Reads the relay's checkpoint, and the existing deliveries of the events and of the event before each. */
 export async function readMatchedEvents(pool: pg.Pool, matches: readonly OrderedMatch[]): Promise<MatchedEvents> {
   const deliveryIds = matches.flatMap(({ event: { body, previousEvent }, endpointId }) =>
     [body, ...(previousEvent ? [previousEvent] : [])].map(({ id }) => deriveWebhookDeliveryId(id, endpointId)),

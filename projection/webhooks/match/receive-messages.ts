@@ -9,16 +9,14 @@ import { type EventMessage, relayMessageSchema } from "../../relay/message.ts";
 import { toMessage } from "../../relay/to-message.ts";
 import { type AddedDeliveries, addDeliveries } from "./match-event.ts";
 
-/** Maximum number of messages that are fetched from NATS before they are processed. */
 const MAX_PREFETCHED_MESSAGES = 500;
 
-/** Interval at which JetStream reports that it has no messages. Milliseconds. */
+/** Interval at which JetStream reports that it has no messages. */
 const HEARTBEAT_INTERVAL_MS = 1_000;
 
-/** Time without messages and heartbeats after which the dispatcher starts a new session. Milliseconds. */
+/** Time without messages and heartbeats after which the dispatcher starts a new session. */
 const MAX_SILENCE_MS = 3_000;
 
-/** Subscribes to the messages of a consumer. */
 export function consumeMessages(consumer: Consumer): Promise<ConsumerMessages> {
   return consumer.consume({
     max_messages: MAX_PREFETCHED_MESSAGES,
@@ -98,7 +96,6 @@ export async function addInOrder(
   };
 }
 
-/** Resources for reading earlier events. */
 interface EarlierEventDeps {
   pool: pg.Pool;
   log: EventLog;

@@ -5,10 +5,8 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import type { Fact } from "./outbox.ts";
 
-/** Maximum number of events that one call appends. */
 const MAX_FACTS = 200;
 
-/** Maximum number of streams that are written at the same time. */
 const MAX_CONCURRENT_STREAMS = 16;
 
 /** Maximum number of tries to append one event while other writers append to the same stream. */
@@ -52,7 +50,7 @@ export async function drainOutbox({ pool, log, requireLog, onDiscarded }: DrainO
   return rows.length === MAX_FACTS;
 }
 
-/** Appends an event if it is not settled. @returns false if the stream was deleted */
+/** @returns false if the stream was deleted */
 async function appendFact(log: EventLog, fact: Fact): Promise<boolean> {
   for (let tryCount = 1; ; tryCount += 1) {
     try {

@@ -7,7 +7,7 @@ import type { FailurePeriod } from "./outbox.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1_000;
 
-/** Minimum time without a success after which an endpoint is disabled. Milliseconds. */
+/** Minimum time without a success after which an endpoint is disabled. */
 const DISABLE_AFTER_MS = 5 * DAY_MS;
 
 /** Minimum number of failed attempts after which an endpoint is disabled. */
@@ -15,21 +15,19 @@ const MIN_FAILURES = 10;
 
 /**
  * Maximum time between two failed attempts in one failure period. With the default schedule, a retry follows within 24
- * hours, so a gap of two days means that the endpoint had no due deliveries for a while. Milliseconds.
+ * hours, so a gap of two days means that the endpoint had no due deliveries for a while.
  */
 const MAX_FAILURE_GAP_MS = 2 * DAY_MS;
 
-/** Minimum time without a success after which a failing endpoint is reported to its partner. Milliseconds. */
+/** Minimum time without a success after which a failing endpoint is reported to its partner. */
 const REPORT_AFTER_MS = 5 * 60_000;
 
 /** Minimum number of failed attempts after which a failing endpoint is reported. */
 const MIN_REPORTED_FAILURES = 3;
 
-/** Endpoints whose failures have consequences. */
 export interface FailingEndpoints {
-  /** Ids of the endpoints to disable. */
   disableIds: Set<string>;
-  /** Failure periods to report to partners, by endpoint id. An endpoint that will be disabled is not reported. */
+  /** By endpoint id. An endpoint that will be disabled is not reported. */
   reports: Map<string, FailurePeriod>;
 }
 
@@ -129,7 +127,6 @@ async function addFailures(
   };
 }
 
-/** Ends the failure periods of endpoints that will be disabled. */
 export async function deleteFailurePeriods(client: pg.ClientBase, endpointIds: readonly string[]): Promise<void> {
   if (endpointIds.length === 0) return;
   await client.query("DELETE FROM webhooks.failing_endpoint WHERE endpoint_id = ANY ($1::uuid[])", [endpointIds]);

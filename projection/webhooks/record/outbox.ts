@@ -21,20 +21,15 @@ export interface DeliveryRound {
   endpointId: string;
   clinicId: string;
   environment: Environment;
-  /** Id of the event or replay request that started the round. */
   causeId: string;
   correlationId: string;
-  /** Stream of the delivered event. */
   eventStream: string;
-  /** Revision of the delivered event. */
   eventRevision: bigint;
-  /** W3C trace context of the step that started the round, if the step was traced. */
   traceparent?: string | null | undefined;
 }
 
-/** Time without a success at an endpoint. */
 export interface FailurePeriod {
-  /** Time of the first failed attempt. Milliseconds since 1970. */
+  /** Time of the first failed attempt. */
   sinceMs: number;
   failedAttempts: number;
 }
@@ -49,31 +44,25 @@ export interface Fact extends NewEvent {
   stream: string;
 }
 
-/** Creates a `WebhookDeliveryFailed` event. @param attempts number of attempts in all rounds */
 export function createFailedFact(round: DeliveryRound, attempts: number, now: number): Fact {
   const { deliveryId, endpointId } = round;
   const data = { deliveryId, endpointId, attempts, source: toDeliverySource(round) };
   return createRoundFact(round, { type: "WebhookDeliveryFailed", data }, now);
 }
 
-/** Creates a `WebhookDeliverySkipped` event. */
 export function createSkippedFact(round: DeliveryRound, now: number): Fact {
   const { deliveryId, endpointId } = round;
   const data = { deliveryId, endpointId, source: toDeliverySource(round) };
   return createRoundFact(round, { type: "WebhookDeliverySkipped", data }, now);
 }
 
-/** Request to replay a delivery that cannot be replayed. */
 type ExpiredRequest = Pick<
   ReplayMessage,
   "deliveryId" | "endpointId" | "requestId" | "correlationId" | "clinicId" | "environment"
 > &
   Pick<DeliveryRound, "traceparent">;
 
-/**
- * Creates a `WebhookDeliveryExpired` event for a delivery that cannot be replayed, because its event or endpoint no
- * longer exists.
- */
+/** The delivery cannot be replayed, because its event or endpoint no longer exists. */
 export function createExpiredFact(request: ExpiredRequest, now: number): Fact {
   const { deliveryId, endpointId, requestId } = request;
   const stream = toStreamName(webhookDeliveryStreams, deliveryId);
@@ -81,17 +70,13 @@ export function createExpiredFact(request: ExpiredRequest, now: number): Fact {
   return createFact(requestId, stream, event, { ...request, causeId: requestId }, now);
 }
 
-/** Creates a `WebhookEndpointDisabled` event. */
 export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
   const { endpointId } = round;
   const stream = toStreamName(webhookEndpointStreams, endpointId);
   return createRoundFact(round, { type: "WebhookEndpointDisabled", data: { endpointId, reason } }, now, stream);
 }
 
-/**
- * Creates a `WebhookEndpointFailureReported` event. All events of an endpoint and day (UTC) have the same id, so the
- * log gets only the first.
- */
+/** All events of an endpoint and day (UTC) have the same id, so the log gets only the first. */
 export function createFailureReportedFact(round: DeliveryRound, failurePeriod: FailurePeriod, now: number): Fact {
   const { endpointId } = round;
   const data = { endpointId, since: toInstant(failurePeriod.sinceMs), failedAttempts: failurePeriod.failedAttempts };
@@ -100,14 +85,12 @@ export function createFailureReportedFact(round: DeliveryRound, failurePeriod: F
   return createFact(sourceId, toStreamName(webhookEndpointStreams, endpointId), event, round, now);
 }
 
-/** A round that a replay of several deliveries starts. */
 interface ReplayedRound extends DeliveryRound {
   replayId: string;
-  /** Id of the event that requested the replay of several deliveries. */
   requestId: string;
 }
 
-/** Creates a `WebhookDeliveryReplayRequested` event. Its id is the round's cause. */
+/** The event's id is the round's cause. */
 export function createReplayRequestedFact(round: ReplayedRound, now: number): Fact {
   const { deliveryId, endpointId, replayId, causeId, requestId } = round;
   const data = { deliveryId, endpointId, replayId, source: toDeliverySource(round) };
@@ -116,7 +99,6 @@ export function createReplayRequestedFact(round: ReplayedRound, now: number): Fa
   return { ...createFact(causeId, stream, event, { ...round, causeId: requestId }, now), id: causeId };
 }
 
-/** A replay of several deliveries that has ended. */
 interface EndedReplay {
   replayId: string;
   endpointId: string;
@@ -126,7 +108,6 @@ interface EndedReplay {
   correlationId: string;
 }
 
-/** Creates a `WebhookReplayCompleted` event. */
 export function createReplayCompletedFact(
   replay: EndedReplay,
   progress: { outcome: ReplayOutcome | null; replayedCount: number; notReplayedCount: number },
@@ -139,23 +120,17 @@ export function createReplayCompletedFact(
   return createFact(replayId, toStreamName(webhookReplayStreams, replayId), event, { ...replay, causeId }, now);
 }
 
-/** A former secret that will expire soon, and the rotation that replaced it. */
 export interface ExpiringSecret {
   endpointId: string;
   clinicId: string;
   environment: Environment;
   secretId: string;
   expiresAt: Instant;
-  /** Id of the `WebhookSecretRotated` event. */
   rotationId: string;
-  /** Correlation id of the rotation. */
   correlationId: string;
 }
 
-/**
- * Creates a `WebhookSecretExpiryReported` event. All events of a secret have the same id, so the log gets only the
- * first.
- */
+/** All events of a secret have the same id, so the log gets only the first. */
 export function createExpiryReportedFact(expiringSecret: ExpiringSecret, now: number): Fact {
   const { endpointId, secretId, expiresAt, rotationId: causeId } = expiringSecret;
   const event = { type: "WebhookSecretExpiryReported", data: { endpointId, secretId, expiresAt } } as const;
@@ -167,7 +142,6 @@ function toDeliverySource({ eventStream, eventRevision }: DeliveryRound): Delive
   return { stream: eventStream, revision: Number(eventRevision) };
 }
 
-/** Creates an event about a round. */
 function createRoundFact(
   round: DeliveryRound,
   event: CatalogEvent,
@@ -178,8 +152,7 @@ function createRoundFact(
 }
 
 /**
- * Creates an event about a round or a replay request. The event's id is derived from the id of the round or request and
- * the event type, so a second event of the same type for the same round or request gets the same id.
+ * The event's id is derived from the id of the round or request and the event type, so the log gets each type only once.
  */
 function createFact(
   sourceId: string,
@@ -202,7 +175,7 @@ function createFact(
   return { id: deriveConsequenceId(sourceId, event.type, 0), stream, event, metadata };
 }
 
-/** Adds events to the outbox, in the transaction that changes the deliveries. */
+/** Must run in the transaction that changes the deliveries. */
 export async function addFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
   if (facts.length === 0) return;
   await client.query({
@@ -220,7 +193,7 @@ export async function addFacts(client: pg.ClientBase, facts: readonly Fact[]): P
   });
 }
 
-/** Runs work in one transaction. Any error rolls the transaction back. */
+/** Any error rolls the transaction back. */
 export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let connectionError: Error | undefined;

@@ -11,9 +11,7 @@ export interface OutcomeWriterOptions {
   pool: pg.Pool;
   logger: Logger;
   health: HealthTracker;
-  /** Called after events were added to the outbox. */
   onFacts(): void;
-  /** Called with endpoints whose held deliveries were released. */
   onDue(endpoints: readonly DueEndpoint[]): void;
   /**
    * Called for each recorded attempt, with the new status of its delivery (delivered, pending or failed) and the
@@ -24,10 +22,8 @@ export interface OutcomeWriterOptions {
   clock(): number;
 }
 
-/** Maximum number of outcomes in one transaction. */
 const MAX_BATCH_SIZE = 200;
 
-/** Pause between two transactions. Milliseconds. */
 const WRITE_INTERVAL_MS = 5;
 
 /**

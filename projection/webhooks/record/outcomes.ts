@@ -14,11 +14,9 @@ import {
   inTransaction,
 } from "./outbox.ts";
 
-/** Effects of written outcomes, besides the changed deliveries. */
 interface WrittenOutcomes {
-  /** Number of events that were added to the outbox. */
   factCount: number;
-  /** Endpoints of deliveries that are due because the delivery before them has ended. */
+  /** Endpoints with a delivery that became due because the delivery before it has ended. */
   releasedEndpoints: DueEndpoint[];
 }
 
@@ -47,12 +45,10 @@ export async function writeOutcomes(
   });
 }
 
-/** Returns the groups in which a delivery may end. */
 function listEndedGroups(outcomes: readonly FinishedAttempt[]): OrderedGroup[] {
   return listGroups(outcomes.flatMap(({ delivery, verdict }) => (verdict.status === "pending" ? [] : [delivery])));
 }
 
-/** @returns number of events that were added to the outbox */
 async function writeWithFailures(
   client: pg.ClientBase,
   outcomes: readonly FinishedAttempt[],
@@ -72,7 +68,6 @@ async function writeWithFailures(
   return facts.length;
 }
 
-/** Creates the events about failing endpoints, one for each endpoint. */
 function createEndpointFacts(
   outcomes: readonly FinishedAttempt[],
   { disableIds, reports }: FailingEndpoints,
@@ -130,7 +125,6 @@ const MOVE_DELIVERIES_SQL = `
    WHERE d.delivery_id = moved.delivery_id
   RETURNING d.delivery_id`;
 
-/** @returns ids of the updated deliveries */
 async function updateDeliveries(
   client: pg.ClientBase,
   outcomes: readonly FinishedAttempt[],
@@ -204,7 +198,6 @@ async function writeSuccesses(
   });
 }
 
-/** Converts finished attempts to one array per SQL column, for `unnest`. */
 function toAttemptColumns(outcomes: readonly FinishedAttempt[]) {
   return {
     deliveryIds: outcomes.map(({ delivery }) => delivery.deliveryId),

@@ -7,7 +7,7 @@ export class HealthTracker {
   readonly #failingParts = new Set<string>();
   #lastError: LastError | undefined;
 
-  /** Records that a part failed with the given error. If the error is null, records that the part works. */
+  /** Null means that the part works. */
   report(partName: string, error: unknown): void {
     if (error === null) {
       this.#failingParts.delete(partName);
@@ -24,7 +24,6 @@ export class HealthTracker {
   }
 }
 
-/** Resources of a part of a role. */
 export interface PartContext {
   logger: Logger;
   health: HealthTracker;

@@ -30,7 +30,6 @@ import {
  */
 const MAX_WAITING_DELIVERIES = 1_000;
 
-/** Maximum number of concurrent reads of the log. */
 const MAX_CONCURRENT_READS = 8;
 
 /**
@@ -54,9 +53,8 @@ export async function continueReplays(deps: ReplayDeps, clock: () => number): Pr
 }
 
 /**
- * Replays the next batch of deliveries in one transaction: starts their rounds, adds an event for each to the outbox,
- * and writes the progress. If the process dies, the next step starts with the same deliveries.
- *
+ * Replays the next batch of deliveries in one transaction. If the process dies, the next step starts with the same
+ * deliveries.
  * @param now milliseconds since 1970
  * @throws {LogUnavailableError}
  * @throws {DifferentLogError} if an event is missing and the database was not built from this log
@@ -102,7 +100,6 @@ async function replayBatch(
   return "ended";
 }
 
-/** @returns number of deliveries whose round has started */
 async function replayDeliveries(
   deps: ReplayDeps,
   client: pg.ClientBase,
@@ -139,7 +136,6 @@ async function replayDeliveries(
   return startedRequests.length;
 }
 
-/** Bodies of deliveries, by delivery id, and ids of the deliveries whose event is not in the log. */
 interface RecreatedBodies {
   bodies: Map<string, string>;
   missingIds: Set<string>;
@@ -170,7 +166,6 @@ async function recreateBodies(
   return { bodies, missingIds };
 }
 
-/** Excludes deliveries from the next batches of the replay. A later request can replay them. */
 async function excludeDeliveries(
   client: pg.ClientBase,
   { position }: UnfinishedReplay,
@@ -215,9 +210,8 @@ async function hasManyWaitingDeliveries(client: pg.ClientBase, endpointId: strin
   return rowCount === MAX_WAITING_DELIVERIES;
 }
 
-/** Progress of a replay. */
 interface ReplayProgress {
-  /** Earliest time of creation of the remaining deliveries; null before the first batch. */
+  /** Null before the first batch. */
   nextCreatedAt: string | null;
   replayedCount: number;
   notReplayedCount: number;
@@ -226,9 +220,7 @@ interface ReplayProgress {
 }
 
 /**
- * Locks the progress of a replay until the end of the transaction.
- *
- * @param now milliseconds since 1970
+ * Locks until the end of the transaction.
  * @returns undefined if another process works on the replay, or if it has ended
  */
 async function lockProgress(client: pg.ClientBase, replayId: string, now: number): Promise<ReplayProgress | undefined> {
@@ -246,7 +238,7 @@ async function lockProgress(client: pg.ClientBase, replayId: string, now: number
   return rows[0];
 }
 
-/** Writes the progress of a replay, in the transaction that locked it. @param now milliseconds since 1970 */
+/** Must run in the transaction that locked the progress. */
 async function writeProgress(
   client: pg.ClientBase,
   replayId: string,

@@ -73,7 +73,7 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
   });
 }
 
-/** Statuses of deliveries that a partner's request for one delivery may replay. */
+/** A partner's request for one delivery may replay these. */
 const REPLAYABLE_STATUSES = ["failed", "skipped"];
 
 async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedDelivery | undefined> {

@@ -9,9 +9,9 @@ import { arrange, listGroups, lockOrder, type OrderableDelivery } from "../match
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../record/outbox.ts";
 import { READ_MODELS_CURRENT_SQL } from "../schedule/due.ts";
 
-/** A delivery that a replay selects. Cause and correlation id still belong to the former round. */
+/** Cause and correlation id belong to the previous round. */
 export interface SelectedDelivery extends ReplayedDelivery {
-  /** Time of creation with microseconds, as text. */
+  /** Contains microseconds. */
   createdAt: string;
 }
 
@@ -75,7 +75,6 @@ export async function selectDeliveries(
 
 /** A delivery whose body is created again. */
 export interface ReplayedDelivery extends DeliveryRound {
-  /** Id of the public event. */
   eventId: string;
 }
 
@@ -94,28 +93,23 @@ export async function recreateBody(
   return body?.id === eventId ? JSON.stringify(body) : undefined;
 }
 
-/** A new round of a finished delivery. */
 export interface NewRound {
   deliveryId: string;
-  /** Id of the event that requests the round. */
   causeId: string;
   /** Webhook body, created again from the event. */
   body: string;
 }
 
-/** Request that starts rounds. */
 interface RoundRequest {
-  /** Endpoint of all deliveries. */
   endpointId: string;
   /** Log position of the request. A delivery processes each request only once. */
   position: bigint;
   correlationId: string;
-  /** Statuses that a delivery may have. */
   statuses: readonly string[];
   traceparent?: string | null | undefined;
 }
 
-/** New status of a delivery: `skipped` if its endpoint is disabled, `cancelled` if it is revoked. */
+/** `skipped` if the endpoint is disabled, `cancelled` if it is revoked. */
 export type RoundStatus = "pending" | "skipped" | "cancelled";
 
 interface StartedRow extends OrderableDelivery {
@@ -177,7 +171,6 @@ export async function startRounds(
   return new Map(rows.map(({ id, status }) => [id, status]));
 }
 
-/** A replay of several deliveries that has not ended. */
 export interface UnfinishedReplay {
   replayId: string;
   endpointId: string;
@@ -188,7 +181,6 @@ export interface UnfinishedReplay {
   until: Instant;
   statuses: ReplayableStatus[];
   deliveryIds: string[] | null;
-  /** Id and log position of the event that requested the replay. */
   requestId: string;
   position: bigint;
   correlationId: string;

@@ -7,7 +7,6 @@ import { createNotifier } from "../../../shared/runtime/backoff.ts";
 /** Kind of attempt. First attempts and retries have separate slots, so that they do not delay each other. */
 export type Lane = "first" | "retry";
 
-/** An active endpoint with due deliveries in a lane. */
 export interface DueEndpoint {
   lane: Lane;
   environment: Environment;
@@ -15,14 +14,13 @@ export interface DueEndpoint {
   endpointId: string;
 }
 
-/** Entry of an endpoint in {@link DueEndpoints}. */
 interface DueEntry {
   endpointId: string;
-  /** True if the last attempt at the endpoint failed, as far as this process knows. */
+  /** As far as this process knows. */
   isFailing: boolean;
-  /** True if the endpoint has a rate limit, as far as this process knows. */
+  /** As far as this process knows. */
   isLimited: boolean;
-  /** Time before which the rate limit of the endpoint permits no attempt, on the clock of the slots. Milliseconds. */
+  /** The rate limit permits no attempt before this time, in milliseconds on the clock of the slots. */
   notBefore: number;
   /** Version of the list when the endpoint was last added. */
   version: number;
@@ -38,12 +36,11 @@ export class DueEndpoints {
   readonly #notifier = createNotifier();
   #version = 0;
 
-  /** Number of calls of `add` so far. */
   get version(): number {
     return this.#version;
   }
 
-  /** Adds endpoints, and wakes the sender. */
+  /** Wakes the sender. */
   add(endpoints: readonly DueEndpoint[]): void {
     this.#version += 1;
     for (const { lane, environment, applicationId, endpointId } of endpoints) {
@@ -56,7 +53,6 @@ export class DueEndpoints {
     if (endpoints.length > 0) this.wake();
   }
 
-  /** Records the state of an endpoint that a claim reported. */
   update(endpoint: DueEndpoint, state: Pick<DueEntry, "isFailing" | "isLimited" | "notBefore">): void {
     const dueEntry = this.#find(endpoint);
     if (dueEntry) Object.assign(dueEntry, state);
@@ -72,7 +68,6 @@ export class DueEndpoints {
     if (entries?.size === 0) entriesByApplication.delete(endpoint.applicationId);
   }
 
-  /** Returns the entries of a lane and environment, by application id and endpoint id. */
   listEntries(lane: Lane, environment: Environment): Map<string, Map<string, DueEntry>> {
     const key = `${lane} ${environment}`;
     const entriesByApplication = this.#entries.get(key) ?? new Map();
@@ -80,14 +75,12 @@ export class DueEndpoints {
     return entriesByApplication;
   }
 
-  /** Returns the ids of all endpoints in a lane. */
   listEndpointIds(lane: Lane): string[] {
     return environments.options.flatMap((environment) =>
       Array.from(this.listEntries(lane, environment).values(), (entries) => [...entries.keys()]).flat(),
     );
   }
 
-  /** Wakes the sender. */
   wake(): void {
     this.#notifier.wake();
   }

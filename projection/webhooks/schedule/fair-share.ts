@@ -1,18 +1,13 @@
-/** An endpoint with due deliveries. */
 export interface WaitingEndpoint {
-  /** Number of slots that the endpoint occupies. */
   occupiedSlots: number;
-  /** Maximum number of slots that the endpoint may occupy. */
   maxSlots: number;
-  /** Recent slot time of the endpoint. Milliseconds. */
+  /** Slot time that the endpoint used recently, see {@link SlotUse}. */
   usedMs: number;
 }
 
-/** An application that has endpoints with due deliveries. */
 export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
-  /** Number of slots that all endpoints of the application occupy. */
   occupiedSlots: number;
-  /** Recent slot time of all endpoints of the application. Milliseconds. */
+  /** Slot time that all endpoints of the application used recently. */
   usedMs: number;
   /** Maximum number of slots that one decision may grant to the application. */
   maxNewSlots: number;
@@ -22,9 +17,7 @@ export interface WaitingApplication<Endpoint extends WaitingEndpoint> {
 
 /** The slots that applications share, in one lane and environment. */
 export interface SlotPool {
-  /** Total number of slots. */
   slotCount: number;
-  /** Number of occupied slots. */
   occupiedSlots: number;
   /** Maximum number of slots that one decision may grant. */
   maxNewSlots: number;
@@ -113,10 +106,10 @@ export function calculateShare(slotCount: number): number {
   return Math.max(1, Math.floor(slotCount * MAX_SHARE));
 }
 
-/** Half-life of the slot time of finished attempts. Milliseconds. */
+/** Half-life of the slot time of finished attempts. */
 const HALF_LIFE_MS = 30_000;
 
-/** Slot time below which an application or endpoint without current attempts is no longer tracked. Milliseconds. */
+/** Slot time below which an application or endpoint without current attempts is no longer tracked. */
 const MIN_TRACKED_MS = 1;
 
 /**
@@ -132,7 +125,6 @@ export class SlotUse {
   #finishedMs = 0;
   /** Number of finished attempts, decayed as of `#lastFinishedAt`. */
   #finishedCount = 0;
-  /** Time at which the last attempt finished. */
   #lastFinishedAt = 0;
 
   get occupiedSlots(): number {
@@ -167,12 +159,10 @@ export class SlotUse {
     return this.#occupiedSlots === 0 ? meanMs : Math.max(meanMs, this.#sumAges(now) / this.#occupiedSlots);
   }
 
-  /** Returns true if no slot is occupied and the recent slot time is negligible. */
   isNegligible(now: number): boolean {
     return this.#occupiedSlots === 0 && this.#decay(this.#finishedMs, now) < MIN_TRACKED_MS;
   }
 
-  /** Returns the sum of the ages of the attempts in progress. */
   #sumAges(now: number): number {
     return this.#occupiedSlots * now - this.#startTimeSum;
   }

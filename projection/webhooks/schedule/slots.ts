@@ -5,22 +5,18 @@ import { calculateShare, grantSlots, SlotUse } from "./fair-share.ts";
 /** Free slots that one endpoint may use now. */
 export interface SlotGrant extends DueEndpoint {
   slotCount: number;
-  /** Number of slots that the endpoint already occupies. */
   occupiedSlots: number;
-  /** True if the endpoint has a rate limit, as far as this process knows. */
+  /** As far as this process knows. */
   isLimited: boolean;
 }
 
-/** The slot of one attempt. */
 export interface Slot {
   endpoint: DueEndpoint;
   startedAt: number;
 }
 
 interface LaneLimits {
-  /** Maximum number of concurrent attempts in one environment. */
   slotCount: number;
-  /** Maximum number of concurrent attempts at one endpoint. */
   maxSlotsPerEndpoint: number;
   /**
    * Maximum number of slots that one decision grants. Equal to the number of slots that one application can occupy.
@@ -38,28 +34,25 @@ export const LANE_LIMITS: Record<Lane, LaneLimits> = {
 };
 
 /**
- * Expected duration of an attempt if no finished attempt of the application is recorded. Equal to the default time
- * limit of a response. Milliseconds.
+ * Expected duration of an attempt if no finished attempt of the application is recorded. Equal to the default time limit
+ * of a response.
  */
 const DEFAULT_ATTEMPT_MS = 10_000;
 
-/** Lower limit for the expected duration of an attempt. Milliseconds. */
 const MIN_ATTEMPT_MS = 1;
 
-/** Maximum number of slots of an endpoint whose last attempt failed. */
 const MAX_SLOTS_WHILE_FAILING = 1;
 
 /** Maximum number of reserved deliveries per slot: one attempt in progress, and one outcome that is not yet recorded. */
 const MAX_RESERVED_PER_SLOT = 2;
 
-/** Maximum number of deliveries that a process reserves. */
 export const MAX_RESERVED_DELIVERIES =
   environments.options.length * MAX_RESERVED_PER_SLOT * (LANE_LIMITS.first.slotCount + LANE_LIMITS.retry.slotCount);
 
 /** Number of attempts that may start together after a pause, even if the spacing is long. */
 const MAX_BURST_STARTS = 4;
 
-/** Time for which missed starts can be made up at once. Longer than the time between two decisions. Milliseconds. */
+/** Time for which missed starts can be made up at once. Longer than the time between two decisions. */
 const MAX_CATCH_UP_MS = 50;
 
 /**
@@ -70,11 +63,7 @@ class StartPace {
   /** Time at which the next attempt would start if all starts were evenly spaced. */
   #theoreticalStartAt = Number.NEGATIVE_INFINITY;
 
-  /**
-   * Returns the number of attempts that may start now.
-   *
-   * @param spacingMs required average time between two starts, in milliseconds
-   */
+  /** @param spacingMs required average time between two starts */
   countPossibleStarts(now: number, spacingMs: number): number {
     const aheadMs = Math.max(0, this.#theoreticalStartAt - now);
     const toleratedStarts = Math.max(MAX_CATCH_UP_MS / spacingMs, MAX_BURST_STARTS - 1);
@@ -86,7 +75,6 @@ class StartPace {
   }
 }
 
-/** Slots that an application uses, and the pace at which its attempts start. */
 interface PacedUse {
   slotUse: SlotUse;
   pace: StartPace;
@@ -125,7 +113,6 @@ export class Slots {
     return grants;
   }
 
-  /** Reserves a claimed delivery, and occupies a slot for its attempt. */
   reserve(endpoint: DueEndpoint): Slot {
     const startedAt = this.#clock();
     const pool = this.#findPool(endpoint);
@@ -147,7 +134,6 @@ export class Slots {
     this.#findPool(endpoint).reservedDeliveryCount -= 1;
   }
 
-  /** Removes applications and endpoints that occupy no slots and have negligible recent slot time. */
   removeUnused(): void {
     const now = this.#clock();
     for (const { applications, endpoints } of this.#pools) {
@@ -169,7 +155,7 @@ function createPool(lane: Lane, environment: Environment): LanePool {
   return { lane, environment, totalUse: new SlotUse(), reservedDeliveryCount: 0, applications, endpoints };
 }
 
-/** Placeholder for applications and endpoints that are not tracked. Never changed. */
+/** Stands for applications and endpoints that are not tracked. Never changed. */
 const NO_USE: PacedUse = { slotUse: new SlotUse(), pace: new StartPace() };
 
 function findOrAddApplication({ applications }: LanePool, { applicationId }: DueEndpoint): PacedUse {
@@ -178,7 +164,6 @@ function findOrAddApplication({ applications }: LanePool, { applicationId }: Due
   return pacedUse;
 }
 
-/** Returns the records that an attempt at the endpoint changes: those of the pool, the application and the endpoint. */
 function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
   const slotUse = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
   pool.endpoints.set(endpoint.endpointId, slotUse);
@@ -188,7 +173,7 @@ function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
 /**
  * Returns the required time between two starts of an application's attempts. If new attempts take as long as recent
  * attempts, the application then uses exactly its share of the slots. Without this spacing, slow attempts would all
- * start and end at the same time. Milliseconds.
+ * start and end at the same time.
  */
 function calculateSpacingMs({ lane, totalUse }: LanePool, slotUse: SlotUse, now: number): number {
   const attemptMs = Math.max(MIN_ATTEMPT_MS, slotUse.estimateAttemptMs(now, DEFAULT_ATTEMPT_MS));

@@ -14,7 +14,6 @@ import type { Connections } from "./connections.ts";
 import type { Verdict } from "./retry-policy.ts";
 import { type AttemptLimits, type SendResult, send } from "./send.ts";
 
-/** A finished attempt: the claimed delivery, the result of the attempt and the delivery's next status. */
 export interface FinishedAttempt {
   delivery: ClaimedDelivery;
   result: SendResult;
@@ -23,14 +22,12 @@ export interface FinishedAttempt {
 
 export interface AttemptOptions extends DestinationOptions, AttemptLimits {
   connections: Connections;
-  /** Decrypts the signing secrets and custom headers of endpoints. */
   secretReader: SecretReader;
   /** Creates asymmetric signatures. Absent if no signing key is configured. */
   signAsymmetrically?: SignAsymmetrically | undefined;
   /** Brand segment of header names, for example `SERVICE` in `X-SERVICE-Signature`. */
   brand: string;
   logger: Logger;
-  /** Called for each attempt that failed because of the egress proxy. */
   onEgressProxyFailure?(): void;
 }
 
@@ -56,7 +53,7 @@ export async function attemptDelivery(
   return sendResult;
 }
 
-/** Returns the name of the failure for a span. Returns undefined if the receiver accepted the delivery. */
+/** Returns undefined if the receiver accepted the delivery. */
 function findFailure(sendResult: SendResult | undefined): string | undefined {
   if (!sendResult) return "interrupted";
   const { error, statusCode } = sendResult;
@@ -130,7 +127,7 @@ interface SecretReader {
 /** Enough for the secrets and custom headers of a few hundred endpoints. */
 const MAX_CACHED_SECRETS = 4_000;
 
-/** Creates a reader that caches decrypted secrets, so that it need not decrypt a secret again for every delivery. */
+/** Avoids decrypting a secret again for every delivery. */
 export function createSecretCache(reader: SecretReader): SecretReader {
   const openedSecrets = new Map<string, Promise<string>>();
   return {
@@ -149,7 +146,7 @@ export function createSecretCache(reader: SecretReader): SecretReader {
 interface SignedContent {
   /** Identical in all attempts. */
   deliveryId: string;
-  /** Time of the attempt. Seconds since 1970. */
+  /** Unix time in seconds. */
   timestamp: number;
   body: string;
 }
@@ -186,7 +183,6 @@ export function createSignatureHeaders(
   };
 }
 
-/** Returns the text that is signed. */
 export function toSignedText({ deliveryId, timestamp, body }: SignedContent): string {
   return `${deliveryId}.${timestamp}.${body}`;
 }

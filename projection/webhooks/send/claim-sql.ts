@@ -33,7 +33,7 @@ const ALLOTTED_SQL = `
 /**
  * Time by which an attempt may start before its position in the even spacing of a rate limit. Without this tolerance,
  * late decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a
- * tenth more attempts than its limit, plus one. Seconds.
+ * tenth more attempts than its limit, plus one.
  */
 const PACE_TOLERANCE_S = 0.1;
 
@@ -55,7 +55,6 @@ const PERMITTED_STARTS_SQL = `
        ELSE GREATEST(0, 1 + floor(c.rate_limit * (${PACE_TOLERANCE_S}
               - GREATEST(0, COALESCE(extract(epoch FROM pace.next_start_at - now())::float8, 0)))))::integer END`;
 
-/** Allots slots to the candidates. Endpoints without a rate limit have no pace. */
 const ALLOTTED_BY_PACE_SQL = `
   allotted AS MATERIALIZED (
     SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.rate_limit, c.failing,
@@ -86,7 +85,7 @@ const RECORD_PACE_SQL = `
     RETURNING p.endpoint_id, p.next_start_at
   )`;
 
-/** SQL expression for the time until the pace of the endpoint `x` permits the next attempt. Milliseconds. */
+/** Time until the pace of the endpoint `x` permits the next attempt. */
 const PAUSE_MS_SQL = `
   CASE WHEN x.is_limited THEN 1000 * GREATEST(0, COALESCE(
          extract(epoch FROM COALESCE(paced.next_start_at, x.next_start_at) - now())::float8, 0) - ${PACE_TOLERANCE_S})

@@ -11,48 +11,39 @@ import { CLAIM_SQL, CLAIM_WITH_PACE_SQL } from "./claim-sql.ts";
 export interface ClaimedDelivery extends DeliveryRound {
   lane: Lane;
   applicationId: string;
-  /** Body in the standard format. */
   body: string;
-  /** Format in which the body is sent. */
   bodyFormat: WebhookBodyFormat;
   url: string;
   /** Encrypted signing secrets: the current secret first, then former secrets that are still valid. */
   encryptedSecrets: string[];
-  /** Custom headers of the request. */
   encryptedHeaders: EncryptedHeader[];
-  /** True if the endpoint asks for asymmetric signatures. */
   hasAsymmetricSignature: boolean;
   /** Number of this attempt, counted from 1 across all rounds of the delivery. */
   attemptNumber: number;
-  /** Recorded start of this attempt. Milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   startedAt: number;
   /** Number of this attempt, counted from 1 in the current round. */
   attempts: number;
-  /** Id of the appointment whose events the endpoint gets in order; null if the order does not matter. */
+  /** Null if the order does not matter. */
   orderingKey: string | null;
 }
 
-/** State of an endpoint after a claim. */
 interface ClaimedEndpoint {
   endpoint: DueEndpoint;
-  /** True if the last attempt at the endpoint failed. */
   isFailing: boolean;
   /** True if the claim filled all available slots of the endpoint, so that more deliveries may be due. */
   hasMore: boolean;
-  /** True if the endpoint has a rate limit. */
   isLimited: boolean;
-  /** Time until the rate limit of the endpoint permits the next attempt. Milliseconds, 0 if it permits one now. */
+  /** Time until the rate limit permits the next attempt. 0 if it permits one now. */
   pauseMs: number;
 }
 
 interface EndpointRow {
-  /** Position of the endpoint in the claim, from 1. */
   ordinal: number;
   failing: boolean;
-  /** Number of slots that the endpoint may use. Null if deliveries may not be sent to the endpoint. */
+  /** Null if deliveries may not be sent to the endpoint. */
   capacity: number | null;
   isLimited: boolean;
-  /** Time until the rate limit permits the next attempt. Milliseconds. */
   pauseMs: number;
 }
 
@@ -62,10 +53,9 @@ interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "startedAt" | "encr
   encryptedHeaders: EncryptedHeader[] | null;
 }
 
-/** Row of an endpoint and one of its claimed deliveries. An endpoint without claimed deliveries has one row. */
+/** An endpoint without claimed deliveries has one row. */
 type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
-/** Deliveries that a claim leased, and the state of all its endpoints. */
 interface Claim {
   deliveries: ClaimedDelivery[];
   endpoints: ClaimedEndpoint[];
@@ -125,7 +115,6 @@ function toClaim(rows: readonly ClaimRow[], grants: readonly SlotGrant[], now: n
   return { deliveries, endpoints };
 }
 
-/** Returns true for each grant whose endpoint also has an earlier grant, in another lane. */
 function findRepeated(grants: readonly SlotGrant[]): boolean[] {
   const endpointIds = new Set<string>();
   return grants.map(({ endpointId }) => {

@@ -19,7 +19,7 @@ export interface Connections {
   post(applicationId: string, destination: SafeDestination, headers: Headers, useNewConnection: boolean): ClientRequest;
   /** Returns the error code of an attempt whose time limit expired before it had a connection. */
   judgeTimeout(): AttemptError;
-  /** Closes all connections, including those in use. */
+  /** Also closes connections in use. */
   close(): void;
 }
 
@@ -35,7 +35,7 @@ const MAX_IDLE_SOCKETS = 512;
 /**
  * Idle time after which a connection is closed. Shorter than five seconds, because many servers close idle connections
  * after that time. If the receiver's `Keep-Alive` header has a shorter timeout, the connection is closed one second
- * before that timeout. Milliseconds.
+ * before that timeout.
  */
 const IDLE_TIMEOUT_MS = 4_000;
 

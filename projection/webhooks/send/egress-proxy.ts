@@ -11,7 +11,6 @@ export class EgressProxyError extends Error {
   override readonly name = "EgressProxyError";
 }
 
-/** The attempt ended before the tunnel was established. */
 class AbortedError extends Error {
   override readonly name = "AbortedError";
 }
@@ -19,18 +18,17 @@ class AbortedError extends Error {
 interface EgressProxyOptions {
   /** URL of an HTTP proxy that supports CONNECT: `http://` or `https://`, optionally with user and password. */
   url: string;
-  /** Time limit of an attempt for DNS lookup, connection and TLS handshake together. Milliseconds. */
+  /** Time limit of an attempt for DNS lookup, connection and TLS handshake together. */
   connectTimeoutMs: number;
   logger: Logger;
 }
 
 /**
  * Time for which an established tunnel proves that the proxy works. If the proxy cannot reach a receiver during this
- * time, the receiver is at fault. Later, the proxy is. Milliseconds.
+ * time, the receiver is at fault. Later, the proxy is.
  */
 const PROOF_DURATION_MS = 60_000;
 
-/** Minimum time between two log lines about failures of the proxy. Milliseconds. */
 const LOG_INTERVAL_MS = 60_000;
 
 /** Minimum status with which proxies report that they cannot reach the receiver: tinyproxy with 500, Squid with 503. */
@@ -45,7 +43,7 @@ const GATEWAY_TIMEOUT_STATUS = 504;
 export class EgressProxy {
   readonly #options: EgressProxyOptions;
   readonly #requestOptions: https.RequestOptions;
-  /** Requests to the proxy for tunnels that are not established yet. */
+  /** Requests for tunnels that are not established yet. */
   readonly #pendingRequests = new Set<ClientRequest>();
   #lastTunnelAt = Number.NEGATIVE_INFINITY;
   #lastLogAt = Number.NEGATIVE_INFINITY;
@@ -84,12 +82,11 @@ export class EgressProxy {
     return "egress_proxy_failed";
   }
 
-  /** Aborts all requests to the proxy. Established tunnels stay open. */
+  /** Established tunnels stay open. */
   close(): void {
     for (const request of this.#pendingRequests) request.destroy(new AbortedError());
   }
 
-  /** @throws {EgressProxyError | AbortedError} */
   #connect(authority: string): Promise<{ response: IncomingMessage; socket: Duplex }> {
     const { connectTimeoutMs } = this.#options;
     const { protocol, headers } = this.#requestOptions;
@@ -123,7 +120,6 @@ export class EgressProxy {
     });
   }
 
-  /** Returns an error if the proxy refused the tunnel. */
   #judge({ statusCode = 0 }: IncomingMessage): Error | undefined {
     if (statusCode >= 200 && statusCode <= 299) return undefined;
     const message = `The egress proxy refused a connection with status ${statusCode}.`;

@@ -2,11 +2,10 @@ import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 
 /** Part of an attempt's result that determines the next status of the delivery. */
 export interface AttemptResult {
-  /** Status of the response. Null if no response began. */
+  /** Null if no response began. */
   statusCode: number | null;
   /** Null if the response is complete. */
   error: AttemptError | null;
-  /** The Retry-After header of the response, unchanged. */
   retryAfter: string | null;
 }
 
@@ -19,7 +18,6 @@ export type Verdict =
 interface RetryContext {
   /** Number of attempts in the current round, including the finished attempt. */
   attemptCount: number;
-  /** Seconds before each retry. */
   scheduleSeconds: readonly number[];
   /** Milliseconds since 1970. */
   now: number;
@@ -30,7 +28,7 @@ interface RetryContext {
 /** Maximum random change of each wait, as a share. Prevents simultaneous retries of deliveries that failed together. */
 const MAX_JITTER_SHARE = 0.2;
 
-/** Maximum wait that a receiver can request with Retry-After. Milliseconds. */
+/** Maximum wait that a receiver can request with Retry-After. */
 const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1_000;
 
 const GONE_STATUS = 410;

@@ -9,18 +9,17 @@ import type { Connections } from "./connections.ts";
 import { EgressProxyError } from "./egress-proxy.ts";
 import type { AttemptResult } from "./retry-policy.ts";
 
-/** Result of one attempt. */
 export interface SendResult extends AttemptResult {
   /** Time from the DNS lookup to the end of the response. */
   durationMs: number;
-  /** Start of the response body. Null if no response began. */
+  /** Null if no response began. */
   responseBody: string | null;
 }
 
 export interface AttemptLimits {
-  /** Time limit for DNS lookup, connection and TLS handshake together. Milliseconds. */
+  /** Time limit for DNS lookup, connection and TLS handshake together. */
   connectTimeoutMs: number;
-  /** Time limit from the moment the connection is ready to the end of the response. Milliseconds. */
+  /** Time limit from the moment the connection is ready to the end of the response. */
   timeoutMs: number;
 }
 
@@ -110,7 +109,6 @@ function toAttemptError(error: unknown, timeoutError: AttemptError): AttemptErro
   return ERRORS_BY_CODE.find(([pattern]) => pattern.test(code))?.[1] ?? "connection_failed";
 }
 
-/** The body of the response is longer than the limit. */
 class ResponseTooLongError extends Error {
   override readonly name = "ResponseTooLongError";
 }
@@ -120,20 +118,18 @@ class InvalidResponseError extends Error {
   override readonly name = "InvalidResponseError";
 }
 
-/** Number of bytes of a response body that are stored. The remaining bytes are read and discarded. */
+/** The remaining bytes are read and discarded. */
 const MAX_STORED_BODY_BYTES = 1_024;
 
-/** Maximum length of a response body. If a body is longer, the attempt fails. */
+/** If a body is longer, the attempt fails. */
 const MAX_BODY_BYTES = 1024 ** 2;
 
 /** Maximum number of informational responses (1xx) before the final response. */
 const MAX_INFORMATIONAL_RESPONSES = 16;
 
-/** One request, and the part of its response that has arrived. */
 export class Exchange {
-  /** Status of the final response. Null until the response begins. */
+  /** Null until the response begins. */
   statusCode: number | null = null;
-  /** The response's Retry-After header, unchanged. */
   retryAfter: string | null = null;
   #storedChunks: Buffer[] = [];
   #bodyLength = 0;

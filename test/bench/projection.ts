@@ -13,7 +13,6 @@ import { readInThread } from "../../projection/engine/read-in-thread.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
 import { ensureReadModels, migrate } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
-import { requestDefaults } from "../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
@@ -23,6 +22,7 @@ import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
+import { animalRegistered, appointmentRequested, customerRegistered } from "../support/clinics.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createTestDatabase, getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
 import { type LoadResult, readCpuSeconds } from "./load.ts";
@@ -123,53 +123,29 @@ function createMetadata(number: number): EventMetadata {
 function createFamilyEvents(index: number): [string, CatalogEvent[]][] {
   const [customerId, animalId, appointmentId] = [toId("customer", index), toId("animal", index), toId("visit", index)];
   const clinicId = toId("clinic", index % 50);
-  const contact = { phone: null, email: null, city: "Ljubljana" };
-  const animalDetails = {
-    name: "Rex",
-    species: "dog",
-    breed: "Poodle",
-    sex: null,
-    birthDate: "2020-02-29",
-    microchip: null,
-  };
+  const details = { customerId, fullName: `Client ${index}`, phone: null, email: null, city: "Ljubljana" };
+  const animal = { name: "Rex", species: "dog", breed: "Poodle", birthDate: "2020-02-29" };
   const scheduledAt = new Date(1_790_000_000_000 + index * 60_000).toISOString();
-  const references = {
-    clinicId,
-    branchId: toId("branch", index % 50),
-    animalId,
-    customerId,
-    reason: "Check-up",
-  };
+  const visit = { appointmentId, animalId, customerId, reason: "Check-up" };
   return [
     [
       `customer-${customerId}`,
       [
-        {
-          type: "CustomerRegistered",
-          data: { customerId, clinicId, fullName: `Customer ${index}`, ...contact },
-        },
-        { type: "CustomerDetailsChanged", data: { customerId, fullName: `Client ${index}`, ...contact } },
+        customerRegistered(clinicId, customerId, { ...details, fullName: `Customer ${index}` }),
+        { type: "CustomerDetailsChanged", data: details },
       ],
     ],
     [
       `animal-${animalId}`,
       [
-        { type: "AnimalRegistered", data: { animalId, clinicId, customerId, ...animalDetails, weightKg: null } },
+        animalRegistered(clinicId, customerId, animalId, animal),
         { type: "AnimalWeighed", data: { animalId, weightKg: 12.5 } },
       ],
     ],
     [
       `appointment-${appointmentId}`,
       [
-        {
-          type: "AppointmentRequested",
-          data: {
-            appointmentId,
-            ...requestDefaults,
-            ...references,
-            scheduledAt,
-          },
-        },
+        appointmentRequested(clinicId, toId("branch", index % 50), scheduledAt, visit),
         { type: "AppointmentConfirmed", data: { appointmentId } },
         { type: "AppointmentCheckedIn", data: { appointmentId } },
         { type: "AppointmentCompleted", data: { appointmentId } },
@@ -228,11 +204,7 @@ async function measureLiveLag(): Promise<void> {
  */
 async function appendAndAwaitRow(number: number, lagsMs: number[]): Promise<void> {
   const customerId = randomUUID();
-  const details = { fullName: "Live", phone: null, email: null, city: null };
-  const event: CatalogEvent = {
-    type: "CustomerRegistered",
-    data: { customerId, clinicId: randomUUID(), ...details },
-  };
+  const event = customerRegistered(randomUUID(), customerId, { fullName: "Live" });
   const person = { type: "customer", id: customerId } as const;
   const metadata = createMetadata(number);
   await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata, person }]);

@@ -9,11 +9,13 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import { buildServiceSettings } from "../projection/service-process.ts";
 import { SECRET_KEYS } from "../projection/webhooks/service-settings.ts";
 import { createWorld, type Endpoint, type EndpointOptions, type World } from "../projection/webhooks/world.ts";
+import { appointmentRequested } from "../support/clinics.ts";
 import { createTestDatabase, getTestServers } from "../support/stack.ts";
-import { createAppointmentEvents, createAppointmentRequestedEvent } from "./appointment-requested.ts";
+import { createStoredMetadata } from "../support/stored-metadata.ts";
 import { measurePostgres, type PostgresUse, readCpuMs } from "./measure-postgres.ts";
 import type { Receipt, SampledRequest } from "./webhook-sink.ts";
 import { startWebhookSink } from "./webhook-sink-process.ts";
@@ -71,6 +73,13 @@ export async function createBenchWorld() {
     );
     return firstEndpoint.clinicId;
   };
+  /** Appends the first events of a new appointment at once, and records the time. @returns the events' ids, in order */
+  const appendAppointmentEvents = async (clinicId: string, count: number) => {
+    const { stream, events } = createAppointmentEvents(clinicId, count);
+    for (const { id } of events) appendTimes.set(id, now());
+    await world.log.append(stream, -1n, events);
+    return events.map(({ id }) => id);
+  };
   let serviceProcesses: ChildProcess[] = [];
   /** Stops the service with SIGTERM and waits until its processes have ended. */
   const stopService = async () => {
@@ -92,20 +101,9 @@ export async function createBenchWorld() {
     /** Registers an endpoint at a new clinic. @returns the clinic's id */
     registerEndpoint: (url: string) => registerEndpoints(url, 1),
     registerEndpoints,
-    /** Appends an appointment of a clinic, and records the time for `listWaitTimes`. @returns the event's id */
-    async appendAppointment(clinicId: string) {
-      const event = createAppointmentRequestedEvent(clinicId);
-      appendTimes.set(event.id, now());
-      await world.log.append(event.stream, -1n, [event]);
-      return event.id;
-    },
-    /** Appends the first events of a new appointment at once, and records the time. @returns the events' ids, in order */
-    async appendAppointmentEvents(clinicId: string, count: number) {
-      const { stream, events } = createAppointmentEvents(clinicId, count);
-      for (const { id } of events) appendTimes.set(id, now());
-      await world.log.append(stream, -1n, events);
-      return events.map(({ id }) => id);
-    },
+    appendAppointmentEvents,
+    /** Appends an appointment of a clinic, and records the time. @returns the event's id */
+    appendAppointment: async (clinicId: string) => (await appendAppointmentEvents(clinicId, 1))[0]!,
     /** Waits until the webhooks of `count` events have arrived, counted from the last call of `clearReceipts`. */
     awaitReceipts: (count: number, timeoutMs: number) => awaitCount("events", receiptTimes, count, timeoutMs),
     /** Waits until webhooks of `count` deliveries have arrived, counted from the last call of `clearReceipts`. */
@@ -234,4 +232,24 @@ function spawnService(world: World, roles: string): ChildProcess {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, ...buildServiceSettings({ ...world, roles, secretKeys: SECRET_KEYS }) },
   });
+}
+
+/** Creates the first events of a new appointment: a request and changes of its duration. */
+function createAppointmentEvents(clinicId: string, count: number) {
+  const appointmentId = randomUUID();
+  const scheduledAt = "2030-05-01T09:00:00.000Z";
+  const references = { appointmentId, animalId: randomUUID(), customerId: randomUUID() };
+  const environment = "production" as const;
+  const metadata = { ...createStoredMetadata(), clinicId, environment, occurredAt: new Date().toISOString() };
+  const events: CatalogEvent[] = [
+    appointmentRequested(clinicId, randomUUID(), scheduledAt, references),
+    ...Array.from({ length: count - 1 }, (_, n) => ({
+      type: "AppointmentRescheduled" as const,
+      data: { appointmentId, scheduledAt, durationMinutes: n + 1 },
+    })),
+  ];
+  return {
+    stream: `appointment-${appointmentId}`,
+    events: events.map((event) => ({ id: randomUUID(), event, metadata })),
+  };
 }

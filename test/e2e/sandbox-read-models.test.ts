@@ -3,7 +3,6 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import type pg from "pg";
 import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
-import { grantMembership } from "../../command/operations/people-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
 import type { Difference } from "../../projection/engine/compare-tables.ts";
 import { rebuild } from "../../projection/engine/rebuild.ts";
@@ -17,6 +16,7 @@ import { createTestDataKeys } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { createTestOperatorContext, sendRequest } from "../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../support/partner-api.ts";
+import { grantOwnership } from "./world.ts";
 
 const logger = createLogger("test", "fatal");
 const signal = new AbortController().signal;
@@ -111,22 +111,7 @@ describe("sandboxes in the read models", () => {
     const [partner, otherPartner] = [await api.createPartner(), await api.createPartner()];
     const sandbox = await getSandbox(partner);
     const otherSandbox = await getSandbox(otherPartner);
-    const userId = randomUUID();
-    const rights = {
-      role: "owner" as const,
-      branchAccess: "all" as const,
-      branchIds: [],
-      staffId: null,
-      permissions: ["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"] as const,
-      acceptedAt: new Date().toISOString(),
-    };
-    const membership = {
-      ...rights,
-      permissions: [...rights.permissions],
-      membershipId: randomUUID(),
-      userId,
-    };
-    await grantMembership(api.command.log, { ...membership, clinicId: sandbox.clinicId }, createTestOperatorContext());
+    const userId = await grantOwnership(api.command.log, sandbox.clinicId);
     const Cookie = await createSessionCookie({ id: userId, email: "owner@example.test" }, PORTAL, Date.now());
     const requestPortal = (path: string) => sendRequest("GET", `${api.queryUrl}/api/v1${path}`, { Cookie });
     await eventually("the membership is known", async () => (await requestPortal("/clinic/context")).status === 200);

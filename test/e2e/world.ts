@@ -4,6 +4,8 @@ import { grantMembership } from "../../command/operations/people-operations.ts";
 import { createSessionCookie } from "../../deploy/local/demo-data/credentials.ts";
 import type { LocalStack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { allPermissions } from "../support/clinics.ts";
 import { createPartnerWorld, createTestOperatorContext } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 
@@ -32,23 +34,14 @@ interface WorldStack {
 export async function createWorld(stack: WorldStack) {
   const client = connectEventStore(stack.servers.eventstoreUrl, "test");
   const log = createPlainLog(client);
-  const context = createTestOperatorContext();
   const partner = await createPartnerWorld({ url: stack.urls.gateway, log }, "sandbox");
   const { clinicId, branchId, animalId, applicationId, headers } = partner;
-  await changeSubscription(log, { clinicId, plan: "pro", status: "active", currentPeriodEnd: null }, context);
-  const userId = randomUUID();
-  const membership = {
-    membershipId: randomUUID(),
-    clinicId,
-    userId,
-    staffId: null,
-    role: "owner" as const,
-    permissions: ["manage_staff" as const, "view_clinical" as const, "manage_schedule" as const],
-    branchAccess: "all" as const,
-    branchIds: [],
-    acceptedAt: new Date().toISOString(),
-  };
-  await grantMembership(log, membership, context);
+  await changeSubscription(
+    log,
+    { clinicId, plan: "pro", status: "active", currentPeriodEnd: null },
+    createTestOperatorContext(),
+  );
+  const userId = await grantOwnership(log, clinicId);
   await client.dispose();
 
   let gatewayUrl = stack.urls.gateway;
@@ -92,6 +85,16 @@ export async function createWorld(stack: WorldStack) {
       gatewayUrl = otherStack.urls.gateway;
     },
   };
+}
+
+/** Makes a new portal user an owner of a clinic. @returns the user's id */
+export async function grantOwnership(log: EventLog, clinicId: string): Promise<string> {
+  const userId = randomUUID();
+  const membership = { membershipId: randomUUID(), clinicId, userId, staffId: null };
+  const rights = { role: "owner" as const, permissions: allPermissions, branchAccess: "all" as const, branchIds: [] };
+  const acceptedAt = new Date().toISOString();
+  await grantMembership(log, { ...membership, ...rights, acceptedAt }, createTestOperatorContext());
+  return userId;
 }
 
 async function sendRequest(

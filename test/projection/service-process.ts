@@ -1,4 +1,4 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -66,32 +66,20 @@ export interface LogLine {
   error?: { message: string };
 }
 
-/** Health and metrics of a running projection service. */
-export interface ServiceProbe {
-  readHealth(): Promise<{ status: number; parts: Record<string, string | null> }>;
-  /** Reads the value of a metric. @returns NaN if the metric does not exist */
-  readGauge(name: string): Promise<number>;
-}
+export type ServiceProbe = ReturnType<typeof createProbe>;
 
-/** The projection service in a separate process. */
-export interface ServiceProcess extends ServiceProbe {
-  child: ChildProcess;
-  url: string;
-  /** Log lines that the process has written so far. */
-  lines: LogLine[];
-  /** Kills the process if it still runs. */
-  kill(): Promise<void>;
-}
+export type ServiceProcess = Awaited<ReturnType<typeof startService>>;
 
-/** @param url URL of the service */
-export function createProbe(url: string): ServiceProbe {
+/** Returns functions that read health and metrics of a running projection service. */
+export function createProbe(url: string) {
   return {
     async readHealth() {
       const response = await fetch(`${url}/health/ready`);
       const { parts } = (await response.json()) as { parts: Record<string, string | null> };
       return { status: response.status, parts };
     },
-    async readGauge(name) {
+    /** Reads the value of a metric. @returns NaN if the metric does not exist */
+    async readGauge(name: string): Promise<number> {
       const text = await (await fetch(`${url}/metrics`)).text();
       const line = text.split("\n").find((candidate) => candidate.startsWith(name));
       return Number(line?.split(" ")[1] ?? Number.NaN);
@@ -118,8 +106,8 @@ export function buildServiceSettings(options: ServiceOptions): Record<string, st
   };
 }
 
-/** Starts the projection service and waits until it listens. */
-export async function startService(options: ServiceOptions): Promise<ServiceProcess> {
+/** Starts the projection service in a separate process, and waits until it listens. */
+export async function startService(options: ServiceOptions) {
   const { root = ROOT } = options;
   const nodeCommand = buildEntryCommand(root, "projection/main.ts");
   // The process must end even if the test's process is killed.
@@ -130,7 +118,7 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
     stdio: ["ignore", "pipe", "inherit"],
   });
   const exitPromise = once(child, "exit");
-  const lines: ServiceProcess["lines"] = [];
+  const lines: LogLine[] = [];
   const url = await new Promise<string>((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`the projection service ended with ${code}`)));
     createInterface(child.stdout).on("line", (text) => {
@@ -142,8 +130,10 @@ export async function startService(options: ServiceOptions): Promise<ServiceProc
   return {
     child,
     url,
+    /** Log lines that the process has written so far. */
     lines,
     ...createProbe(url),
+    /** Kills the process if it still runs. */
     async kill() {
       child.kill("SIGKILL");
       await exitPromise;

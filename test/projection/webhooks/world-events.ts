@@ -1,12 +1,13 @@
 /** Appends the events of applications, endpoints and appointments without the deciders. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
-import { requestDefaults } from "../../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import type { DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import { appointmentRequested } from "../../support/clinics.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { SECRET_KEYS } from "./service-settings.ts";
 
 export interface Endpoint {
@@ -46,15 +47,8 @@ export function createAppender(log: EventLog) {
     options: { environment?: Environment; clinicId?: string } = {},
   ): Promise<string> => {
     const id = randomUUID();
-    const metadata = {
-      $correlationId: randomUUID(),
-      $causationId: randomUUID(),
-      actor: { type: "operator" as const, id: "test" },
-      clinicId: options.clinicId ?? null,
-      environment: options.environment ?? null,
-      schemaVersion: 1,
-      occurredAt: new Date().toISOString(),
-    };
+    const { clinicId = null, environment = null } = options;
+    const metadata = { ...createStoredMetadata(), clinicId, environment, occurredAt: new Date().toISOString() };
     // Checks the event against the catalog, so that tests append only valid events.
     if (!parseStoredEvent({ ...event, metadata })) throw new Error(`Unknown event type: ${event.type}`);
     // The service may append to the same stream concurrently.
@@ -127,22 +121,8 @@ export async function requestAppointment(
 ): Promise<RequestedAppointment> {
   const appointmentId = randomUUID();
   const { environment = "production", branchId = randomUUID() } = options;
-  const eventId = await append(
-    `appointment-${appointmentId}`,
-    {
-      type: "AppointmentRequested",
-      data: {
-        ...requestDefaults,
-        appointmentId,
-        clinicId,
-        branchId,
-        animalId: randomUUID(),
-        customerId: randomUUID(),
-        scheduledAt: "2030-05-01T09:00:00.000Z",
-        notes: "not for partners",
-      },
-    },
-    { environment, clinicId },
-  );
+  const references = { appointmentId, animalId: randomUUID(), customerId: randomUUID(), notes: "not for partners" };
+  const event = appointmentRequested(clinicId, branchId, "2030-05-01T09:00:00.000Z", references);
+  const eventId = await append(`appointment-${appointmentId}`, event, { environment, clinicId });
   return { appointmentId, eventId };
 }

@@ -101,24 +101,25 @@ describe("the logs of all services at level debug", () => {
     for (const service of ["command", "query-api", "projection"]) expect(text).to.contain(`"service":"${service}"`);
     expect(text).to.contain('"route":"/sandbox/v1/appointments"').and.contain('"route":"/api/v1/customers"');
     const secrets = {
-      ...{ clientSecret: world.clientSecret, token: world.token, signature: world.token.split(".")[2] },
-      ...{
-        cookie,
-        session: cookie.split("=")[1],
-        webhookSecret: endpointResponse.body.secret,
-        key,
-        NOTES,
-        RESPONSE_BODY,
-      },
-      ...{ ...PERSON, encryptionKey: Buffer.alloc(32, 5).toString("base64"), portal: provider.secret },
-      ...{
-        signingKey: command.signingKey.d,
-        url: "in-the-url",
-        wrong: "cs_wrong",
-        pet: "Pamuk",
-        owner: "Ada Yilmaz",
-      },
-      ...{ password: new URL(database.urls.query).password, animal: world.animalId },
+      clientSecret: world.clientSecret,
+      token: world.token,
+      signature: world.token.split(".")[2],
+      cookie,
+      session: cookie.split("=")[1],
+      webhookSecret: endpointResponse.body.secret,
+      key,
+      NOTES,
+      RESPONSE_BODY,
+      ...PERSON,
+      encryptionKey: Buffer.alloc(32, 5).toString("base64"),
+      portal: provider.secret,
+      signingKey: command.signingKey.d,
+      url: "in-the-url",
+      wrong: "cs_wrong",
+      pet: "Pamuk",
+      owner: "Ada Yilmaz",
+      password: new URL(database.urls.query).password,
+      animal: world.animalId,
     };
     for (const [label, secret] of Object.entries(secrets)) {
       expect(secret, label).to.be.a("string").and.not.equal("");

@@ -93,7 +93,9 @@ describe("the metrics of all services", () => {
       }
     }
     const rows = [...servedMetrics].map(([name, { type, labels, services, help }]) => ({
-      ...{ name, type, help },
+      name,
+      type,
+      help,
       labels: labels.filter((label) => !FORMAT_LABELS.has(label)).sort(),
       services: services.length === SERVICES.length ? "all" : services.join(", "),
     }));

@@ -55,7 +55,10 @@ export async function readDocumentedMetrics(): Promise<DocumentedMetric[]> {
   const text = await readFile(new URL("../../docs/operations/monitoring.md", import.meta.url), "utf8");
   const rows = text.matchAll(/^\| `(\w+)` \| (\w+) \|(.*?)\| (.*?) \| (.*) \|$/gm);
   return [...rows].map(([, name = "", type = "", labels = "", services = "", help = ""]) => ({
-    ...{ name, type, services, help },
+    name,
+    type,
+    services,
+    help,
     labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label).sort(),
   }));
 }

@@ -97,13 +97,13 @@ export async function createClinic(log: EventLog, environment: Environment = "pr
   const contact = { fullName: "Ada Yilmaz", phone: null, email: null, city: null };
   const animal = { name: "Pamuk", species: "cat", breed: null, sex: null, birthDate: null };
   const membership = {
-    ...{
-      userId: randomUUID(),
-      staffId: null,
-      role: "owner" as const,
-      permissions: ["manage_tenant" as const],
-    },
-    ...{ branchAccess: "all" as const, branchIds: [], acceptedAt: "2026-03-01T08:00:00.000Z" },
+    userId: randomUUID(),
+    staffId: null,
+    role: "owner" as const,
+    permissions: ["manage_tenant" as const],
+    branchAccess: "all" as const,
+    branchIds: [],
+    acceptedAt: "2026-03-01T08:00:00.000Z",
   };
   await registerCustomer(log, { customerId, clinicId, ...contact }, context);
   await registerAnimal(log, { animalId, clinicId, customerId, ...animal, microchip: null, weightKg: null }, context);

@@ -18,7 +18,7 @@ export interface QueryApiOptions extends DocsOptions, PortalDependencies, Partne
   logger: Logger;
   retiredPaths: readonly string[];
   isProxyTrusted: boolean;
-  /** Registry of the metrics that the application serves. By default, a new registry. */
+  /** By default, a new registry. */
   registry?: Registry;
 }
 
@@ -42,8 +42,8 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
 }
 
 /**
- * Creates a readiness check. The service is ready if it can query the read models of its release, and they have reached
- * the end of the log. The cause of a failure is logged, but not returned.
+ * Requires that the read models of this release can be queried and have reached the end of the log. The cause of a
+ * failure is logged, but not returned.
  */
 function createReadinessCheck(readRow: ReadRow, logger: Logger): Readiness {
   return async () => {

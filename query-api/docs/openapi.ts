@@ -37,7 +37,7 @@ export interface Operation {
    * authentication is required.
    */
   security: Record<string, string[]>[];
-  /** Servers that offer the operation. Undefined if all servers of the document offer the operation. */
+  /** Undefined if all servers of the document offer the operation. */
   servers?: Server[];
   parameters: Parameter[];
   requestBody?: { required: true; content: Content };
@@ -153,7 +153,6 @@ export function describeHeaderParameter(
 }
 
 const operationExample = z.object({
-  /** Body of the request; absent if the request has no body. */
   request: z.unknown().optional(),
   status: z.int(),
   response: z.unknown(),
@@ -164,7 +163,7 @@ const recordingSchema = z.object({
   events: z.record(z.string(), z.unknown()),
 });
 
-/** Examples of an API: operations by operation id, and webhook bodies by event type. */
+/** Operations by operation id, and webhook bodies by event type. */
 export type Recording = z.infer<typeof recordingSchema>;
 
 /**
@@ -176,7 +175,7 @@ export function readExamples(api: "partner" | "portal"): Recording {
   return recordingSchema.parse(JSON.parse(readFileSync(file, "utf8")));
 }
 
-/** Replaces the brand in the header names of an example. Examples are recorded with the brand `SERVICE`. */
+/** Examples are recorded with the brand `SERVICE`. */
 export function replaceBrand(example: unknown, brand: string): unknown {
   return example && JSON.parse(JSON.stringify(example).replaceAll('"X-SERVICE-', `"X-${brand}-`));
 }

@@ -17,7 +17,7 @@ import { cloudEvents, describeWebhooks, webhookBodies } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
   operatorName: string;
-  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
+  /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
   /** Public origin of the partner API, which is also the issuer of access tokens. */
   origin: string;

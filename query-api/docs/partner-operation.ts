@@ -33,7 +33,6 @@ import {
   toHeaderRefs,
 } from "./responses.ts";
 
-/** A partner operation whose path has the literal type that `findSectionName` needs. */
 type DeclaredOperation = PartnerOperation & Pick<(typeof partnerOperations)[PartnerOperationId], "path">;
 
 const { operations } = readExamples("partner");
@@ -116,7 +115,6 @@ const cursorParameter: Parameter = {
   schema: { type: "string" },
 };
 
-/** Describes the request header that makes a read reflect an earlier write. */
 function describePositionParameter(brand: string): Parameter {
   const description =
     "Log position that an earlier write returned. The response reflects that write, or the request fails with 503 `read_model_behind`.";
@@ -173,7 +171,6 @@ function describePartnerErrors(
   });
 }
 
-/** Returns all error codes that a read operation can return, with their HTTP status. */
 function listReadErrors(operation: PartnerOperation, partnerRead: PartnerRead): PartnerRefusals {
   return {
     ...listAccessErrors(operation),
@@ -187,7 +184,6 @@ function listReadErrors(operation: PartnerOperation, partnerRead: PartnerRead): 
   };
 }
 
-/** Returns all error codes that a write operation can return, with their HTTP statuses. */
 function listWriteErrors(operation: PartnerOperation, partnerWrite: PartnerWrite): StatusesByCode<PartnerErrorCode> {
   return {
     ...listAccessErrors(operation),
@@ -207,7 +203,6 @@ function mergeStatuses(refusals: PartnerRefusals, formRefusals: PartnerRefusals)
   );
 }
 
-/** Returns the error codes of the access check and the rate limit, with their HTTP status. */
 function listAccessErrors({ scope, requiresClinic, requiresSandbox }: PartnerOperation): PartnerRefusals {
   return {
     ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),
@@ -237,7 +232,7 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
   sandbox: { name: "Sandbox", description: "Read and reset your application's test clinic." },
 };
 
-/** All tags of the OpenAPI document, in the order in which the page shows them. */
+/** In the order in which the page shows them. */
 export const partnerTags = Object.values(sections);
 
 export function findSectionName(path: PathOf<PartnerOperationId>): string {

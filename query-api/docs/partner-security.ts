@@ -19,7 +19,6 @@ const scopeDescriptions: Readonly<Record<Scope, string>> = {
   "sandbox:write": "Reset the sandbox",
 };
 
-/** Describes the base URLs of the given environments as servers. */
 export function describeServers(
   origin: string,
   includedEnvironments: readonly Environment[] = environments.options,
@@ -39,10 +38,7 @@ const basicScheme = {
     "Client id and client secret of the application. Only token requests with a form can use this scheme. Alternatively, send the credentials in the body.",
 };
 
-/**
- * Describes the security schemes: one for access tokens per environment, because tokens are valid in one environment
- * only, and one for token requests.
- */
+/** Access tokens have one scheme per environment, because tokens are valid in one environment only. */
 export function describeSecuritySchemes(origin: string): OpenApiDocument["components"]["securitySchemes"] {
   const schemes = environments.options.map((environment) => [
     toSchemeName(environment),
@@ -61,8 +57,8 @@ export function describeSecuritySchemes(origin: string): OpenApiDocument["compon
 }
 
 /**
- * Lists the security schemes of an operation, one per environment, with the operation's scope. The token operation has
- * no scope, and its credentials can be in the body or in the Authorization header.
+ * Lists one scheme per environment, with the operation's scope. The token operation has no scope, and its credentials
+ * can be in the body or in the Authorization header.
  */
 export function describeSecurity(
   scope: Scope | null,

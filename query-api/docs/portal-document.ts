@@ -14,7 +14,6 @@ import { commonHeaders, describeErrors, errorBody, errorsIntroduction, toHeaderR
 
 export interface PortalDocumentOptions {
   operatorName: string;
-  /** Name of the portal's session cookie. */
   cookieName: string;
 }
 
@@ -126,14 +125,13 @@ function describeOperation(
   };
 }
 
-/** Replaces the operator's name in an example, because the schema permits only the name of this service's operator. */
+/** The schema permits only the name of this service's operator. */
 function insertName(example: unknown, operatorName: string): unknown {
   return example === undefined
     ? undefined
     : JSON.parse(JSON.stringify(example), (name, value) => (name === "identityOwner" ? operatorName : value));
 }
 
-/** Describes the requirements of the operation as a sentence. */
 function describeRequirements(operationId: PortalOperationId): string {
   const { permission, entitlement, requiresBranch, requiresOperationalAccess } = requirements[operationId];
   const phrases = [

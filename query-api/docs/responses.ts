@@ -107,7 +107,6 @@ export function toHeaderRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-/** References to the rate-limit headers. Every response to a counted request has these headers. */
 export const rateLimitRefs = toHeaderRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
 
 /** Returns the rate-limit headers, marked as optional, for requests that may fail before they are counted. */

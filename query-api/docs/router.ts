@@ -55,7 +55,6 @@ const siteFiles: readonly [path: string, type: string, file: string][] = [
   ["/docs/swagger-ui-bundle.js", "text/javascript", path.join(rendererFolder, "swagger-ui-bundle.js")],
 ];
 
-/** Reads the page that renders the OpenAPI documents, and the scripts, styles and icon that the page loads. */
 export function readSite(): Page[] {
   return siteFiles.map(([path, type, file]) => toPage(path, type, readFileSync(file)));
 }

@@ -19,7 +19,7 @@ import {
 } from "./openapi.ts";
 import { findSectionName } from "./partner-operation.ts";
 
-/** Schemas of delivery bodies. The keys are the schema names in the OpenAPI document. */
+/** By schema name in the OpenAPI document. */
 export const webhookBodies = {
   AppointmentEvent: appointmentBody,
   TestEvent: endpointTestBody,
@@ -30,17 +30,16 @@ export const webhookBodies = {
 
 const { events } = readExamples("partner");
 
-/** Schemas of delivery bodies as CloudEvents, by the name of the schema in the OpenAPI document. */
+/** By schema name in the OpenAPI document. */
 export const cloudEvents = Object.fromEntries(
   Object.entries(webhookBodies).map(([name, body]) => [toCloudEventName(name), defineCloudEvent(body)]),
 );
 
-/** Returns the name of the schema of a body as a CloudEvent, such as `AppointmentCloudEvent`. */
+/** Returns a name such as `AppointmentCloudEvent`. */
 function toCloudEventName(bodyName: string): string {
   return bodyName.replace(/Event$/, "CloudEvent");
 }
 
-/** Returns the content of a delivery in both formats, with examples. */
 function describeContent(bodyName: keyof typeof webhookBodies, type: string): Content {
   const example = events[type];
   const cloudEvent = example && JSON.parse(formatWebhookBody(JSON.stringify(example), "cloudevents").body);
@@ -147,7 +146,7 @@ function describeDelivery(
   };
 }
 
-/** Describes the delivery headers. Each value of the signature is sent under the brand's name and the standard name. */
+/** Each value of the signature is sent under the brand's name and the standard name. */
 function describeDeliveryHeaders(brand: string): Parameter[] {
   const idText = "Id of the delivery.";
   const timestampText = "Time at which this attempt was signed, as Unix time in seconds.";

@@ -12,7 +12,6 @@ export const calendarDate = z.iso.date();
 
 export const timeOfDay = z.iso.time({ precision: 0 });
 
-/** Fields of a clinic that both APIs return. */
 export const clinicFields = {
   id: uuid,
   slug: z.string(),

@@ -5,13 +5,10 @@ import { type Instant, parseRfc3339, toInstant } from "../../shared/domain/time/
 import { describeIssue } from "../../shared/domain/validation/describe-issue.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 
-/**
- * A query parameter with its description and its parser. The parser replaces invalid values instead of failing, except
- * for filters.
- */
+/** The parser replaces invalid values instead of failing, except for filters. */
 interface QueryParameter<Value = unknown> {
   description: string;
-  /** Schema of valid values, including the default value. */
+  /** Includes the default value. */
   schema: z.ZodType;
   /** If true, invalid values and repeated parameters are refused. */
   isFilter?: true;
@@ -81,7 +78,7 @@ export function createFilterParameter<Schema extends z.ZodType>(
   };
 }
 
-/** Declares an integer parameter. Values outside the range are clamped. Other invalid values are replaced by the default. */
+/** Values outside the range are clamped. Other invalid values are replaced by the default. */
 function createIntegerParameter(
   description: string,
   range: { minimum: number; maximum: number; default: number },
@@ -145,7 +142,7 @@ const DEFAULT_WINDOW_DAYS = 7;
 const EARLIEST_TIME = Date.parse("0001-01-01T00:00:00.000Z");
 const LATEST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 
-/** A time span: `from` inclusive, `to` exclusive. */
+/** `from` inclusive, `to` exclusive. */
 interface TimeWindow {
   from: Instant;
   to: Instant;

@@ -4,7 +4,7 @@ import type { RequestState } from "../../shared/http/app.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 
-/** A named statement. Postgres prepares it once per connection. */
+/** Postgres prepares it once per connection. */
 export interface Statement {
   name: string;
   text: string;
@@ -24,13 +24,12 @@ export type ReadRow = <Row extends object>(
 ) => Promise<Row>;
 
 export interface ResponseRow {
-  /** Error code; null if the request is permitted. */
+  /** Null if the request is permitted. */
   refusal: string | null;
   /** JSON object; null if the request is refused. */
   body: string | null;
 }
 
-/** State of every request to this service. */
 export interface QueryState extends RequestState {
   deadline: number;
 }

@@ -58,7 +58,6 @@ export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool): Limited
   };
 }
 
-/** @returns undefined if the standby is up to date, or if the primary is unavailable */
 async function findAwaitedPosition(
   readRow: ReadRow,
   primaryPool: pg.Pool,

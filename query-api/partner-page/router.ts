@@ -5,7 +5,6 @@ import { PAGE_HEADERS, type Page, readSite, servePages, toPage } from "../../sha
 
 const PAGE_PATH = "/partner";
 
-/** Text in the page that is replaced with the brand. */
 const BRAND_PLACEHOLDER = "{{brand}}";
 
 /**

@@ -15,7 +15,6 @@ const MAX_WAITS_PER_APPLICATION = 50;
 
 const MAX_WAITS = 500;
 
-/** Compares the read models' position with the log position in a request's header. */
 export interface PositionWait {
   /**
    * Returns true if the request's position is ahead of the read models. Returns false if the request has no position.

@@ -43,12 +43,10 @@ export const deliveryFields = {
 const LAST_START_SQL =
   "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
 
-/** SQL arguments of `json_build_object` for the fields of a delivery `d`, except its attempts. */
 export const DELIVERY_FIELDS_SQL = `'id', d.delivery_id, 'eventId', d.event_id, 'type', d.event_type,
   'status', d.status, 'nextAttemptAt', rfc3339(d.next_attempt_at), 'createdAt', rfc3339(d.created_at),
   'updatedAt', rfc3339(GREATEST(d.updated_at, (${LAST_START_SQL})))`;
 
-/** SQL arguments of `json_build_object` for the fields of an attempt `t`. */
 export const ATTEMPT_FIELDS_SQL = `'number', t.number, 'startedAt', rfc3339(t.started_at),
   'durationMs', t.duration_ms, 'statusCode', t.status_code, 'error', t.error, 'answer', t.answer`;
 

@@ -9,20 +9,18 @@ import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { QueryState } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
 
-/** Request data from which a read operation computes the values of its SQL parameters. */
 interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
   pathParams: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;
-  /** Position after which the page starts. Undefined for the first page, and for operations without pages. */
+  /** Undefined for the first page, and for operations without pages. */
   cursor: CursorPosition | undefined;
 }
 
-/** Services and settings that a read operation uses besides the request. */
 export interface ReadContext {
   /** Event log, without personal data. Reads fail with a {@link LogUnavailableError} at the request's deadline. */
   log: StreamReader;
-  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
+  /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
 }
 
@@ -33,9 +31,8 @@ export interface ReadContext {
 export interface PartnerRead<Declared extends QueryParameters = QueryParameters> {
   operationId: PartnerReadId;
   description: string;
-  /** Query parameters besides `cursor`. Undefined if the operation has no such parameters. */
   parameters?: Declared;
-  /** If true, the response is a list with pages, and the operation has the query parameter `cursor`. */
+  /** Adds the query parameter `cursor`. */
   isPaged?: true;
   response: z.ZodType;
   /** Error codes that the SQL can return, with their HTTP status. */

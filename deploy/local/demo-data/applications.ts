@@ -36,7 +36,6 @@ export const demoApplications: DemoApplication[] = [
   { id: sandboxApplicationId, name: "Pet Planner (sandbox)", environment: "sandbox", clinic: sandboxClinic },
 ];
 
-/** Returns the id of the animal that the application's example requests use. */
 export function findExampleAnimalId({ id, environment, clinic }: DemoApplication): string {
   if (environment === "sandbox") return deriveSandboxEntityId(id, "animal", "Biscuit");
   const [animal] = listAnimals(clinic);

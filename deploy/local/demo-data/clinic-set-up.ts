@@ -52,17 +52,14 @@ export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
   ];
 }
 
-/**
- * Suspends the clinic if its demo status is `suspended`. The event is one day old. This step runs after the steps that
- * add the clinic's data.
- */
+/** The event is one day old. This step runs after the steps that add the clinic's data. */
 export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): StepSequence {
   if (status !== "suspended") return [];
   const suspension = { clinicId, reason: "Invoice overdue" };
   return [createStep(`${slug} suspended`, now - DAY_MS, suspendClinic, suspension)];
 }
 
-/** Name, category and price of each service. Prices are multiples of the clinic's base price. */
+/** Prices are multiples of the clinic's base price. */
 const SERVICE_CATALOG = [
   ["Consultation", "Consultations", 1],
   ["Follow-up consultation", "Consultations", 0.6],
@@ -80,7 +77,7 @@ const SERVICE_CATALOG = [
   ["Boarding, per night", "Boarding", 0.9],
 ] as const;
 
-/** Adds the clinic's services, and withdraws the last service. */
+/** The clinic has withdrawn the last service. */
 export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): StepSequence[] {
   return SERVICE_CATALOG.map(([name, category, priceFactor], index) => {
     const serviceId = deriveDemoId(slug, "service", name);
@@ -95,7 +92,7 @@ export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now
   });
 }
 
-/** Type, name and capacity of each resource. The first two resources are rooms, which appointments use. */
+/** The first two resources are rooms, which appointments use. */
 const RESOURCES = [
   ["room", "Room 1", 1],
   ["room", "Room 2", 1],
@@ -104,7 +101,7 @@ const RESOURCES = [
   ["ward", "Boarding ward", 8],
 ] as const;
 
-/** Opening and closing times of a resource on each weekday. Weekday 0 is Sunday. */
+/** Weekday 0 is Sunday. */
 const OPENING_HOURS = [
   ...[1, 2, 3, 4, 5].flatMap((weekday) => [
     { weekday, startsAt: "08:00:00", endsAt: "12:30:00" },
@@ -114,12 +111,10 @@ const OPENING_HOURS = [
   { weekday: 0, startsAt: "09:00:00", endsAt: "14:00:00" },
 ];
 
-/** Returns the id of one of the two rooms of a branch. */
 export function deriveRoomId(clinic: DemoClinic, branchId: string, roomIndex: 0 | 1): string {
   return deriveDemoId(clinic.slug, "resource", branchId, RESOURCES[roomIndex][1]);
 }
 
-/** Adds the resources and their opening hours to every branch. */
 export function addResources(clinic: DemoClinic, now: number): StepSequence[] {
   return clinic.branches.flatMap(({ id: branchId }) =>
     RESOURCES.map(([resourceType, name, capacity]) => {

@@ -10,7 +10,7 @@ export interface DemoClinic {
   currency: string;
   locale: string;
   city: string;
-  /** Number of days until the demo expires; null if the clinic is not a demo. */
+  /** Null if the clinic is not a demo. */
   demoDays: number | null;
   status: ClinicStatus;
   plan: string;

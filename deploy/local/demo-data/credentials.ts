@@ -68,7 +68,7 @@ export async function ensureAuditorCredential(log: EventLog, file: string, now: 
   return credential;
 }
 
-/** Reads the saved credentials. Returns an empty record if the file is missing or damaged. */
+/** Returns an empty record if the file is missing or damaged. */
 function readCredentials(file: string): Record<string, string> {
   if (!fs.existsSync(file)) return {};
   try {

@@ -33,16 +33,13 @@ import { addHolds, addTicket, addWalkIns, createAppointment, createWeekAppointme
 
 interface DemoOptions {
   eventstoreUrl: string;
-  /** URL of the database with the data keys. */
   databaseUrl: string;
-  /** Value of PERSONAL_DATA_KEYS. */
   personalDataKeys: string;
   portalJwtSecret: string;
   portalJwtIssuer: string;
   portalCookieName: string;
   /** File with the applications' client secrets and the auditor's credential. The file is created if it is missing. */
   credentialsFile: string;
-  /** Receives progress lines. */
   log: (line: string) => void;
   /** Aborted to stop after the current step. The next call continues with the remaining steps. */
   signal?: AbortSignal;
@@ -50,7 +47,7 @@ interface DemoOptions {
   now?: number;
 }
 
-/** Time limit for servers that do not respond in time on a busy machine. Milliseconds. */
+/** Allows for servers that respond slowly on a busy machine. */
 const SERVER_TIMEOUT_MS = 60_000;
 
 const STATEMENT_TIMEOUT_MS = 10_000;
@@ -130,10 +127,7 @@ function describeApplications(secrets: Record<string, string>): DemoAccess["appl
   });
 }
 
-/**
- * Returns all portal users of the demo data. The last step of the demo data selects a clinic for the last user in this
- * list.
- */
+/** The last step of the demo data selects a clinic for the last user in this list. */
 function listPortalUsers(): DemoUser[] {
   return [...demoClinics.flatMap(createDemoUsers), ...createDemoUsers(sandboxClinic).slice(0, 1)];
 }

@@ -31,7 +31,6 @@ export interface DemoUser {
   clinic: DemoClinic;
 }
 
-/** Returns the clinic's portal users, one for each role. */
 export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
   return (Object.keys(PERMISSIONS) as Role[]).map((role, index) => ({
     id: deriveDemoId(clinic.slug, "user", role),
@@ -42,7 +41,7 @@ export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
   }));
 }
 
-/** Hires a staff member and grants portal access. Receptionists have access only to the clinic's last branch. */
+/** Receptionists have access only to the clinic's last branch. */
 export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUser, now: number): StepSequence {
   const clinicId = clinic.id;
   const staffId = deriveDemoId(clinic.slug, "staff", role);
@@ -68,7 +67,7 @@ export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUse
   ];
 }
 
-/** Adds two staff members without portal access. The second staff member has left the clinic. */
+/** The second staff member has left the clinic. */
 export function addOtherStaff(clinic: DemoClinic, now: number): StepSequence[] {
   const { id: clinicId, slug } = clinic;
   return [5, 6].map((index) => {
@@ -82,13 +81,13 @@ export function addOtherStaff(clinic: DemoClinic, now: number): StepSequence[] {
   });
 }
 
-/** Selects the user's clinic in the portal, without a branch. */
+/** Selects no branch. */
 export function selectUserClinic({ id: userId, role, clinic }: DemoUser, now: number): StepSequence {
   const selectionInput = { userId, clinicId: clinic.id, branchId: null };
   return [createStep(`${clinic.slug} ${role} selects`, now, selectClinic, selectionInput)];
 }
 
-/** Breeds of each species, with the minimum and maximum weight in kilograms. */
+/** Minimum and maximum weight in kilograms. */
 const SPECIES = {
   dog: { breeds: ["Labrador Retriever", "Dachshund", "Border Collie", "Poodle", null], weight: [5, 40] },
   cat: { breeds: ["European Shorthair", "Maine Coon", "British Shorthair", null], weight: [3, 8] },
@@ -96,7 +95,7 @@ const SPECIES = {
   bird: { breeds: ["Budgerigar", "Cockatiel"], weight: [0.03, 0.12] },
 } as const;
 
-/** Species to choose from. A species that is listed several times is chosen more often. */
+/** A species that is listed several times is chosen more often. */
 const WEIGHTED_SPECIES = ["dog", "dog", "dog", "dog", "cat", "cat", "cat", "cat", "rabbit", "bird"] as const;
 
 const ANIMAL_NAMES =
@@ -107,7 +106,7 @@ interface DemoAnimal {
   customerId: string;
 }
 
-/** Returns the animals of a clinic. Every second customer has two animals. All other customers have one. */
+/** Every second customer has two animals. All other customers have one. */
 export function listAnimals({ slug, customerCount }: Pick<DemoClinic, "slug" | "customerCount">): DemoAnimal[] {
   return Array.from({ length: customerCount }, (_, customerIndex) =>
     Array.from({ length: 1 + (customerIndex % 2) }, (_, animalIndex) => ({
@@ -117,7 +116,7 @@ export function listAnimals({ slug, customerCount }: Pick<DemoClinic, "slug" | "
   ).flat();
 }
 
-/** Registers the customers and their animals. The registration times are within the last year. */
+/** The registration times are within the last year. */
 export function registerCustomers(clinic: DemoClinic, now: number): StepSequence[] {
   const animals = listAnimals(clinic);
   return Array.from({ length: clinic.customerCount }, (_, index) => {

@@ -6,22 +6,18 @@ import { createOperatorContext } from "../../../command/handling/operator.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { awaitAll } from "../servers/servers.ts";
 
-/** Name of the operator who creates the demo data. */
 export const DEMO_OPERATOR = { type: "operator", id: "demo-data" } as const;
 
-/** A command that creates a part of the demo data. */
 export interface Step {
-  /** Unique name, which is the same in every run. */
+  /** Unique, and the same in every run. */
   name: string;
-  /** Time of the event, in milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   timeMs: number;
   run(log: EventLog, context: CommandContext): Promise<unknown>;
 }
 
-/** Steps that run in order. */
 export type StepSequence = Step[];
 
-/** An operation of the command service. */
 export type Operation<Input> = (log: EventLog, input: Input, context: CommandContext) => Promise<unknown>;
 
 /** Number of sequences that run in parallel, so that the log can commit their appends in groups. */
@@ -87,14 +83,12 @@ async function runStep(log: EventLog, { name, timeMs, run }: Step): Promise<void
 
 const NAMESPACE = "5c1d0c0e-9d0b-4f0f-8a55-1c7a2d6f4b21";
 
-/** Returns the UUID of a demo object. The UUID depends only on the given names. */
+/** The UUID depends only on the given names. */
 export function deriveDemoId(...names: (string | number)[]): string {
   return uuidv5(names.join("\n"), NAMESPACE);
 }
 
-/** Makes pseudo-random choices that depend only on the seed. */
 interface Picker {
-  /** Returns an integer from 0 to `bound` - 1. */
   pickIntegerBelow(bound: number): number;
   pick<Item>(items: readonly Item[]): Item;
   /** Returns true with this probability, from 0 to 1. */

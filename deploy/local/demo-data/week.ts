@@ -31,14 +31,13 @@ import type { DemoClinic } from "./clinics.ts";
 import { listAnimals } from "./people.ts";
 import { createPicker, createStep, deriveDemoId, type Operation, type Step, type StepSequence } from "./steps.ts";
 
-/** An appointment of the demo week, with its status after all steps. */
 interface DemoAppointment {
   id: string;
   clinic: DemoClinic;
   branchId: string;
   animalId: string;
   customerId: string;
-  /** Scheduled time, in milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   scheduledAt: number;
   durationMinutes: number;
   reason: string;
@@ -53,7 +52,6 @@ interface DemoAppointment {
 const WEEKDAY_TIMES = ["08:30", "10:00", "11:30", "14:00", "16:30"];
 const WEEKEND_TIMES = ["09:00", "10:00", "11:00", "12:00", "13:00"];
 
-/** Statuses of a branch's appointments on a past day. */
 const PAST_STATUSES: AppointmentStatus[] = ["completed", "completed", "no_show", "completed", "cancelled"];
 const FUTURE_STATUSES: AppointmentStatus[] = ["confirmed", "requested", "confirmed", "cancelled", "requested"];
 
@@ -102,7 +100,7 @@ export function createWeekAppointments(clinic: DemoClinic, now: number): DemoApp
   );
 }
 
-/** Chooses the status of an appointment. At any hour, some of today's appointments are in progress or waiting. */
+/** At any hour, some of today's appointments are in progress or waiting. */
 function chooseStatus(dayOffset: number, indexInDay: number, startTimes: number[], now: number): AppointmentStatus {
   if (dayOffset !== 0)
     return (dayOffset < 0 ? PAST_STATUSES : FUTURE_STATUSES)[indexInDay % PAST_STATUSES.length] ?? "requested";
@@ -112,7 +110,7 @@ function chooseStatus(dayOffset: number, indexInDay: number, startTimes: number[
   return (["in_consultation", "waiting", "checked_in", "confirmed"] as const)[indexInDay - currentIndex] ?? "requested";
 }
 
-/** A change of an appointment's status: its time in minutes relative to the scheduled time, and its operation. */
+/** The time is in minutes relative to the scheduled time. */
 type StatusChange = [minutes: number, Operation<{ clinicId: string; appointmentId: string }>];
 
 const confirmChange: StatusChange = [-1440, confirmAppointment];
@@ -126,7 +124,6 @@ const cancelChange: StatusChange = [
   (log, ids, context) => cancelAppointment(log, { ...ids, reason: "Cancelled by the owner" }, context),
 ];
 
-/** Status changes that lead from `requested` to each status. */
 const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
   requested: [],
   confirmed: [confirmChange],
@@ -204,7 +201,6 @@ export function addTicket(appointment: DemoAppointment, now: number): StepSequen
   return sequence;
 }
 
-/** Issues a ticket for an urgent walk-in at each branch. */
 export function addWalkIns(clinic: DemoClinic, now: number): StepSequence[] {
   const queueDate = toLocalDate(clinic.timezone, now);
   return clinic.branches.map(({ id: branchId }) => {
@@ -228,7 +224,7 @@ export function addWalkIns(clinic: DemoClinic, now: number): StepSequence[] {
   });
 }
 
-/** Places two holds on a room of each branch for tomorrow, and releases the second hold. Holds expire in a week. */
+/** Places two holds for tomorrow, and releases the second hold. Holds expire in a week. */
 export function addHolds(clinic: DemoClinic, now: number): StepSequence[] {
   const { id: clinicId, timezone } = clinic;
   const tomorrow = addDays(toLocalDate(timezone, now), 1);

@@ -19,23 +19,19 @@ import { type ReceivedWebhook, type Receiver, startReceiver } from "./receiver.t
 
 type Application = StackFile["demo"]["applications"][number];
 
-/** Values that all steps of the demo share. */
 interface Journey {
   stack: StackFile;
   receiver: Receiver;
   narrator: Narrator;
   application: Application;
-  /** Headers of the partner's requests: the token and the clinic. */
   headers: Record<string, string>;
 }
 
-/** Time limit in milliseconds for an expected result. */
 const STEP_TIMEOUT_MS = 60_000;
 
-/** Interval in milliseconds between polling requests to the portal API. */
 const PORTAL_POLL_INTERVAL_MS = 25;
 
-/** Interval in milliseconds between polling requests to the partner API, which has a rate limit. */
+/** Longer than for the portal, because the partner API has a rate limit. */
 const PARTNER_POLL_INTERVAL_MS = 500;
 
 const narrator = createNarrator((line) => console.log(line));
@@ -56,7 +52,7 @@ try {
   process.exitCode = 1;
 }
 
-/** Runs all steps of the demo. @throws {StepFailedError} if a check fails */
+/** @throws {StepFailedError} if a check fails */
 async function runJourney(stack: StackFile, receiver: Receiver, narrator: Narrator): Promise<void> {
   const application = stack.demo.applications.find(({ environment }) => environment === "sandbox");
   if (!application) throw new StepFailedError("the stack must have a sandbox application");
@@ -90,7 +86,6 @@ async function exchangeToken(stack: StackFile, application: Application, narrato
   return { Authorization: `Bearer ${body.access_token}`, "X-SERVICE-Clinic-ID": application.clinicId };
 }
 
-/** Sends a partner request to the sandbox API, with the token and the clinic. */
 function requestAsPartner(
   { stack, narrator, headers }: Journey,
   method: string,
@@ -173,7 +168,6 @@ async function receiveWebhook(journey: Journey, secret: string, id: string, crea
   narrator.check("The webhook is about this appointment.", payload.data.appointment.id === id);
 }
 
-/** Makes a delivery fail after all its retries, and returns its id. */
 async function failDelivery(journey: Journey, endpointId: string): Promise<string> {
   const { narrator, receiver } = journey;
   narrator.startStep("The partner's server responds with 500. The partner creates another appointment.");
@@ -260,11 +254,7 @@ function getDeliveryId({ headers }: ReceivedWebhook): string {
   return headers["webhook-id"] ?? "";
 }
 
-/**
- * Repeats the check until it succeeds. Returns false if it does not succeed within the time limit.
- *
- * @param intervalMs milliseconds between two checks
- */
+/** Returns false if the check does not succeed within the time limit. */
 async function waitUntil(intervalMs: number, check: () => Promise<boolean>): Promise<boolean> {
   const deadline = performance.now() + STEP_TIMEOUT_MS;
   while (performance.now() < deadline) {

@@ -1,4 +1,3 @@
-/** The response to a request of the demo. */
 export interface DemoResponse {
   status: number;
   headers: Headers;
@@ -16,13 +15,9 @@ export class StepFailedError extends Error {
   override readonly name = "StepFailedError";
 }
 
-/** Prints the steps of the demo while they run. */
 export interface Narrator {
-  /** Prints the number and the title of the next step. */
   startStep(title: string): void;
-  /** Prints a line below the step's title. */
   say(text: string): void;
-  /** Sends a request, and prints the request, its response and its duration. */
   request(method: string, url: string, options?: RequestOptions): Promise<DemoResponse>;
   /** Prints the expectation if it is met. @throws {StepFailedError} if it is not met */
   check(expectation: string, isMet: boolean): void;
@@ -30,10 +25,8 @@ export interface Narrator {
 
 const HIDDEN_HEADER_PATTERN = /^(authorization|cookie)$/i;
 const SECRET_FIELD_PATTERN = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
-/** Maximum number of printed characters per body. */
 const MAX_PRINTED_CHARACTERS = 1_400;
 
-/** @param write receives each line */
 export function createNarrator(write: (line: string) => void): Narrator {
   let stepCount = 0;
   return {
@@ -73,7 +66,7 @@ export function formatMilliseconds(durationMs: number): string {
   return durationMs < 10 ? `${durationMs.toFixed(1)} ms` : `${Math.round(durationMs)} ms`;
 }
 
-/** Formats a body as indented JSON. Shortens secrets and long bodies. */
+/** Shortens secrets and long bodies. */
 function formatBody(body: unknown): string {
   const text = JSON.stringify(body, null, 2).replaceAll(SECRET_FIELD_PATTERN, "$1$2…");
   const shownText = text.length > MAX_PRINTED_CHARACTERS ? `${text.slice(0, MAX_PRINTED_CHARACTERS)}\n…` : text;

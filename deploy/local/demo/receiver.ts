@@ -3,25 +3,21 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 
-/** A webhook that the partner's server received. */
 export interface ReceivedWebhook {
   headers: Record<string, string>;
   body: string;
-  /** Time of arrival in milliseconds, from `performance.now()`. */
+  /** From `performance.now()`. */
   receivedAt: number;
 }
 
-/** The webhook server of the demo's partner. */
 export interface Receiver {
   url: string;
-  /** Sets the status of all later responses. */
   setResponseStatus(status: number): void;
   /** Waits for the next webhook. @throws {Error} if no webhook arrives in time */
   waitForWebhook(timeoutMs: number): Promise<ReceivedWebhook>;
   close(): Promise<void>;
 }
 
-/** Starts the partner's webhook server on a free loopback port. */
 export async function startReceiver(): Promise<Receiver> {
   const inbox: ReceivedWebhook[] = [];
   const arrivalEmitter = new EventEmitter();

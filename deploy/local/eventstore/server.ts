@@ -11,7 +11,7 @@ import { Store, type StoreOptions } from "./store/store.ts";
 
 interface LogServerOptions extends StoreOptions {
   readonly host: string;
-  /** Port to listen on. 0 selects a free port. */
+  /** 0 selects a free port. */
   readonly port: number;
 }
 
@@ -23,7 +23,7 @@ export interface LogServer {
   stop(): Promise<void>;
 }
 
-/** Maximum time in milliseconds that a shutdown waits for ended calls to send their remaining data. */
+/** Limits the wait for ended calls to send their remaining data. */
 const SHUTDOWN_TIMEOUT_MS = 500;
 
 /**

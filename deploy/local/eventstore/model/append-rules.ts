@@ -10,7 +10,7 @@ export const STREAM_EXISTS = -4;
 
 /** The part of a stream's state that the append rules use. */
 export interface AppendTarget {
-  /** Revision of the newest event; NO_STREAM if the stream has no events. */
+  /** NO_STREAM if the stream has no events. */
   readonly lastRevision: number;
   readonly isTombstoned: boolean;
   readonly isSoftDeleted: boolean;
@@ -18,9 +18,8 @@ export interface AppendTarget {
 
 /** Lookups of a stream's earlier events. The append rules use them to recognise retries. */
 export interface StreamHistory {
-  /** Returns the revision of a recently written event, given the event's id; undefined if the id is unknown. */
+  /** Undefined if the id is not among the recently written events. */
   findRecentRevision(id: string): number | undefined;
-  /** Returns the id of the stored event at a revision. */
   findEventId(revision: number): string | undefined;
   /** Returns true if the stream has metadata. A stream with metadata exists even if it has no events. */
   hasMetadata(): boolean;
@@ -34,7 +33,7 @@ type Decision =
 
 const WRITE_DECISION: Decision = { kind: "write" };
 
-/** Applies the rules to an append. A deletion follows the same rules as an append of one new event. */
+/** A deletion follows the same rules as an append of one new event. */
 export function decideAppend(
   expectedRevision: number,
   ids: readonly string[],

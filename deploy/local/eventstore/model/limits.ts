@@ -18,19 +18,19 @@ export const MAX_APPEND_STORED_BYTES = 32 * 1024 * 1024;
  */
 export const MAX_MESSAGE_BYTES = 17 * 1024 * 1024;
 
-/** Maximum length of a stream name in UTF-8 bytes. Longer names are refused as invalid arguments. */
+/** In UTF-8. Longer names are refused as invalid arguments. */
 export const MAX_STREAM_NAME_BYTES = 4096;
 
-/** Maximum length of an event type in UTF-8 bytes. Longer types are refused as invalid arguments. */
+/** In UTF-8. Longer types are refused as invalid arguments. */
 export const MAX_EVENT_TYPE_BYTES = 4096;
 
-/** Maximum number of appends that wait for the disk. Further appends fail with a timeout error. */
+/** Further appends fail with a timeout error. */
 export const MAX_PENDING_WRITES = 8192;
 
-/** Maximum size of all appends that wait for the disk. Further appends fail with a timeout error. */
+/** Limits all appends that wait for the disk. Further appends fail with a timeout error. */
 export const MAX_PENDING_BYTES = 64 * 1024 * 1024;
 
-/** Maximum number of appends in one frame. Further appends wait for the next frame. */
+/** Limits the appends in one frame. Further appends wait for the next frame. */
 export const MAX_GROUP_WRITES = 1024;
 
 /**

@@ -9,9 +9,8 @@ import { streams } from "./pb.ts";
  * A read sends the stored response unchanged, without decoding the event.
  */
 
-/** An event that a client sends. */
 export interface ProposedEvent {
-  /** UUID in canonical text form, in lower case. */
+  /** In lower case. */
   readonly id: string;
   readonly type: string;
   readonly contentType: string;
@@ -19,16 +18,14 @@ export interface ProposedEvent {
   readonly metadata: Uint8Array;
 }
 
-/** Stream, revision, position and time of a recorded event. */
 interface EventPlacement {
   readonly stream: string;
   readonly revision: number | bigint;
   readonly position: number;
-  /** Milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   readonly createdAt: number;
 }
 
-/** A stored event: its position in the log and its encoded record. */
 export interface LogEvent {
   readonly position: number;
   readonly record: Buffer;
@@ -52,7 +49,6 @@ const TAGS = {
   data: 0x42,
 } as const;
 
-/** Event type of tombstones. */
 export const TOMBSTONE_EVENT_TYPE = "$streamDeleted";
 
 /** Times are stored as .NET ticks of 100 ns. */
@@ -61,7 +57,6 @@ const TICKS_PER_MILLISECOND = 10_000;
 const MAX_FIXED_BYTES = 256;
 const MIN_POSITION_STEP = 64;
 
-/** Returns an upper bound for the size in bytes of an event's encoded record. */
 export function getMaxRecordBytes(stream: string, event: ProposedEvent): number {
   const textBytes = 2 * (stream.length + event.type.length) * 3 + event.contentType.length * 3;
   return MAX_FIXED_BYTES + textBytes + event.data.length + event.metadata.length;
@@ -142,29 +137,26 @@ function writeMapEntry(writer: BackwardWriter, key: string, value: string): void
   writer.completeField(TAGS.metadata, end);
 }
 
-/** Returns the stream name from an encoded record. */
 export function readStreamName(record: Buffer): string {
   return record.toString("utf8", 4, 4 + record.readUInt16BE(0));
 }
 
-/** Returns the event type from an encoded record. */
 export function readEventType(record: Buffer): string {
   const start = 4 + record.readUInt16BE(0);
   return record.toString("utf8", start, start + record.readUInt16BE(2));
 }
 
-/** Returns the time at which an event was recorded, in milliseconds since 1970. */
+/** Unix time in milliseconds. */
 export function readCreationTime(record: Buffer): number {
   const event = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
   return Number(event?.getMetadataMap().get("created") ?? 0) / TICKS_PER_MILLISECOND;
 }
 
-/** Returns the encoded ReadResp from a record. */
 export function readWireBytes(record: Buffer): Buffer {
   return record.subarray(4 + record.readUInt16BE(0) + record.readUInt16BE(2));
 }
 
-/** Decodes a record and returns the event that the client sent. */
+/** Restores the event that the client sent. */
 export function decodeProposedEvent(record: Buffer): ProposedEvent {
   const event = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
   if (event === undefined) throw new Error("The record contains no event.");
@@ -187,18 +179,16 @@ class BackwardWriter {
   readonly #buffer: Buffer;
   #start: number;
 
-  /** @param capacity size of the buffer in bytes; the messages must fit into it */
+  /** @param capacity in bytes; the messages must fit */
   constructor(capacity: number) {
     this.#buffer = Buffer.allocUnsafe(capacity);
     this.#start = capacity;
   }
 
-  /** Number of bytes that are still free. */
   get freeBytes(): number {
     return this.#start;
   }
 
-  /** Returns the bytes written so far. */
   toBuffer(): Buffer {
     return this.#buffer.subarray(this.#start);
   }
@@ -218,7 +208,7 @@ class BackwardWriter {
     this.#buffer.set(bytes, this.#start);
   }
 
-  /** Writes a text as UTF-8. Returns the number of bytes written. */
+  /** Returns the number of bytes written. */
   writeText(value: string): number {
     const length = Buffer.byteLength(value);
     this.#start -= length;
@@ -226,7 +216,6 @@ class BackwardWriter {
     return length;
   }
 
-  /** Writes a non-negative integer as a protobuf varint. */
   writeVarint(value: number | bigint): void {
     if (typeof value === "bigint") this.#writeBigintVarint(value);
     else this.#writeNumberVarint(value);

@@ -10,17 +10,15 @@ import type { ProposedEvent } from "./record.ts";
 const SOFT_DELETED_TRUNCATE_BEFORE = "9223372036854775807";
 const SOFT_DELETED_PATTERN = new RegExp(`"\\$tb"\\s*:\\s*${SOFT_DELETED_TRUNCATE_BEFORE}(?![\\d.eE])`);
 const INT64_BOUND = 2 ** 63;
-/** Longest time that .NET represents, in seconds. */
+/** Longest time that .NET represents. */
 const MAX_TIME_SPAN_SECONDS = 922_337_203_685;
 
-/** Event type of the metadata events that the log writes. */
 export const METADATA_EVENT_TYPE = "$metadata";
 
-/** Effect of a stream's metadata on reads of the stream. */
 interface MetadataEffect {
   readonly truncateBefore: number;
   readonly maxCount: number;
-  /** Maximum age in seconds of the events that reads return. 0 means that all events are returned. */
+  /** 0 means that all events are returned. */
   readonly maxAgeSeconds: number;
   readonly isSoftDeleted: boolean;
 }
@@ -45,7 +43,7 @@ const metadataSchema = z.looseObject({
     .optional(),
 });
 
-/** Returns the effect of a metadata event on reads of the stream. Negative numbers and 0 have no effect. */
+/** Negative numbers and 0 have no effect. */
 export function parseMetadata(event: ProposedEvent): MetadataEffect {
   if (event.contentType !== "application/json") return NO_EFFECT;
   const text = Buffer.from(event.data).toString("utf8");
@@ -67,7 +65,6 @@ function clampToSafeInteger(value: number): number {
   return Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER);
 }
 
-/** Encodes the data of a metadata event that soft-deletes a stream. */
 export function encodeSoftDeletion(): Uint8Array {
   return Buffer.from(`{"$tb":${SOFT_DELETED_TRUNCATE_BEFORE}}`);
 }
@@ -95,20 +92,19 @@ function parseJsonObject(text: string): object | undefined {
 
 /** State of a stream: its last revision, and the effect of metadata and deletions on reads. */
 export interface StreamState extends AppendTarget {
-  /** First revision that reads return, from `$tb` in the metadata. */
+  /** From `$tb` in the metadata. */
   readonly truncateBefore: number;
-  /** Maximum number of events that reads return, from `$maxCount` in the metadata. 0 means that all are returned. */
+  /** From `$maxCount` in the metadata. 0 means no maximum. */
   readonly maxCount: number;
-  /** Maximum age in seconds of the events that reads return, from `$maxAge` in the metadata. 0 means no maximum. */
+  /** From `$maxAge` in the metadata. 0 means no maximum. */
   readonly maxAgeSeconds: number;
 }
 
-/** Returns the name of the metadata stream of a stream. */
 export function getMetadataStream(stream: string): string {
   return `$$${stream}`;
 }
 
-/** Returns the stream that a metadata stream describes; undefined if the name does not belong to a metadata stream. */
+/** Undefined if the name does not belong to a metadata stream. */
 export function getOriginalStream(stream: string): string | undefined {
   return stream.startsWith("$$") ? stream.slice(2) : undefined;
 }
@@ -122,7 +118,7 @@ export function getFirstReadableRevision(stream: string, state: StreamState): nu
   return Math.max(0, state.truncateBefore, firstRetainedRevision);
 }
 
-/** Returns true if the stream has events and is not soft-deleted. Reads do not find any other stream. */
+/** Reads do not find any other stream. */
 export function isReadable(state: StreamState): boolean {
   return state.lastRevision >= 0 && !state.isSoftDeleted;
 }

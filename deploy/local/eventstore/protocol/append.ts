@@ -30,7 +30,7 @@ interface AppendRequest {
   readonly events: AppendEventList;
 }
 
-/** Collects the messages of an append and writes the append. Then calls either `answer` or `fail` once. */
+/** Calls either `answer` or `fail` once. */
 export function serveAppend(
   store: Store,
   call: ServerReadableStream<AppendReq, AppendResp>,
@@ -115,10 +115,7 @@ function encodeWrongVersion(expectedRevision: number, currentRevision: number): 
   return message.setExpectedRevision(String(expectedRevision));
 }
 
-/**
- * Submits the write and returns its result.
- * @throws CallError if the log did not process the write, or if the disk failed and the outcome is unknown
- */
+/** @throws CallError if the log did not process the write, or if the disk failed and the outcome is unknown */
 async function writeOrThrow(
   store: Store,
   request: WriteRequest,
@@ -151,7 +148,7 @@ export async function softDeleteStream(store: Store, request: DeleteReq, deadlin
   return new streams.DeleteResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
 }
 
-/** Deletes a stream permanently. Later reads and appends fail. */
+/** Later reads and appends fail. */
 export async function tombstoneStream(store: Store, request: TombstoneReq, deadline: Deadline): Promise<TombstoneResp> {
   const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
   const message = new streams.TombstoneResp.Position();

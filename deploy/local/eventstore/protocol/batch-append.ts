@@ -23,14 +23,13 @@ import {
 
 type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
-/** An append whose last part has not arrived yet. */
+/** Its last part has not arrived yet. */
 interface UnfinishedAppend {
   readonly context: AppendContext;
   readonly deadline: number;
   readonly events: AppendEventList;
 }
 
-/** One BatchAppend call. */
 export class BatchAppendSession {
   readonly #store: Store;
   readonly #call: BatchAppendCall;
@@ -43,7 +42,6 @@ export class BatchAppendSession {
     this.#call = call;
   }
 
-  /** Serves the call until it ends. */
   start(): void {
     this.#call.on("data", (request: BatchAppendReq) => this.#receive(request));
     this.#call.on("drain", () => this.#call.resume());
@@ -162,14 +160,12 @@ function parseExpectedRevision(options: BatchAppendReq.Options | undefined): num
 
 /** Responses of BatchAppend. A response can contain an error, so a refused append does not end the call. */
 
-/** Values that a response repeats from the append request. */
 interface AppendContext {
   readonly correlationId: UUID;
   readonly streamIdentifier: StreamIdentifier;
   readonly expectedRevision: number;
 }
 
-/** Creates the response for a write result: written, wrong revision or deleted stream. */
 function createResultResponse(context: AppendContext, writeResult: WriteResult): BatchAppendResp {
   switch (writeResult.outcome) {
     case "written":
@@ -193,7 +189,6 @@ function createTimeoutResponse(context: AppendContext): BatchAppendResp {
   return createErrorResponse(context, grpcStatus.DEADLINE_EXCEEDED, "Timeout", new shared.Timeout());
 }
 
-/** Creates the response to a refused append that the client should not retry. */
 function createRefusalResponse(context: AppendContext, error: CallError): BatchAppendResp {
   if (error.metadata.get("exception")[0] === "maximum-append-size-exceeded") {
     const details = new shared.MaximumAppendSizeExceeded().setMaxappendsize(MAX_APPEND_BYTES);

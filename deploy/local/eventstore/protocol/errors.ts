@@ -28,7 +28,7 @@ export function createUnavailableError(message: string): CallError {
   return new CallError(status.UNAVAILABLE, message);
 }
 
-/** Creates an error with the status ABORTED. The client treats it as a timeout and keeps its connection. */
+/** The client treats ABORTED as a timeout and keeps its connection. */
 export function createTimeoutError(message: string): CallError {
   return new CallError(status.ABORTED, message);
 }
@@ -65,7 +65,7 @@ export function createMissingPropertyError(propertyName: string): CallError {
   });
 }
 
-/** Converts an error to a CallError. Prints the error unless the client caused it. */
+/** Prints the error unless the client caused it. */
 export function toCallError(error: unknown, printLine: (line: string) => void): CallError {
   if (error instanceof CallError) return error;
   if (error instanceof LogDamagedError) {
@@ -82,7 +82,7 @@ function describeExpectedRevision(expectedRevision: number): string {
   return expectedRevision === STREAM_EXISTS ? "an existing stream" : `revision ${expectedRevision}`;
 }
 
-/** Percent-encodes all characters that gRPC trailers cannot contain, so that only printable ASCII remains. */
+/** gRPC trailers can contain only printable ASCII. */
 function encodeTrailer(value: string): string {
   return value.replace(/[^\x20-\x7e]+/gu, encodeURIComponent);
 }

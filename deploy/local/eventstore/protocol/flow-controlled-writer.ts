@@ -22,12 +22,11 @@ export class FlowControlledWriter {
     for (const event of ["cancelled", "close", "error"]) call.on(event, () => this.close());
   }
 
-  /** True if the client has disconnected. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
 
-  /** Sends a message. Returns true if the caller must await `waitForDrain` before the next message. */
+  /** Returns true if the caller must await `waitForDrain` before the next message. */
   send(message: Uint8Array): boolean {
     if (this.#isClosed) return false;
     if (this.#call.writableLength === 0) this.#queuedBytes = 0;
@@ -43,17 +42,15 @@ export class FlowControlledWriter {
     while (!this.#isClosed && this.#call.writableNeedDrain) await this.#waitForWake();
   }
 
-  /** Waits until a condition is true or the client disconnects. Checks the condition after each call of `wake`. */
+  /** Waits until the condition is true or the client disconnects. Checks again after each call of `wake`. */
   async waitUntil(isReady: () => boolean): Promise<void> {
     while (!this.#isClosed && !isReady()) await this.#waitForWake();
   }
 
-  /** Makes `waitUntil` check its condition. */
   wake(): void {
     this.#wake();
   }
 
-  /** Marks the client as disconnected. */
   close(): void {
     this.#isClosed = true;
     this.#wake();
@@ -66,7 +63,7 @@ export class FlowControlledWriter {
   }
 }
 
-/** Copies a message if it is a small part of a large buffer. Queuing a view would keep the whole buffer in memory. */
+/** Queuing a view of a large buffer would keep the whole buffer in memory. */
 function copyIfSmall(message: Uint8Array): Uint8Array {
   const keptBytes = message.buffer.byteLength;
   return keptBytes > Buffer.poolSize && keptBytes > 4 * message.length ? Buffer.from(message) : message;

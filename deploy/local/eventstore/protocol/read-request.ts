@@ -8,11 +8,11 @@ import { parseStreamName, parseUint64 } from "./request-parts.ts";
 type ReadStart = number | "start" | "end";
 
 export interface ReadRequest {
-  /** Name of the stream; undefined to read all streams. */
+  /** Undefined to read all streams. */
   readonly stream: string | undefined;
   readonly start: ReadStart;
   readonly isBackwards: boolean;
-  /** Maximum number of events, or "live" for a subscription. */
+  /** "live" for a subscription. */
   readonly maxCount: number | "live";
   readonly filter: EventFilter | undefined;
   readonly requiresStructuredIds: boolean;
@@ -72,15 +72,13 @@ function validateStreamRead(start: ReadRequest["start"], maxCount: number, isBac
   }
 }
 
-/** Filters of requests that read all streams or subscribe to all streams. */
-
 interface EventFilter {
   matches(record: Buffer): boolean;
-  /** Number of events after which a subscription sends a checkpoint. */
+  /** Number of events. */
   readonly checkpointInterval: number;
 }
 
-/** EventStoreDB's default search window, as a number of events. */
+/** As in EventStoreDB, in events. */
 const DEFAULT_SEARCH_WINDOW = 32;
 
 /**

@@ -10,7 +10,6 @@ import type { ReadRequest } from "./read-request.ts";
 
 /** Streams.Read without a subscription: reads a stream or all streams, forwards or backwards. */
 
-/** A call of Streams.Read: the log, the client that receives the messages, and the client's request. */
 export interface ReadContext {
   readonly store: Store;
   readonly writer: FlowControlledWriter;
@@ -60,15 +59,14 @@ export function getMinCreationTime({ maxAgeSeconds }: StreamState): number | und
 }
 
 interface RevisionLimits {
-  /** Maximum number of events to send. */
   readonly count: number;
-  /** Time in milliseconds since 1970. Older events are not sent. */
+  /** Unix time in milliseconds. Older events are not sent. */
   readonly minCreatedAt: number | undefined;
 }
 
 const NO_LIMITS: RevisionLimits = { count: Number.POSITIVE_INFINITY, minCreatedAt: undefined };
 
-/** Sends the events of a stream from the first to the last revision, both included. */
+/** Sends both bounds, too. */
 export async function sendRevisions(
   context: ReadContext,
   stream: string,
@@ -89,7 +87,7 @@ export async function sendRevisions(
   }
 }
 
-/** Sends events of all streams. Only a forward read includes the event at the start position. */
+/** Only a forward read includes the event at the start position. */
 async function sendAllEvents(context: ReadContext, count: number): Promise<void> {
   const { store, writer, request } = context;
   const { isBackwards, filter } = request;
@@ -110,13 +108,12 @@ async function sendAllEvents(context: ReadContext, count: number): Promise<void>
   }
 }
 
-/** Converts the start of a read to a number. `start` and `end` are the numbers for the values "start" and "end". */
 export function resolveStart(requestedStart: ReadRequest["start"], start: number, end: number): number {
   if (requestedStart === "start") return start;
   return requestedStart === "end" ? end : requestedStart;
 }
 
-/** Sends an event. Returns true if the caller must await `waitForDrain` before the next event. */
+/** Returns true if the caller must await `waitForDrain` before the next event. */
 export function sendEvent({ writer, request }: ReadContext, event: LogEvent): boolean {
   const wireBytes = readWireBytes(event.record);
   return writer.send(request.requiresStructuredIds ? reencodeWithStructuredId(wireBytes) : wireBytes);
@@ -127,7 +124,6 @@ export function sendEvent({ writer, request }: ReadContext, event: LogEvent): bo
  * form.
  */
 
-/** Encodes the confirmation at the start of a subscription. */
 export function encodeConfirmation(subscriptionId: string): Uint8Array {
   const message = new streams.ReadResp.SubscriptionConfirmation().setSubscriptionId(subscriptionId);
   return new streams.ReadResp().setConfirmation(message).serializeBinary();
@@ -140,12 +136,12 @@ export function encodeCheckpoint(position: number): Uint8Array {
   return new streams.ReadResp().setCheckpoint(message).serializeBinary();
 }
 
-/** Encodes the signal that a subscription has caught up. All later events are live. */
+/** All later events are live. */
 export function encodeCaughtUp(): Uint8Array {
   return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
 }
 
-/** Encodes the response to a read of a stream that does not exist or is soft-deleted. */
+/** Used if the stream does not exist or is soft-deleted. */
 function encodeStreamNotFound(stream: string): Uint8Array {
   const identifier = new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
   const message = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier);

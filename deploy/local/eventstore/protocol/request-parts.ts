@@ -67,20 +67,19 @@ export function parseWritableStreamName(identifier: StreamIdentifier | undefined
   return name;
 }
 
-/** Returns the special expected revision (NO_STREAM, STREAM_EXISTS or ANY) of a request without an exact revision. */
+/** Used for a request without an exact revision. */
 export function parseSpecialRevision(options: { hasNoStream(): boolean; hasStreamExists(): boolean }): number {
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }
 
-/** Parses an unsigned 64-bit number. Replaces a number above the largest safe integer with that integer. */
+/** A number above the largest safe integer becomes that integer. */
 export function parseUint64(text: string): number {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
 }
 
 type ProposedMessage = AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage;
 
-/** @throws CallError if a required property is missing or invalid */
 function parseProposedEvent(message: ProposedMessage): ProposedEvent {
   const properties = message.getMetadataMap();
   const type = properties.get("type");
@@ -99,7 +98,6 @@ function parseProposedEvent(message: ProposedMessage): ProposedEvent {
   };
 }
 
-/** Events of an append, collected while the messages of the append arrive. */
 export class AppendEventList {
   readonly stream: string;
   readonly events: ProposedEvent[] = [];
@@ -110,7 +108,7 @@ export class AppendEventList {
     this.stream = stream;
   }
 
-  /** Upper bound of the size of the append on disk, in bytes. */
+  /** Upper bound. */
   get storedBytes(): number {
     return this.#storedBytes;
   }

@@ -21,22 +21,22 @@ import { subscribe } from "./subscription.ts";
 interface ServiceContext {
   readonly store: Store;
   readonly calls: OpenCalls;
-  /** Returns the port of the server. The port is known only after the server has started to listen. */
+  /** Known only after the server has started to listen. */
   readonly getPort: () => number;
 }
 
-/** Handlers of the Streams service. Reads send bytes that are already encoded. */
+/** Reads send bytes that are already encoded. */
 type StreamsServer = Pick<IStreamsServer, "append" | "batchAppend" | "delete" | "tombstone"> & {
   readonly read: handleServerStreamingCall<ReadReq, Uint8Array>;
 };
 
-/** Definition of the Streams service, without a serializer for the responses of `read`. */
+/** Has no serializer for the responses of `read`, which are already encoded. */
 const STREAMS_SERVICE = {
   ...streamsGrpc.StreamsService,
   read: { ...streamsGrpc.StreamsService.read, responseSerialize: toBuffer },
 };
 
-/** Adds the log's services to a server. For all other methods, gRPC returns UNIMPLEMENTED. */
+/** For all other methods, gRPC returns UNIMPLEMENTED. */
 export function addServices(server: Server, context: ServiceContext): void {
   const { store, calls } = context;
   const toErrorHandler =
@@ -96,7 +96,6 @@ function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** A call of Streams.Read or Streams.BatchAppend. */
 interface OpenCall {
   readonly cancelled: boolean;
   readonly writableEnded: boolean;
@@ -104,7 +103,7 @@ interface OpenCall {
   emit(event: "error", error: Error): boolean;
 }
 
-/** The open calls of Streams.Read and Streams.BatchAppend. A shutdown ends them. */
+/** A shutdown ends these calls. */
 export class OpenCalls {
   readonly #calls = new Set<OpenCall>();
 
@@ -113,13 +112,12 @@ export class OpenCalls {
     for (const event of ["close", "cancelled"] as const) call.on(event, () => this.#calls.delete(call));
   }
 
-  /** Ends every call with an error. */
   endAll(error: CallError): void {
     for (const call of this.#calls) endWithError(call, error);
   }
 }
 
-/** Ends a call with an error, after gRPC has sent all earlier messages. */
+/** gRPC sends all earlier messages first. */
 function endWithError(call: OpenCall, error: CallError): void {
   // Emits `error` instead of calling destroy(), because destroy() would drop the error's status.
   if (!call.cancelled && !call.writableEnded) call.emit("error", error);
@@ -128,7 +126,7 @@ function endWithError(call: OpenCall, error: CallError): void {
 /** EventStoreDB release whose protocol this log implements. */
 const PROTOCOL_VERSION = "24.6.0";
 
-/** Name of the Streams service in lower case, because the client compares lower-case names. */
+/** In lower case, because the client compares lower-case names. */
 const STREAMS_SERVICE_NAME = "event_store.client.streams.streams";
 
 const SUPPORTED_METHODS: readonly (readonly [method: string, features: readonly string[]])[] = [
@@ -139,7 +137,6 @@ const SUPPORTED_METHODS: readonly (readonly [method: string, features: readonly 
   ["tombstone", []],
 ];
 
-/** Creates the response of ServerFeatures.GetSupportedMethods. */
 function listSupportedMethods(): SupportedMethods {
   const methods = SUPPORTED_METHODS.map(([method, featureNames]) =>
     new features.SupportedMethod()

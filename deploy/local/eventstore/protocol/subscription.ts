@@ -70,7 +70,6 @@ async function followStream(context: ReadContext, stream: string): Promise<void>
   }
 }
 
-/** Sends the tombstone that a stream received after a position. */
 async function sendTombstone(context: ReadContext, stream: string, fromPosition: number): Promise<void> {
   const isTombstone = ({ record }: LogEvent) =>
     readEventType(record) === TOMBSTONE_EVENT_TYPE && readStreamName(record) === stream;

@@ -31,14 +31,12 @@ export const ACKNOWLEDGED_FILE = "acknowledged";
 
 const MAGIC = "EVENTEND";
 
-/** End of a log: the offset at which its last frame ends, and the state of the frame chain there. */
+/** The last frame's end, and the state of the frame chain there. */
 export interface LogEnd extends ChainState {
   readonly logId: string;
-  /** Offset in bytes at which the last frame ends. */
   readonly offset: number;
 }
 
-/** Encodes the content of the file. */
 export function encodeEnd(end: LogEnd): Buffer {
   const block = createBlock(MAGIC, end.logId);
   writeSafeInteger(block, end.offset, 32);
@@ -46,12 +44,10 @@ export function encodeEnd(end: LogEnd): Buffer {
   return sealBlock(block);
 }
 
-/** The open file `acknowledged`. */
 export class AcknowledgedEndFile {
   readonly #fd: number;
   readonly path: string;
 
-  /** @throws LogDamagedError if the file is missing */
   constructor(dir: string) {
     this.path = join(dir, ACKNOWLEDGED_FILE);
     if (!fs.existsSync(this.path))
@@ -91,7 +87,6 @@ export class AcknowledgedEndFile {
   }
 }
 
-/** Compares two ends of the same log. */
 export function isSameLogEnd(firstEnd: LogEnd, secondEnd: LogEnd): boolean {
   return firstEnd.offset === secondEnd.offset && isSameChainState(firstEnd, secondEnd);
 }

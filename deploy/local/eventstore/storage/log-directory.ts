@@ -21,7 +21,6 @@ import { LogWriter } from "./log-writer.ts";
 
 const LOG_FILE = "log";
 
-/** A log that is open for reads and appends. */
 export interface OpenLog {
   readonly log: CommittedLog;
   readonly writer: LogWriter;

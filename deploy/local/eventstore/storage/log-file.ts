@@ -8,7 +8,7 @@ import { createDamageError } from "../model/log-errors.ts";
 const readAt = promisify(fs.read);
 const writeAt = promisify(fs.write);
 
-/** Flushes a directory, so that created and renamed files survive a power loss. */
+/** Makes created and renamed files survive a power loss. */
 export async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {
@@ -18,7 +18,7 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Creates a file and flushes its content to disk. */
+/** Flushes the content to disk. */
 export async function createFile(dir: string, name: string, content: Buffer): Promise<void> {
   const handle = await open(join(dir, name), "w", 0o600);
   try {
@@ -33,14 +33,12 @@ export class LogFile {
   readonly path: string;
   readonly #fd: number;
 
-  /** @throws LogDamagedError if the file is missing */
   constructor(path: string) {
     this.path = path;
     if (!fs.existsSync(path)) throw createDamageError(path, "The file is missing.");
     this.#fd = fs.openSync(path, "r+");
   }
 
-  /** Returns the size in bytes. */
   getSize(): number {
     return fs.fstatSync(this.#fd).size;
   }
@@ -79,7 +77,6 @@ export class LogFile {
     await promisify(fs.ftruncate)(this.#fd, length);
   }
 
-  /** Flushes the data to disk. */
   async flush(): Promise<void> {
     await promisify(fs.fdatasync)(this.#fd);
   }

@@ -19,7 +19,6 @@
  */
 import { crc32 } from "node:zlib";
 
-/** Version of the storage format. */
 export const FORMAT_VERSION = 1;
 
 export const BLOCK_BYTES = 64;
@@ -36,15 +35,11 @@ const TOMBSTONE_HIGH_BITS = 0x7fff_ffff;
 
 /** State of the log after a frame. The header of the next frame repeats this state, which chains the frames. */
 export interface ChainState {
-  /** Number of events in the log. */
   readonly eventCount: number;
-  /** Position of the last event. */
   readonly position: number;
-  /** Checksum of the last frame. */
   readonly checksum: number;
 }
 
-/** Chain state of an empty log. */
 export const EMPTY_CHAIN: ChainState = { eventCount: 0, position: 0, checksum: 0 };
 
 export function isSameChainState(firstState: ChainState, secondState: ChainState): boolean {
@@ -55,7 +50,6 @@ export function isSameChainState(firstState: ChainState, secondState: ChainState
   );
 }
 
-/** Fields that occur both in the header of the log and in the file `acknowledged`. */
 interface BlockFields {
   readonly version: number;
   /** 32 hexadecimal digits. */
@@ -73,32 +67,30 @@ export interface FrameHeader {
 export interface StoredRecord {
   readonly ordinal: number;
   readonly position: number;
-  /** Revision in the stream; undefined for a tombstone. */
+  /** Undefined for a tombstone. */
   readonly revision: number | undefined;
   readonly body: Buffer;
 }
 
 const TWO_POW_32 = 0x1_0000_0000;
 
-/** Writes a safe integer as eight bytes, with the most significant byte first. */
+/** Big-endian. */
 export function writeSafeInteger(target: Buffer, value: number, offset: number): void {
   target.writeUInt32BE(Math.floor(value / TWO_POW_32), offset);
   target.writeUInt32BE(value % TWO_POW_32, offset + 4);
 }
 
-/** Reads a safe integer from eight bytes. */
+/** Big-endian. */
 export function readSafeInteger(source: Buffer, offset: number): number {
   return source.readUInt32BE(offset) * TWO_POW_32 + source.readUInt32BE(offset + 4);
 }
 
-/** Writes a chain state as 20 bytes. */
 export function writeChainState(target: Buffer, state: ChainState, offset: number): void {
   writeSafeInteger(target, state.eventCount, offset);
   writeSafeInteger(target, state.position, offset + 8);
   target.writeUInt32BE(state.checksum, offset + 16);
 }
 
-/** Reads the 20 bytes that writeChainState wrote. */
 export function readChainState(source: Buffer, offset: number): ChainState {
   return {
     eventCount: readSafeInteger(source, offset),
@@ -107,7 +99,6 @@ export function readChainState(source: Buffer, offset: number): ChainState {
   };
 }
 
-/** Creates a 64-byte block with the fields that the header of the log and the file `acknowledged` share. */
 export function createBlock(magic: string, logId: string): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES);
   block.write(magic, 0, "latin1");
@@ -116,13 +107,12 @@ export function createBlock(magic: string, logId: string): Buffer {
   return block;
 }
 
-/** Completes a block with its checksum. */
 export function sealBlock(block: Buffer): Buffer {
   block.writeUInt32BE(crc32(block.subarray(0, 60)), 60);
   return block;
 }
 
-/** Reads the fields of a block. Returns undefined if the block is damaged or starts with other magic bytes. */
+/** Returns undefined if the block is damaged or starts with other magic bytes. */
 export function readBlock(block: Buffer, magic: string): BlockFields | undefined {
   if (block.length < BLOCK_BYTES || block.toString("latin1", 0, 8) !== magic) return undefined;
   if (crc32(block.subarray(0, 60)) !== block.readUInt32BE(60)) return undefined;
@@ -133,12 +123,12 @@ export function encodeLogHeader(logId: string): Buffer {
   return sealBlock(createBlock(LOG_MAGIC, logId));
 }
 
-/** Decodes the header of the log. Returns undefined if it is damaged. */
+/** Returns undefined if the header is damaged. */
 export function decodeLogHeader(header: Buffer): BlockFields | undefined {
   return readBlock(header, LOG_MAGIC);
 }
 
-/** Encodes a frame of encoded records. Returns the bytes and the checksum of the frame. */
+/** Also returns the checksum of the frame. */
 export function encodeFrame(records: readonly Buffer[], chainState: ChainState): { bytes: Buffer; checksum: number } {
   const bytes = Buffer.concat([Buffer.alloc(FRAME_HEADER_BYTES), ...records]);
   bytes.write(FRAME_MAGIC, 0, "latin1");
@@ -151,7 +141,7 @@ export function encodeFrame(records: readonly Buffer[], chainState: ChainState):
   return { bytes, checksum };
 }
 
-/** Decodes a frame header. Returns undefined if it is damaged. */
+/** Returns undefined if the header is damaged. */
 export function decodeFrameHeader(header: Buffer): FrameHeader | undefined {
   const checksum = header.readUInt32BE(36);
   if (header.toString("latin1", 0, 4) !== FRAME_MAGIC) return undefined;
@@ -173,7 +163,7 @@ export function computeChecksumSeed(logId: string): number {
   return crc32(Buffer.from(logId, "hex"));
 }
 
-/** Encodes a record. `seed` is the initial value for the record's checksum. */
+/** `seed` is the initial value for the record's checksum. */
 export function encodeStoredRecord({ ordinal, position, revision, body }: StoredRecord, seed: number): Buffer {
   const record = Buffer.allocUnsafe(RECORD_HEADER_BYTES + body.length);
   record.writeUInt32BE(body.length, 4);
@@ -186,7 +176,7 @@ export function encodeStoredRecord({ ordinal, position, revision, body }: Stored
   return record;
 }
 
-/** Decodes the record at an offset. Returns undefined if the checksum is wrong or the buffer ends within the record. */
+/** Returns undefined if the checksum is wrong or the buffer ends within the record. */
 export function decodeStoredRecord(buffer: Buffer, offset: number, seed: number): StoredRecord | undefined {
   const bodyStart = offset + RECORD_HEADER_BYTES;
   if (bodyStart > buffer.length) return undefined;

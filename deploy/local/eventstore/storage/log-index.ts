@@ -10,7 +10,6 @@ import { decodeProposedEvent, readStreamName } from "../model/record.ts";
 import { getOriginalStream, parseMetadata, type StreamState } from "../model/stream-metadata.ts";
 import type { StoredRecord } from "./log-format.ts";
 
-/** Marks a tombstone in the column of revisions. A tombstone has no revision. */
 const TOMBSTONE_MARK = 0xffff_ffff;
 
 export class LogIndex {
@@ -22,17 +21,17 @@ export class LogIndex {
   #endOffset = 0;
   readonly streams = new StreamTable();
 
-  /** Number of events in the log. The next event gets this number as its ordinal. */
+  /** Also the ordinal of the next event. */
   get eventCount(): number {
     return this.#positions.length;
   }
 
-  /** Log position of the last event; 0 in an empty log. */
+  /** 0 in an empty log. */
   get lastPosition(): number {
     return this.eventCount === 0 ? 0 : this.#positions.at(this.eventCount - 1);
   }
 
-  /** Sets the offset at which the last frame ends. */
+  /** The offset at which the last frame ends. */
   setEndOffset(offset: number): void {
     this.#endOffset = offset;
   }
@@ -71,12 +70,11 @@ export class LogIndex {
     return this.#positions.at(ordinal);
   }
 
-  /** Returns the offset of an event's record. */
   getOffset(ordinal: number): number {
     return this.#offsets.at(ordinal);
   }
 
-  /** Returns the revision of an event in its stream; undefined for a tombstone. */
+  /** Undefined for a tombstone. */
   getRevision(ordinal: number): number | undefined {
     const revision = this.#revisions.at(ordinal);
     return revision === TOMBSTONE_MARK ? undefined : revision;
@@ -98,7 +96,7 @@ export class LogIndex {
     return findFirstIndex(this.eventCount, (ordinal) => this.#positions.at(ordinal) >= position);
   }
 
-  /** Returns the ordinal of an event; undefined if the stream has no such revision. */
+  /** Undefined if the stream has no such revision. */
   findOrdinal(stream: string, revision: number): number | undefined {
     const newestOrdinal = this.streams.findNewestOrdinal(stream);
     if (newestOrdinal === undefined || revision < 0 || revision > this.#revisions.at(newestOrdinal)) return undefined;
@@ -175,7 +173,7 @@ class StreamTable {
   readonly #newestOrdinals = new NumberColumn(Uint32Array);
   readonly #effects = new Map<number, StreamEffect>();
 
-  /** Returns the ordinal of the newest event of a stream; undefined if the stream has no events. */
+  /** Undefined if the stream has no events. */
   findNewestOrdinal(stream: string): number | undefined {
     const streamNumber = this.#streamNumbers.get(stream);
     const ordinal = streamNumber === undefined ? NO_EVENT : this.#newestOrdinals.at(streamNumber);
@@ -186,13 +184,11 @@ class StreamTable {
     this.#newestOrdinals.set(this.#getOrAddNumber(stream), ordinal);
   }
 
-  /** Sets how metadata or a tombstone affects reads of a stream. */
   applyEffect(stream: string, effect: Partial<StreamEffect>): void {
     const streamNumber = this.#getOrAddNumber(stream);
     this.#effects.set(streamNumber, { ...(this.#effects.get(streamNumber) ?? NO_EFFECT), ...effect });
   }
 
-  /** Returns the state of a stream, given the revision of its newest event. */
   getState(stream: string, lastRevision: number = NO_STREAM): StreamState {
     const streamNumber = this.#streamNumbers.get(stream);
     const effect = streamNumber === undefined ? undefined : this.#effects.get(streamNumber);

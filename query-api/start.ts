@@ -44,10 +44,7 @@ const SETTINGS = [
 
 const STATEMENT_TIMEOUT_MS = 2_000;
 
-/**
- * Number of connections in the rate limiter's pool. A statement that waits for a locked counter row occupies a
- * connection.
- */
+/** A statement that waits for a locked counter row occupies a connection. */
 const LIMITER_POOL_SIZE = 4;
 
 const COUNT_TIMEOUT_MS = 1_000;

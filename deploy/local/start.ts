@@ -12,10 +12,7 @@ import { type LocalStack, startStack } from "./stack/stack.ts";
 import { type DemoAccess, formatReadyMessage, writeStackFile } from "./stack/stack-file.ts";
 import type { Component } from "./supervisor/component.ts";
 
-/**
- * Signals within this many milliseconds of the first signal count as one. Ctrl-C can cause several signals, and so can
- * the death of the bootstrap.
- */
+/** Ctrl-C can cause several signals, and so can the death of the bootstrap. They count as one signal. */
 const REPEATED_SIGNAL_WINDOW_MS = 500;
 
 await runEntry(async () => {
@@ -81,7 +78,6 @@ function addDemoData(
 }
 
 interface Shutdown {
-  /** Aborted at the first signal. */
   signal: AbortSignal;
   /** Components to kill at the second signal. */
   components: Component[];

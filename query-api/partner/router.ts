@@ -31,10 +31,10 @@ export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   readRow: ReadRow;
   positionWatch: PositionWatch;
-  /** Event log, without personal data. Only few operations read it. */
+  /** Has no data keys, so it returns no personal data. Only few operations read it. */
   log: StreamReader;
   limiter: RateLimiter;
-  /** Brand in header names, as in `X-<brand>-Clinic-ID`. */
+  /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
 }
 
@@ -123,11 +123,7 @@ function toRefusalError(partnerRead: PartnerRead, code: string): Error {
     : new Error(`The SQL of ${partnerRead.operationId} returned the undeclared refusal ${code}.`);
 }
 
-/**
- * Limits the reads of a log to a request's deadline.
- *
- * @param deadline time at which reads fail with a {@link LogUnavailableError}, as a value of `performance.now()`
- */
+/** @param deadline time at which reads fail with a {@link LogUnavailableError}, as a value of `performance.now()` */
 function limitLogReads(log: StreamReader, deadline: number): StreamReader {
   return {
     async read(stream, maxRevision) {
@@ -141,10 +137,7 @@ function limitLogReads(log: StreamReader, deadline: number): StreamReader {
   };
 }
 
-/**
- * Looks up the access data. The installation is null unless it is approved and its clinic belongs to the application's
- * environment.
- */
+/** The installation is null unless it is approved and its clinic belongs to the application's environment. */
 const accessStatement = {
   name: "partner access",
   text: `SELECT

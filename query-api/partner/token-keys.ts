@@ -4,9 +4,9 @@ import { Circuit } from "../../shared/runtime/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 
 interface KeyCaching {
-  /** Maximum age of cached keys. A withdrawn key is rejected after this time, if the keys can be fetched. */
+  /** A withdrawn key is rejected after this time, if the keys can be fetched. */
   maxAgeMs: number;
-  /** Minimum time between two fetches that are caused by unknown key ids. */
+  /** Applies to fetches that are caused by unknown key ids. */
   cooldownMs: number;
 }
 

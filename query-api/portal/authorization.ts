@@ -1,14 +1,12 @@
 import type { Permission } from "../../shared/domain/events/people.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
-/** Requirements of a portal operation, in addition to a session and an active membership. */
 interface Requirement {
   /** If true, the membership must cover at least one branch of the clinic. */
   requiresBranch: boolean;
   permission: Permission | null;
-  /** Key of an entitlement that must be in effect. */
+  /** Key of an entitlement that must be in effect. Null if none is required. */
   entitlement: string | null;
-  /** If true, the clinic must have operational access. */
   requiresOperationalAccess: boolean;
 }
 
@@ -34,7 +32,7 @@ export const requirements = {
 
 export type PortalOperationId = keyof typeof requirements;
 
-/** Error codes of the portal's 403 responses, in the order of the checks. */
+/** In the order of the checks. */
 export type Refusal =
   | "no_active_membership"
   | "branch_not_in_scope"
@@ -42,7 +40,7 @@ export type Refusal =
   | "entitlement_required"
   | "operational_access_denied";
 
-/** SQL that is true if the entitlement `e` is in effect at the request's time. */
+/** True if the entitlement `e` is in effect at the request's time. */
 export const entitlementInEffectSql =
   "(e.enabled AND (e.effective_until IS NULL OR e.effective_until > $2::timestamptz))";
 
@@ -110,19 +108,12 @@ const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS bra
     LIMIT 1
   ) b ON true`;
 
-/**
- * Returns SQL that is true if a branch is in a membership's scope.
- *
- * @param rowName name of a row with the columns branch_access and branch_ids
- */
+/** @param rowName name of a row with the columns branch_access and branch_ids */
 export function buildIsInScopeSql(rowName: string, branchColumn: string): string {
   return `(${rowName}.branch_access = 'all' OR ${rowName}.branch_ids ? ${branchColumn}::text)`;
 }
 
-/**
- * Returns SQL for the branches in a membership's scope, as JSON. The list is empty if the membership covers all
- * branches.
- */
+/** The list is empty if the membership covers all branches. */
 export function buildBranchIdsSql(rowName: string): string {
   return `CASE WHEN ${rowName}.branch_access = 'all' THEN '[]' ELSE coalesce((
     SELECT json_agg(b.branch_id ORDER BY ${buildNameSortSql("b.name")}, b.branch_id) FROM ${READ_MODEL_SCHEMA}.branch b

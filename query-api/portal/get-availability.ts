@@ -4,7 +4,7 @@ import { calendarDate, instant, timeOfDay, timeWindow, uuid } from "../http/fiel
 import { MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";
 import { buildJsonElementsSql, defineOperation, envelope } from "./operation.ts";
 
-/** Maximum lengths of the lists. The lists have no pages, because a branch has fewer entries than this in 31 days. */
+/** The lists have no pages, because a branch has fewer entries than this in 31 days. */
 const MAX_RESOURCES = 1_000;
 const MAX_TIME_SPANS = 10_000;
 

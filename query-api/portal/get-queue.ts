@@ -4,7 +4,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { buildJsonElementsSql, datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum length of each list. The lists have no pages, because a front desk has fewer entries than this per day. */
+/** The lists have no pages, because a front desk has fewer entries than this per day. */
 const MAX_ENTRIES = 1_000;
 
 const ticketSchema = z.strictObject({
@@ -44,8 +44,8 @@ const activeTicketsSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.queue_ticket t
 const ticketOrderSql = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
 /**
- * Returns SQL for midnight in the clinic's time zone, the given number of days after today. Adds calendar days instead
- * of hours, because a day with a clock change has 23 or 25 hours.
+ * Midnight in the clinic's time zone. Adds calendar days instead of hours, because a day with a clock change has 23 or
+ * 25 hours.
  */
 const buildStartOfDaySql = (days: number) =>
   `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')

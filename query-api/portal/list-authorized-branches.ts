@@ -4,7 +4,7 @@ import { uuid } from "../http/fields.ts";
 import { buildIsInScopeSql } from "./authorization.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum number of branches in the list. The list has no pages, because every clinic has fewer branches than this. */
+/** The list has no pages, because every clinic has fewer branches than this. */
 const MAX_BRANCHES = 1_000;
 
 const branchSchema = z.strictObject({

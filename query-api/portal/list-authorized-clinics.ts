@@ -4,7 +4,7 @@ import { clinicFields, instant, uuid } from "../http/fields.ts";
 import { buildBranchIdsSql } from "./authorization.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-/** Maximum number of clinics in the list. The list has no pages, because every user has fewer memberships than this. */
+/** The list has no pages, because every user has fewer memberships than this. */
 const MAX_CLINICS = 500;
 
 const clinicSchema = z.strictObject({

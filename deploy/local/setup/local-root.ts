@@ -8,23 +8,21 @@ import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts
 import { SetupError } from "./setup-error.ts";
 
 /**
- * Version of the data in a stack's folder: event log, database and secrets. Increase it with every change after which
- * this code cannot read the data of the former commit.
+ * Covers event log, database and secrets. Increase it with every change after which this code cannot read older data.
  */
 const DATA_VERSION = "1";
 
-/** The folder of a stack, locked by this process. */
+/** Locked by this process. */
 export interface LocalRoot {
   paths: LocalPaths;
   secrets: LocalSecrets;
   release(): void;
 }
 
-/** Database users with a password: the superuser of the embedded server, and a user for each service. */
+/** The superuser of the embedded server, and a user for each service. */
 const databaseUserSchema = z.enum(["superuser", "projection", "command", "query", "audit"]);
 
 const secretsSchema = z.object({
-  /** Password of each database user. */
   postgres: z.record(databaseUserSchema, z.string()),
   portalJwtSecret: z.string(),
   /** Private JWK Set that signs access tokens, as JSON text. */
@@ -39,13 +37,12 @@ const secretsSchema = z.object({
   webhookSigningKeys: z.string(),
 });
 
-/** Secrets of a local stack. The first start of the stack creates them. */
+/** The first start of the stack creates them. */
 export type LocalSecrets = z.infer<typeof secretsSchema>;
 
 /**
- * Opens the folder of a stack: locks it, checks the version of its data, and reads or creates the secrets. Each opening
- * begins new log files. Those of the former run move to `logs.former`.
- *
+ * Opens the folder of a stack: locks it, checks the version of its data, and reads or creates the secrets. Each start
+ * begins new log files and moves the previous ones to `logs.former`.
  * @throws {SetupError} if a live process holds the lock, or this code cannot read the folder's data
  */
 export async function openLocalRoot(root: string): Promise<LocalRoot> {
@@ -72,13 +69,13 @@ export function removeLocalRoot(root: string): void {
   fs.rmSync(rootFolder, { recursive: true, force: true });
 }
 
-/** Replaces a file's content in one step. Only the owner can read the file. */
+/** Replaces the content in one step. Only the owner can read the file. */
 export function replaceFile(file: string, content: string): void {
   fs.writeFileSync(`${file}.new`, content, { mode: 0o600 });
   fs.renameSync(`${file}.new`, file);
 }
 
-/** Creates a folder that is missing or empty, together with its version. Refuses a folder with any other content. */
+/** Refuses a folder with other content than its version. */
 function createRootFolder({ root, version, secrets }: LocalPaths): void {
   try {
     fs.mkdirSync(root, { recursive: true });
@@ -120,13 +117,11 @@ async function generateSecrets(): Promise<LocalSecrets> {
   };
 }
 
-/** Creates a set of encryption keys with one key, as JSON text. */
 function generateEncryptionKeys(name: string): string {
   const id = `${name}-${randomBytes(4).toString("hex")}`;
   return JSON.stringify({ current: id, keys: { [id]: randomBytes(32).toString("base64") } });
 }
 
-/** Creates an Ed25519 key as a private JWK. */
 async function generateSigningKey(name: string) {
   const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
   const kid = `${name}-${randomBytes(4).toString("hex")}`;

@@ -3,7 +3,7 @@ import net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SetupError } from "./setup-error.ts";
 
-/** Components that listen on a port, with the environment variable for the port and the default port. */
+/** Environment variable and default port of each component. */
 const COMPONENTS = {
   gateway: { variable: "GATEWAY_PORT", port: 8080 },
   command: { variable: "COMMAND_PORT", port: 8081 },
@@ -20,10 +20,7 @@ export type Ports = Record<ComponentName, number>;
 
 const COMPONENT_NAMES = Object.keys(COMPONENTS) as ComponentName[];
 
-/**
- * Range of the free ports. It is below the ephemeral range, so that no outgoing connection takes a port before its
- * component listens.
- */
+/** Below the ephemeral range, so that no outgoing connection takes a port before its component listens. */
 const MIN_FREE_PORT = 20_000;
 const MAX_FREE_PORT = 29_999;
 const issuedPorts = new Set<number>();
@@ -50,7 +47,7 @@ export function readPorts(env: NodeJS.ProcessEnv): Ports {
   return ports as Ports;
 }
 
-/** Returns a free port for each component. Within this process, no port is returned twice. */
+/** Within this process, no port is returned twice. */
 export async function findFreePorts(): Promise<Ports> {
   const ports: Partial<Ports> = {};
   for (const name of COMPONENT_NAMES) ports[name] = await findFreePort();
@@ -86,7 +83,7 @@ async function findFreePort(): Promise<number> {
   throw new SetupError(`Found no free port between ${MIN_FREE_PORT} and ${MAX_FREE_PORT}.`);
 }
 
-/** Returns the reason why no server can listen on a loopback port; undefined if the port is free. */
+/** Undefined if the port is free. */
 async function findBindError(port: number): Promise<string | undefined> {
   const server = net.createServer();
   try {

@@ -1,8 +1,6 @@
-/** Reports the progress of a start. */
 export interface Progress {
-  /** Writes one line. */
   log(line: string): void;
-  /** Runs a step. If the step is slow, reports at growing intervals that it is still running. */
+  /** If the step is slow, reports at growing intervals that it is still running. */
   runStep<Result>(name: string, run: () => Promise<Result>): Promise<Result>;
 }
 

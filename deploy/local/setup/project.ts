@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 /** The folder of the running code: the project's folder, or a folder with the compiled project. */
 const CODE_FOLDER = path.resolve(import.meta.dirname, "..", "..", "..");
 
-/** The project's folder. The npm scripts compile the project into its folder `.build`. */
+/** The npm scripts compile the project into its folder `.build`. */
 export const PROJECT_FOLDER = path.basename(CODE_FOLDER) === ".build" ? path.dirname(CODE_FOLDER) : CODE_FOLDER;
 
 /**
@@ -16,13 +16,12 @@ export function getRelocatedFolder(folder: string): string {
   return `/var/lib/clinic-service-${createHash("sha256").update(path.resolve(folder)).digest("hex").slice(0, 12)}`;
 }
 
-/** Returns the path relative to the current folder, unless it is outside. */
+/** Returns the path unchanged if it is outside the current folder. */
 export function toRelativePath(file: string): string {
   const relativePath = path.relative(process.cwd(), file);
   return relativePath.startsWith("..") ? file : relativePath;
 }
 
-/** Paths of the files of one local stack. */
 export type LocalPaths = ReturnType<typeof getLocalPaths>;
 
 /**
@@ -38,7 +37,6 @@ export function getLocalPaths(root: string) {
     secrets: join("secrets.json"),
     lock: join("lock"),
     stack: join("stack.json"),
-    /** Secrets of the demo applications and of the demo auditor. */
     demo: join("demo-credentials.json"),
     postgres: join("postgres"),
     nats: join("nats"),
@@ -67,7 +65,6 @@ export function buildNodeCommand(entryFile: string, args: readonly string[] = []
   return { command: process.execPath, args: [...options, resolveEntry(entryFile), ...args] };
 }
 
-/** Returns the file of a TypeScript entry: the compiled file if PROJECT_BUILD is set, and otherwise the source file. */
 export function resolveEntry(entryFile: string): string {
   const folder = process.env.PROJECT_BUILD;
   return folder ? path.resolve(folder, entryFile.replace(/\.ts$/, ".js")) : path.resolve(PROJECT_FOLDER, entryFile);

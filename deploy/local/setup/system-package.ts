@@ -6,17 +6,13 @@ import { SetupError } from "./setup-error.ts";
 
 const execFileAsync = promisify(execFile);
 
-/** A program that is in a Debian package of the same name. */
+/** The Debian package has the same name. */
 interface SystemProgram {
   name: string;
-  /**
-   * Sentence that tells the user how to install the program. It is shown if the program cannot be installed
-   * automatically.
-   */
+  /** Shown if the program cannot be installed automatically. */
   installAdvice: string;
 }
 
-/** Time limit in milliseconds for one apt-get command. */
 const APT_GET_TIMEOUT_MS = 5 * 60_000;
 
 /**
@@ -49,7 +45,7 @@ export async function findProgram(
   throw new SetupError(`The package ${name} does not contain the program ${name}. ${installAdvice}`);
 }
 
-/** Returns the program's path; undefined if the program is not installed. */
+/** Undefined if the program is not installed. */
 export function findOnPath(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/usr/local/bin"];
   return folders.map((folder) => path.join(folder, name)).find(isExecutableFile);

@@ -9,23 +9,19 @@ export type ServiceName = (typeof SERVICE_NAMES)[number];
 export type Environment = Record<string, string>;
 export type Environments = Record<ServiceName, Environment>;
 
-/** URL of each service on loopback. */
 export type ServiceUrls = Record<ServiceName, string>;
 
 interface EnvironmentOptions {
   ports: Ports;
   secrets: LocalSecrets;
   servers: Pick<Servers, "eventstoreUrl" | "natsUrl" | "databaseUrls">;
-  /** Environment of the operator. Services inherit it, except EXCLUDED_VARIABLES and npm's variables. */
+  /** Services inherit it, except EXCLUDED_VARIABLES and npm's variables. */
   inheritedEnv: NodeJS.ProcessEnv;
-  /** Settings of individual services. They override all other settings. */
+  /** They override all other settings. */
   overrides?: Partial<Record<ServiceName, Environment>> | undefined;
 }
 
-/**
- * Settings that services never inherit. The stack sets each URL, and the settings of an external NATS server, only for
- * the services that need them.
- */
+/** The stack sets each URL, and the settings of an external NATS server, only for the services that need them. */
 const EXCLUDED_VARIABLES: readonly string[] = [
   "DATABASE_URL",
   "EVENTSTORE_URL",
@@ -34,13 +30,10 @@ const EXCLUDED_VARIABLES: readonly string[] = [
   ...NATS_SETTING_NAMES,
 ];
 
-/** Name of the session cookie of the portal. */
 export const PORTAL_COOKIE_NAME = "sb-local-auth-token";
 
-/** Returns the issuer of the portal's session tokens. */
 export const getPortalIssuer = (urls: ServiceUrls) => `${urls.gateway}/auth/v1`;
 
-/** Creates a record with a value for each service. */
 export function mapServices<Value>(create: (name: ServiceName) => Value): Record<ServiceName, Value> {
   const entries = SERVICE_NAMES.map((name) => [name, create(name)]);
   return Object.fromEntries(entries) as Record<ServiceName, Value>;
@@ -50,13 +43,12 @@ export function buildServiceUrls(ports: Ports): ServiceUrls {
   return mapServices((name) => `http://127.0.0.1:${ports[name]}`);
 }
 
-/** Default settings that the user's environment can override. */
+/** The user's environment can override these settings. */
 const DEFAULT_SETTINGS: Partial<Record<ServiceName, Environment>> = {
   // The intervals are short, so that a user of the demo can watch a delivery fail.
   projection: { WEBHOOK_RETRY_SCHEDULE: "1,2,3" },
 };
 
-/** Returns the complete environment of every service. */
 export function buildServiceEnvironments(options: EnvironmentOptions): Environments {
   const { ports, inheritedEnv, overrides } = options;
   const commonSettings = {
@@ -76,7 +68,6 @@ export function buildServiceEnvironments(options: EnvironmentOptions): Environme
   }));
 }
 
-/** Returns the settings that differ between the services, such as keys and the URLs of servers. */
 function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: EnvironmentOptions): Environments {
   const urls = buildServiceUrls(ports);
   const logSettings = { EVENTSTORE_URL: servers.eventstoreUrl };
@@ -126,14 +117,12 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
   };
 }
 
-/** Returns the settings of the connection to an external NATS server. */
 function selectNatsSettings(inheritedEnv: NodeJS.ProcessEnv): Environment {
   return Object.fromEntries(
     NATS_SETTING_NAMES.flatMap((name) => (inheritedEnv[name] === undefined ? [] : [[name, inheritedEnv[name]]])),
   );
 }
 
-/** Returns the settings that every service inherits. */
 function selectInheritedSettings(inheritedEnv: NodeJS.ProcessEnv): Environment {
   const entries = Object.entries(inheritedEnv).filter(
     (entry): entry is [string, string] =>

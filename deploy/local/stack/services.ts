@@ -3,7 +3,6 @@ import { buildNodeCommand, PROJECT_FOLDER } from "../setup/project.ts";
 import { type Component, type ComponentContext, createComponent } from "../supervisor/component.ts";
 import type { Environment, ServiceName } from "./environment.ts";
 
-/** Entry and log name of each service. */
 const SERVICES = {
   projection: { name: "projection", entry: "projection/main.ts" },
   command: { name: "command", entry: "command/main.ts" },
@@ -12,13 +11,13 @@ const SERVICES = {
   gateway: { name: "gateway", entry: "deploy/local/gateway/main.ts" },
 } as const;
 
-/** Time limit in milliseconds for one readiness probe. The service's own readiness checks take less time. */
+/** The service's own readiness checks take less time. */
 const PROBE_TIMEOUT_MS = 15_000;
 
-/** Time in milliseconds after which the start reports why a service is not ready yet. */
+/** The start then reports why a service is not ready yet. */
 const REPORT_DELAY_MS = 5_000;
 
-/** Prepares the process of a service, but does not start it. `env` must contain PORT. */
+/** Does not start the process. `env` must contain PORT. */
 export function createServiceComponent(service: ServiceName, env: Environment, context: ComponentContext): Component {
   const { name, entry } = SERVICES[service];
   const prepareProcess = () => ({
@@ -31,7 +30,7 @@ export function createServiceComponent(service: ServiceName, env: Environment, c
   return createComponent(name, prepareProcess, context);
 }
 
-/** Returns a function that checks whether a service is ready. If the service is not ready, the function reports why. */
+/** If the service is not ready, the returned function logs the reason. */
 function createReadinessProbe(name: string, url: string, log: (line: string) => void): () => Promise<boolean> {
   const startedAt = Date.now();
   let reportedReason = "";
@@ -45,10 +44,7 @@ function createReadinessProbe(name: string, url: string, log: (line: string) => 
   };
 }
 
-/**
- * Body of /health/ready. For each part of the service, `parts` contains null if the part is ready, and otherwise the
- * reason why it is not.
- */
+/** For each part of the service, `parts` contains null if the part is ready, and otherwise the reason why it is not. */
 const readinessSchema = z.object({ parts: z.record(z.string(), z.string().nullable()) });
 
 /** @returns an empty reason if the service is ready or does not respond */

@@ -5,22 +5,19 @@ import { replaceFile } from "../setup/local-root.ts";
 import { mapServices, SERVICE_NAMES } from "./environment.ts";
 import type { LocalStack } from "./stack.ts";
 
-/** Returns the fields of an object schema: one string for each name. */
 const createTextFields = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, z.string()])) as Record<Name, z.ZodString>;
 
-/** Content of `stack.json`, which describes the running stack. It contains passwords and keys. */
+/** Describes the running stack. Contains passwords and keys. */
 const stackFileSchema = z.object({
   startedAt: z.string(),
   pid: z.int(),
-  /** URLs of the services and of the servers. The server URLs contain passwords. */
+  /** The server URLs contain passwords. */
   urls: z.object({
     ...createTextFields(...SERVICE_NAMES, "eventstore", "nats"),
     postgres: z.object(createTextFields("projection", "command", "query", "audit")),
   }),
-  /** Base URL of each API. */
   apis: z.object(createTextFields("portal", "sandbox", "production", "audit", "reference")),
-  /** Readiness URL of each service. */
   health: z.object(createTextFields(...SERVICE_NAMES)),
   /** Private JWK Set that signs audit exports, as JSON text. */
   auditSigningKeys: z.string(),
@@ -28,7 +25,6 @@ const stackFileSchema = z.object({
   personalDataKeys: z.string(),
   /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
   webhookSecretKeys: z.string(),
-  /** Credentials for the demo data. */
   demo: z.object({
     portalUsers: z.array(z.object(createTextFields("name", "role", "clinic", "clinicId", "email", "cookie"))),
     applications: z.array(
@@ -44,10 +40,9 @@ const stackFileSchema = z.object({
 
 export type StackFile = z.infer<typeof stackFileSchema>;
 
-/** Credentials for the demo data. */
 export type DemoAccess = StackFile["demo"];
 
-/** Saves the description of the running stack for scripts, the demo and command-line programs. Returns its content. */
+/** Scripts, the demo and command-line programs read this file. Returns its content. */
 export function writeStackFile({ servers, urls }: LocalStack, demoAccess: DemoAccess): StackFile {
   const { gateway: gatewayUrl } = urls;
   const { auditSigningKeys, personalDataKeys, webhookSecretKeys } = servers.root.secrets;
@@ -94,7 +89,6 @@ export function readStackFile(file: string): StackFile | undefined {
   }
 }
 
-/** The part of the stack file that command-line programs use. */
 type RunningStack = Pick<StackFile, "auditSigningKeys" | "personalDataKeys" | "webhookSecretKeys"> & {
   urls: Pick<StackFile["urls"], "eventstore" | "nats"> & { postgres: { projection: string } };
 };
@@ -126,7 +120,7 @@ export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: Runni
   return settings;
 }
 
-/** Formats the message that `npm start` prints when the stack is ready. Passwords of external servers are omitted. */
+/** Passwords of external servers are omitted. */
 export function formatReadyMessage({ apis, urls, demo }: StackFile, root: string, durationMs: number): string {
   const { hosts, path: databasePath } = parseConnectionString(urls.postgres.projection);
   return `

@@ -26,19 +26,16 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 export interface StackOptions extends Omit<ServerOptions, "ports" | "otherComponents"> {
   /** "fixed" uses the default ports and the port variables. "free" uses any free ports. */
   portMode: "fixed" | "free";
-  /** Environment with the port variables and with settings for all services. */
   env: NodeJS.ProcessEnv;
-  /** Settings of individual services. They override all other settings. */
+  /** They override all other settings. */
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
 }
 
-/** The running stack: three servers, four services and the gateway. */
+/** Three servers, four services and the gateway. */
 export interface LocalStack {
   servers: Servers;
   urls: ServiceUrls;
-  /** Environment of each service. */
   env: Environments;
-  /** All components by name. */
   components: Record<ServerName | ServiceName, Component>;
   /** Stops the services, then the servers. */
   stop(): Promise<void>;

@@ -10,7 +10,7 @@ export interface Component {
   readonly name: string;
   /** True for an external server, which the stack cannot start or stop. */
   readonly isExternal: boolean;
-  /** Pid of the running process; undefined if the component is not running. */
+  /** Undefined if the component is not running. */
   readonly pid: number | undefined;
   /**
    * Starts the process if it is not running, and waits until it is ready. There is no time limit: on a busy machine, a
@@ -19,34 +19,30 @@ export interface Component {
    * @throws {SetupError} with the last lines of output, if the process ends before it is ready
    */
   start(): Promise<void>;
-  /** Stops the process gracefully. */
   stop(): Promise<void>;
-  /** Kills the process with SIGKILL. */
   kill(): Promise<void>;
 }
 
-/** Context that the components of one stack share. */
 export interface ComponentContext {
   paths: LocalPaths;
   log: (line: string) => void;
-  /** If true, a component whose process ends by itself is started again. */
+  /** Starts a component again if its process ends by itself. */
   shouldRestart?: boolean | undefined;
   /** Aborted to stop the stack, even while it is still starting. */
   signal?: AbortSignal | undefined;
 }
 
-/** Defines a process: its command line, how to detect that it is ready, and how to stop it. */
 export interface ProcessSpec {
   command: string;
   args: readonly string[];
-  /** The complete environment of the process. The process does not inherit the supervisor's environment. */
+  /** The process does not inherit the supervisor's environment. */
   env: NodeJS.ProcessEnv;
   cwd: string;
-  /** Operating system user of the process; by default, the user of the supervisor. */
+  /** By default, the user of the supervisor. */
   user?: { uid: number; gid: number } | undefined;
   isReady: () => Promise<boolean>;
   stopSignal?: NodeJS.Signals;
-  /** Time limit in milliseconds for a graceful stop. After this time, the process is killed. */
+  /** After this time, the process is killed. */
   stopTimeoutMs?: number;
   /**
    * Signal that the process receives if the supervisor dies; works only on Linux with setpriv. The default is SIGKILL,
@@ -189,7 +185,6 @@ function startProcess(name: string, spec: ProcessSpec, logFile: string): Running
   };
 }
 
-/** @throws {Error} if the process ends first */
 async function waitUntilReady({ isReady }: ProcessSpec, exitPromise: Promise<string>): Promise<void> {
   let exit: string | undefined;
   exitPromise.then((reason) => {

@@ -66,7 +66,7 @@ interface RevisionLimits {
 
 const NO_LIMITS: RevisionLimits = { count: Number.POSITIVE_INFINITY, minCreatedAt: undefined };
 
-/** Sends both bounds, too. */
+/** Both revisions are included. */
 export async function sendRevisions(
   context: ReadContext,
   stream: string,

@@ -6,7 +6,6 @@ import type { LogFile } from "./log-file.ts";
 import { decodeStoredRecord } from "./log-format.ts";
 import type { LogIndex } from "./log-index.ts";
 
-/** The committed part of a log. */
 export interface CommittedLog {
   readonly index: LogIndex;
   readonly file: LogFile;
@@ -14,21 +13,17 @@ export interface CommittedLog {
   readonly checksumSeed: number;
 }
 
-/** Start and direction of a read of all streams. */
 interface PositionRange {
   readonly fromPosition: number;
-  /** If true, the read includes the event at `from`. */
+  /** Whether the read includes the event at `from`. */
   readonly isInclusive: boolean;
   readonly isBackwards: boolean;
 }
 
-/** A disk read. */
 interface DiskRead {
   /** Ordinals of the events in ascending order. They need not be consecutive. */
   readonly ordinals: number[];
-  /** Offset at which the read starts. */
   readonly start: number;
-  /** Offset at which the read ends. */
   end: number;
 }
 
@@ -78,7 +73,7 @@ export async function* readStreamEvents(
   }
 }
 
-/** Plans a disk read that starts with `firstOrdinal`. The read stays within the limits of a page. */
+/** The read stays within the limits of a page. */
 function planReadFrom(index: LogIndex, firstOrdinal: number, stopOrdinal: number): DiskRead {
   const diskRead = planRead(index, firstOrdinal);
   const limit = Math.min(stopOrdinal, firstOrdinal + MAX_PAGE_EVENTS);
@@ -87,7 +82,7 @@ function planReadFrom(index: LogIndex, firstOrdinal: number, stopOrdinal: number
   return { ...diskRead, ordinals: listOrdinals(firstOrdinal, endOrdinal), end: index.getEndOffset(endOrdinal - 1) };
 }
 
-/** Plans a disk read that ends before `endOrdinal`. The read stays within the limits of a page. */
+/** The read stays within the limits of a page. */
 function planReadBefore(index: LogIndex, endOrdinal: number): DiskRead {
   const diskRead = planRead(index, endOrdinal - 1);
   const limit = Math.max(endOrdinal - MAX_PAGE_EVENTS, 0);
@@ -100,7 +95,7 @@ function listOrdinals(firstOrdinal: number, endOrdinal: number): number[] {
   return Array.from({ length: endOrdinal - firstOrdinal }, (_, index) => firstOrdinal + index);
 }
 
-/** Plans the disk reads for events of a stream, and groups them into pages. Nearby events share a disk read. */
+/** Nearby events share a disk read. */
 function planPages(index: LogIndex, ordinals: readonly number[]): DiskRead[][] {
   const pages: DiskRead[][] = [];
   let page: DiskRead[] = [];
@@ -133,7 +128,6 @@ function planRead(index: LogIndex, ordinal: number): DiskRead {
   return { ordinals: [ordinal], start: index.getOffset(ordinal), end: index.getEndOffset(ordinal) };
 }
 
-/** @throws LogDamagedError if any of the events is damaged */
 async function performRead(log: CommittedLog, diskRead: DiskRead, stream?: string): Promise<LogEvent[]> {
   const { index, file, checksumSeed } = log;
   const [firstOrdinal = 0] = diskRead.ordinals;

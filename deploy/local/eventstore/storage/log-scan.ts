@@ -24,20 +24,18 @@ import {
 } from "./log-format.ts";
 import { indexRecord, LogIndex } from "./log-index.ts";
 
-/** Minimum size of a disk sector in bytes. After a power loss, the content of whole sectors can be missing. */
+/** Minimum size. After a power loss, the content of whole sectors can be missing. */
 const SECTOR_BYTES = 512;
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
 
 interface ScannedLog {
   readonly index: LogIndex;
-  /** End of the last complete frame. */
   readonly end: LogEnd;
-  /** Size in bytes of the incomplete frame after `end`; 0 if all frames are complete. */
+  /** Size of the incomplete frame after `end`; 0 if all frames are complete. */
   readonly incompleteBytes: number;
 }
 
-/** Verifies the whole log and builds the index. */
 export class LogScan {
   readonly #file: LogFile;
   readonly #fileSize: number;
@@ -49,7 +47,7 @@ export class LogScan {
   #window: Buffer = Buffer.alloc(0);
   #windowStart = 0;
 
-  /** @param acknowledgedEnd the acknowledged end; all frames up to this end must be intact */
+  /** @param acknowledgedEnd all frames up to this end must be intact */
   constructor(file: LogFile, acknowledgedEnd: LogEnd) {
     this.#file = file;
     this.#fileSize = file.getSize();
@@ -95,10 +93,7 @@ export class LogScan {
     if (logId !== this.#acknowledgedEnd.logId) throw this.#createError(0, "The file belongs to another log.");
   }
 
-  /**
-   * Reads the frame at an offset. Returns undefined if the frame is incomplete: the file ends within the frame, or a
-   * power loss left zeros in the frame.
-   */
+  /** Returns undefined if the file ends within the frame, or a power loss left zeros in it. */
   async #readFrame(offset: number): Promise<{ header: FrameHeader; payload: Buffer } | undefined> {
     const headerBytes = await this.#read(offset, FRAME_HEADER_BYTES);
     if (headerBytes.length < FRAME_HEADER_BYTES) return undefined;
@@ -118,7 +113,7 @@ export class LogScan {
     throw this.#createError(offset, "The frame's checksum does not match its content.");
   }
 
-  /** Returns bytes of the file, fewer if it ends earlier. Reads large blocks, so that few disk reads are needed. */
+  /** Returns fewer bytes if the file ends earlier. Reads large blocks, so that few disk reads are needed. */
   async #read(offset: number, length: number): Promise<Buffer> {
     const end = Math.min(offset + length, this.#fileSize);
     if (offset < this.#windowStart || end > this.#windowStart + this.#window.length) {
@@ -147,7 +142,6 @@ export class LogScan {
   }
 
   /**
-   * Marks the log as intact up to an offset.
    * @throws LogDamagedError if the offset is the acknowledged end, but the frames differ from the acknowledged frames
    */
   #markIntact(offset: number): void {

@@ -18,7 +18,6 @@ export class LogWriter {
   readonly #seed: number;
   #end: LogEnd;
 
-  /** @param end current end of the log */
   constructor(file: LogFile, acknowledgedEndFile: AcknowledgedEndFile, end: LogEnd, options: LogOptions) {
     this.#file = file;
     this.#acknowledgedEndFile = acknowledgedEndFile;
@@ -71,7 +70,7 @@ export class LogWriter {
   }
 }
 
-/** Returns true if an operation failed because the disk or the user's quota is full. */
+/** Also true if the user's quota is full. */
 function isNoSpaceError(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return code === "ENOSPC" || code === "EDQUOT";

@@ -5,9 +5,8 @@
 import { MAX_GROUP_BYTES, MAX_GROUP_WRITES, MAX_PENDING_BYTES, MAX_PENDING_WRITES } from "../model/limits.ts";
 import type { WriteRequest, WriteResult } from "./staged-group.ts";
 
-/** Reason why the log did not process a write. */
 export type WriteRefusal =
-  /** The deadline of the write passed before the write started. */
+  /** The deadline passed before the write started. */
   | { readonly outcome: "expired" }
   | { readonly outcome: "overloaded" }
   | { readonly outcome: "closing" }
@@ -24,7 +23,7 @@ interface PendingWrite {
   readonly reject: (error: unknown) => void;
 }
 
-/** Commits a group and returns one result per write, in order. Rejects if an error forces the log to stop. */
+/** Returns one result per write, in order. Rejects if an error forces the log to stop. */
 type CommitGroup = (writes: readonly WriteRequest[]) => Promise<readonly WriteOutcome[]>;
 
 export class GroupCommit {
@@ -65,7 +64,7 @@ export class GroupCommit {
     });
   }
 
-  /** Refuses new writes and waits for the queued writes. */
+  /** Waits for the queued writes. */
   async close(): Promise<void> {
     this.#isClosing = true;
     await this.#currentRun;
@@ -92,7 +91,7 @@ export class GroupCommit {
     }
   }
 
-  /** Rejects all queued writes and all later writes, because the state of the disk is unknown after a failure. */
+  /** Also rejects all later writes, because the state of the disk is unknown after a failure. */
   #fail(failure: Error, group: readonly PendingWrite[]): void {
     this.#failure = failure;
     this.#reportFailure(failure);

@@ -13,7 +13,6 @@ import {
 } from "../model/stream-metadata.ts";
 import { type StoredRecord, TOMBSTONE_REVISION } from "../storage/log-format.ts";
 
-/** A request to append events to a stream or to delete a stream. */
 export interface WriteRequest {
   readonly kind: "append" | "soft-delete" | "tombstone";
   readonly stream: string;
@@ -22,7 +21,6 @@ export interface WriteRequest {
   readonly events: readonly ProposedEvent[];
 }
 
-/** Result of a write that the append rules accepted or refused. */
 export type WriteResult =
   /**
    * `revision` is NO_STREAM after an empty append to a new stream. `position` is undefined after a retry if reads of the
@@ -32,7 +30,6 @@ export type WriteResult =
   | { readonly outcome: "wrong-revision"; readonly currentRevision: number }
   | { readonly outcome: "deleted" };
 
-/** Stream and revision of an event. */
 export interface StreamRevision {
   readonly stream: string;
   readonly revision: number;
@@ -40,25 +37,21 @@ export interface StreamRevision {
 
 /** Lookups in the committed log that are needed to accept or refuse the writes of a group. */
 export interface CommittedState {
-  /** Number of events in the log. */
   readonly eventCount: number;
-  /** Position of the last event. */
   readonly lastPosition: number;
   getStreamState(stream: string): StreamState;
-  /** Returns the position of a stored event. */
   findPosition(stream: string, revision: number): number | undefined;
-  /** Returns the id of a stored event. */
   findEventId(stream: string, revision: number): string | undefined;
-  /** Returns the data of the newest metadata event of a soft-deleted stream. */
+  /** For a soft-deleted stream. */
   findMetadata(stream: string): Uint8Array | undefined;
-  /** Returns the stream and revision of a recently written event, given the event's id. */
+  /** Undefined if the id is not among the recently written events. */
   findRecentEvent(id: string): StreamRevision | undefined;
 }
 
 const NO_BYTES = new Uint8Array(0);
 const EMPTY_METADATA = Buffer.from("{}");
 
-/** A staged event. Later writes of the group may be retries of this event. */
+/** Later writes of the group may be retries of this event. */
 interface StagedEvent {
   readonly id: string;
   readonly position: number;
@@ -86,7 +79,7 @@ export class StagedGroup {
     this.#position = committedState.lastPosition;
   }
 
-  /** Accepts or refuses a write. Stages the records of an accepted write. */
+  /** Stages the records only of an accepted write. */
   stage(request: WriteRequest): WriteResult {
     const state = this.#getState(request.stream);
     const originalStream = getOriginalStream(request.stream);
@@ -139,7 +132,7 @@ export class StagedGroup {
     return { outcome: "written", revision: state.lastRevision, position: this.#position };
   }
 
-  /** Restores a soft-deleted stream. Events before `firstRevision` stay hidden. */
+  /** Events before `firstRevision` stay hidden. */
   #stageRestoration(stream: string, firstRevision: number): void {
     const data = encodeRestoration(this.#findMetadata(stream) ?? EMPTY_METADATA, firstRevision);
     if (data !== undefined) this.#stageMetadata(stream, data);
@@ -152,7 +145,6 @@ export class StagedGroup {
     return writeResult;
   }
 
-  /** Applies a metadata event to the state of the stream that it describes. */
   #applyMetadata(stream: string, event: ProposedEvent): void {
     this.#states.set(stream, { ...this.#getState(stream), ...parseMetadata(event) });
     this.#metadata.set(stream, event.data);
@@ -172,7 +164,7 @@ export class StagedGroup {
     return { outcome: "written", revision, position: this.#position };
   }
 
-  /** Stages a record at the next position. `revision` is undefined for a tombstone. */
+  /** `revision` is undefined for a tombstone. */
   #stageRecord(stream: string, revision: number | undefined, event: ProposedEvent): void {
     this.#position = computePosition(this.#position, stream, event);
     const body = encodeRecord(event, {
@@ -207,7 +199,7 @@ export class StagedGroup {
     };
   }
 
-  /** Returns the stream and revision of the first recent event with an id. EventStoreDB ignores later ones, too. */
+  /** Finds the first event with the id. EventStoreDB ignores later ones, too. */
   #findEvent(id: string): StreamRevision | undefined {
     return this.#committedState.findRecentEvent(id) ?? this.revisionsById.get(id);
   }
@@ -229,7 +221,6 @@ function createSystemEvent(type: string, contentType: string, data: Uint8Array):
   return { id: randomUUID(), type, contentType, data, metadata: NO_BYTES };
 }
 
-/** Returns a key that identifies an event by its stream and revision. */
 export function formatEventKey(stream: string, revision: number): string {
   return `${revision} ${stream}`;
 }

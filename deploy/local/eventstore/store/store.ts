@@ -30,14 +30,13 @@ import {
  */
 
 export interface StoreOptions extends Partial<LogOptions> {
-  /** Directory of the log. A missing directory is created. */
+  /** A missing directory is created. */
   readonly dir: string;
 }
 
-/** Stored data that decides whether an append is a retry, and how it restores a soft-deleted stream. */
 interface StoredHistory {
   readonly eventIds: Map<string, string>;
-  /** Data of the newest metadata event of each soft-deleted stream. */
+  /** By soft-deleted stream. */
   readonly metadata: Map<string, Uint8Array>;
 }
 
@@ -69,7 +68,7 @@ export class Store {
     return new Store(await openLogDirectory(dir, options), options);
   }
 
-  /** Log position of the last committed event; 0 in an empty log. */
+  /** 0 in an empty log. */
   get lastPosition(): number {
     return this.log.index.lastPosition;
   }
@@ -82,12 +81,12 @@ export class Store {
     return this.#groupCommit.failurePromise;
   }
 
-  /** Queues a write and returns its result. See GroupCommit.submit. */
+  /** See GroupCommit.submit. */
   submit(request: WriteRequest, storedBytes: number, deadline: number): Promise<WriteOutcome> {
     return this.#groupCommit.submit(request, storedBytes, deadline);
   }
 
-  /** Returns the committed state of a stream. A tombstone of a stream also applies to its metadata stream. */
+  /** A tombstone of a stream also applies to its metadata stream. */
   getStreamState(stream: string): StreamState {
     const { index } = this.log;
     const state = index.getStreamState(stream);
@@ -96,24 +95,22 @@ export class Store {
     return { ...state, isTombstoned: true };
   }
 
-  /** Calls the listener after each commit. The returned function removes the listener. */
+  /** The returned function removes the listener. */
   onCommit(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Refuses new writes and waits for the queued writes. */
+  /** Waits for the queued writes. */
   closeToWrites(): Promise<void> {
     return this.#groupCommit.close();
   }
 
-  /** Closes the files and unlocks the directory. */
   async close(): Promise<void> {
     await this.closeToWrites();
     await this.#openLog.close();
   }
 
-  /** Decides the writes of a group, and stores the accepted ones as one frame. */
   async #commitGroup(writes: readonly WriteRequest[]): Promise<WriteOutcome[]> {
     const history = await this.#readHistory(writes);
     const group = new StagedGroup(this.#createCommittedState(history), Date.now());
@@ -123,7 +120,6 @@ export class Store {
     return refusal === undefined ? outcomes : writes.map(() => refusal);
   }
 
-  /** Reads the stored data that the decisions about a group need and that is not in the index. */
   async #readHistory(writes: readonly WriteRequest[]): Promise<StoredHistory> {
     const history: StoredHistory = { eventIds: new Map(), metadata: new Map() };
     const appends = writes.filter(({ kind }) => kind === "append");
@@ -164,7 +160,7 @@ export class Store {
     }
   }
 
-  /** Stores and publishes a group. If the disk is full, changes nothing and returns the reason. */
+  /** If the disk is full, changes nothing and returns the reason. */
   async #writeGroup(group: StagedGroup): Promise<WriteRefusal | undefined> {
     try {
       this.#publish(group, await this.#openLog.writer.append(group.records));
@@ -210,18 +206,16 @@ export class Store {
   }
 }
 
-/** Keeps the newest events in memory, so that live subscriptions need no disk reads. */
+/** Live subscriptions read the newest events from memory instead of from disk. */
 export class RecentEvents {
   #events: LogEvent[] = [];
   #bytes = 0;
   #droppedPosition: number;
 
-  /** @param position last committed position; only later events are kept */
   constructor(position: number) {
     this.#droppedPosition = position;
   }
 
-  /** Adds committed events, in order. */
   push(events: readonly LogEvent[]): void {
     for (const event of events) {
       this.#events.push(event);
@@ -231,7 +225,7 @@ export class RecentEvents {
     if (this.#events.length > MAX_RECENT_EVENTS || this.#bytes > MAX_RECENT_BYTES) this.#trim();
   }
 
-  /** Returns all events after a position; undefined if some of these events are no longer in memory. */
+  /** Undefined if some of these events are no longer in memory. */
   findAfter(position: number): readonly LogEvent[] | undefined {
     if (position < this.#droppedPosition) return undefined;
     const events = this.#events;

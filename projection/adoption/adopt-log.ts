@@ -24,7 +24,7 @@ interface AdoptionOptions extends Omit<RebuildOptions, "adopt" | "includedStream
    * checkpoint or, if the log does not hold that event, sends only future events. Milliseconds since 1970.
    */
   notifyFrom: number | undefined;
-  /** Unix time in milliseconds. */
+  /** Milliseconds since 1970. */
   now: number;
 }
 

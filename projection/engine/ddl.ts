@@ -36,7 +36,7 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
   return `${statements.join(";\n")};\n`;
 }
 
-/** The statements are idempotent. */
+/** Returns idempotent statements for the secondary indexes. */
 export function buildIndexesDdl(models: readonly AnyReadModel[], schema: string): string {
   const statements = models.flatMap((model) => buildModelIndexesDdl(model, schema));
   return statements.map((statement) => `${statement};\n`).join("");

@@ -98,7 +98,7 @@ function createMoveCheck(pool: pg.Pool, position: bigint | undefined): () => Pro
   };
 }
 
-/** @param eventCountBefore number of events from the times when this process led the role before */
+/** @param eventCountBefore number of events that this process handled when it led the role before */
 function toRunningStatus(statusBefore: RoleStatus, progress: ProjectionProgress, eventCountBefore: number): RoleStatus {
   const { position, hasCaughtUp, waitsFor, lastError, eventCount } = progress;
   const detail = waitsFor === null ? (hasCaughtUp ? null : "catching up") : (`waits for ${waitsFor}` as const);

@@ -88,7 +88,6 @@ interface ReadModel<
    * rows.
    */
   sandboxCondition?: (schema: string) => string;
-  /** See {@link PersonalColumns}. */
   personalColumns?: PersonalColumns<RowOf<C, Nullable>>;
   /**
    * SQL query for the primary keys of all rows that belong to customers, with the column `customer_id`. The ids of the
@@ -166,7 +165,7 @@ export function toColumns<Data extends object>(data: Data): ColumnsOf<Data> {
   return columns as ColumnsOf<Data>;
 }
 
-/** An event about a missing row changes nothing. */
+/** Makes a handler that changes an existing row, and ignores an event about a missing row. */
 export function createUpdateHandler<R extends Row, E>(apply: (event: E, row: R) => Partial<NoInfer<R>>) {
   return (row: R | undefined, event: E): R | undefined => (row ? { ...row, ...apply(event, row) } : undefined);
 }

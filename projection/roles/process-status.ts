@@ -14,7 +14,7 @@ export interface ProcessStatus {
   eventsPerSecond: number | null;
   lastError: LastError | null;
   failedAt: LogPosition | null;
-  /** Unix time in milliseconds. */
+  /** Milliseconds since 1970. */
   at: number;
 }
 
@@ -22,7 +22,7 @@ const MAX_STATUS_AGE = "1 day";
 
 const MAX_TEXT_LENGTH = 2_000;
 
-/** Also deletes outdated statuses of all processes. */
+/** Writes the status, and deletes outdated statuses of all processes. */
 export async function writeProcessStatus(pool: pg.Pool, status: ProcessStatus): Promise<void> {
   const { role, process, state, detail, position, eventsPerSecond, at } = status;
   const { lastError, failedAt } = status;
@@ -56,7 +56,7 @@ interface ProcessStatusRow extends Omit<ProcessStatus, "lastError" | "failedAt" 
   reported_at: string;
 }
 
-/** Newest first. */
+/** Returns the newest status first. */
 export async function readProcessStatuses(pool: pg.Pool): Promise<ProcessStatus[]> {
   const { rows } = await pool.query<ProcessStatusRow>(
     `SELECT role, process, state, detail, position, events_per_second AS "eventsPerSecond", last_error,

@@ -31,10 +31,10 @@ export type Detail =
 /** Server that the projectors wait for, as named in the projectors' status. */
 export type AwaitedServer = "the database" | "the event log";
 
-/** The message may quote an event, so it appears only in logs and in the operator's status. */
+/** Error whose message may quote an event, so it appears only in logs and in the operator's status. */
 export interface LastError {
   message: string;
-  /** Unix time in milliseconds. */
+  /** Milliseconds since 1970. */
   at: number;
 }
 

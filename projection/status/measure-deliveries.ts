@@ -48,6 +48,7 @@ const COUNT_DELIVERIES_SQL = `
          (SELECT count(*) AS failed, (SELECT delivery_id FROM failed ORDER BY delivery_id DESC LIMIT 1) AS last_failed
             FROM failed) f`;
 
+/** @param now milliseconds since 1970 */
 export async function countDeliveries(pool: pg.Pool, now: number): Promise<DeliveryCounts> {
   const { rows } = await pool.query<CountRow>({
     name: "count deliveries",

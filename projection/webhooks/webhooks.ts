@@ -45,14 +45,14 @@ export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connect
   random?: () => number;
 }
 
-/** Pauses of the role's background loops while no work is left. Milliseconds. */
+/** Pauses of the role's background loops while no work is left. */
 const OUTBOX_INTERVAL_MS = 1_000;
 const REPLAYS_INTERVAL_MS = 1_000;
 
-/** Minimum pause between two batches of a replay. Milliseconds. */
+/** Minimum pause between two batches of a replay. */
 const REPLAY_BATCH_INTERVAL_MS = 200;
 
-/** Pause between two checks that the event log matches the database. Milliseconds. */
+/** Pause between two checks that the event log matches the database. */
 const LOG_CHECK_INTERVAL_MS = 1_000;
 
 /**

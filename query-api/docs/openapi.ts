@@ -175,7 +175,7 @@ export function readExamples(api: "partner" | "portal"): Recording {
   return recordingSchema.parse(JSON.parse(readFileSync(file, "utf8")));
 }
 
-/** Examples are recorded with the brand `SERVICE`. */
+/** Replaces the brand `SERVICE`, with which examples are recorded, in header names. */
 export function replaceBrand(example: unknown, brand: string): unknown {
   return example && JSON.parse(JSON.stringify(example).replaceAll('"X-SERVICE-', `"X-${brand}-`));
 }

@@ -38,7 +38,7 @@ const basicScheme = {
     "Client id and client secret of the application. Only token requests with a form can use this scheme. Alternatively, send the credentials in the body.",
 };
 
-/** Access tokens have one scheme per environment, because tokens are valid in one environment only. */
+/** Describes one scheme for access tokens per environment, because a token is valid in only one environment. */
 export function describeSecuritySchemes(origin: string): OpenApiDocument["components"]["securitySchemes"] {
   const schemes = environments.options.map((environment) => [
     toSchemeName(environment),

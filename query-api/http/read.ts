@@ -4,7 +4,7 @@ import type { RequestState } from "../../shared/http/app.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 
-/** Postgres prepares it once per connection. */
+/** Named statement, which Postgres prepares once per connection. */
 export interface Statement {
   name: string;
   text: string;

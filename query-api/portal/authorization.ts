@@ -108,12 +108,14 @@ const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS bra
     LIMIT 1
   ) b ON true`;
 
-/** @param rowName name of a row with the columns branch_access and branch_ids */
+/**
+ * Returns SQL that is true if a branch is in the scope of row `rowName`, which has `branch_access` and `branch_ids`.
+ */
 export function buildIsInScopeSql(rowName: string, branchColumn: string): string {
   return `(${rowName}.branch_access = 'all' OR ${rowName}.branch_ids ? ${branchColumn}::text)`;
 }
 
-/** The list is empty if the membership covers all branches. */
+/** Returns SQL for a JSON list of branches, which is empty if the membership covers all branches. */
 export function buildBranchIdsSql(rowName: string): string {
   return `CASE WHEN ${rowName}.branch_access = 'all' THEN '[]' ELSE coalesce((
     SELECT json_agg(b.branch_id ORDER BY ${buildNameSortSql("b.name")}, b.branch_id) FROM ${READ_MODEL_SCHEMA}.branch b

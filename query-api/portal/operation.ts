@@ -22,7 +22,7 @@ export const limitedPage = z.strictObject({
   returned: z.int().min(0).describe("Number of records in this response. It is not a total count."),
 });
 
-/** The requirements of the operation are in `requirements`, under the same operation id. */
+/** Declares an operation. Its requirements are in `requirements`, under the same operation id. */
 export interface PortalOperation<Declared extends QueryParameters = QueryParameters> {
   operationId: PortalOperationId;
   path: `/api/v1/${string}`;
@@ -69,7 +69,7 @@ export function buildJsonElementsSql(membersSql: string, orderSql: string): stri
   return `string_agg('{' || ${membersSql} || '}', ',' ORDER BY ${orderSql})`;
 }
 
-/** Returns JSON `null` if the text is null. */
+/** Returns SQL for a JSON object, or for JSON `null` if the members are null. */
 export function buildJsonObjectSql(membersSql: string): string {
   return `coalesce('{' || ${membersSql} || '}', 'null')`;
 }

@@ -39,13 +39,14 @@ const MAX_CACHE_AGE_MS = 60_000;
 
 interface CachedSession {
   session: PortalSession;
-  /** Unix time in milliseconds. */
+  /** Milliseconds since 1970. */
   validUntil: number;
 }
 
 /** The role distinguishes a user's token from the anon and service-role keys, which the same provider signs. */
 const claimsSchema = z.object({ sub: uuid, role: z.literal("authenticated"), exp: z.number() });
 
+/** @throws {ConfigError} if neither a secret nor public keys are configured */
 export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
   const { algorithms, key } = createSessionKeys(settings);
   const cache = new LRUCache<string, CachedSession>({

@@ -52,7 +52,7 @@ export function setUpClinic(clinic: DemoClinic, now: number): StepSequence {
   ];
 }
 
-/** The event is one day old. This step runs after the steps that add the clinic's data. */
+/** Suspends the clinic one day ago if its demo status is `suspended`. Must run after the clinic's data is complete. */
 export function suspendDemoClinic({ id: clinicId, slug, status }: DemoClinic, now: number): StepSequence {
   if (status !== "suspended") return [];
   const suspension = { clinicId, reason: "Invoice overdue" };
@@ -77,7 +77,7 @@ const SERVICE_CATALOG = [
   ["Boarding, per night", "Boarding", 0.9],
 ] as const;
 
-/** The clinic has withdrawn the last service. */
+/** Adds the clinic's services, and withdraws the last service. */
 export function offerServices({ id: clinicId, slug, basePrice }: DemoClinic, now: number): StepSequence[] {
   return SERVICE_CATALOG.map(([name, category, priceFactor], index) => {
     const serviceId = deriveDemoId(slug, "service", name);

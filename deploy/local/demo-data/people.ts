@@ -41,7 +41,7 @@ export function createDemoUsers(clinic: DemoClinic): DemoUser[] {
   }));
 }
 
-/** Receptionists have access only to the clinic's last branch. */
+/** Hires a staff member with portal access. Receptionists get access only to the clinic's last branch. */
 export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUser, now: number): StepSequence {
   const clinicId = clinic.id;
   const staffId = deriveDemoId(clinic.slug, "staff", role);
@@ -67,7 +67,7 @@ export function addPortalUser({ id: userId, name, email, role, clinic }: DemoUse
   ];
 }
 
-/** The second staff member has left the clinic. */
+/** Adds two staff members without portal access. The second has left the clinic. */
 export function addOtherStaff(clinic: DemoClinic, now: number): StepSequence[] {
   const { id: clinicId, slug } = clinic;
   return [5, 6].map((index) => {
@@ -81,7 +81,7 @@ export function addOtherStaff(clinic: DemoClinic, now: number): StepSequence[] {
   });
 }
 
-/** Selects no branch. */
+/** Selects the user's clinic, but no branch. */
 export function selectUserClinic({ id: userId, role, clinic }: DemoUser, now: number): StepSequence {
   const selectionInput = { userId, clinicId: clinic.id, branchId: null };
   return [createStep(`${clinic.slug} ${role} selects`, now, selectClinic, selectionInput)];
@@ -106,7 +106,7 @@ interface DemoAnimal {
   customerId: string;
 }
 
-/** Every second customer has two animals. All other customers have one. */
+/** Returns two animals for every second customer, and one for each other customer. */
 export function listAnimals({ slug, customerCount }: Pick<DemoClinic, "slug" | "customerCount">): DemoAnimal[] {
   return Array.from({ length: customerCount }, (_, customerIndex) =>
     Array.from({ length: 1 + (customerIndex % 2) }, (_, animalIndex) => ({
@@ -116,7 +116,7 @@ export function listAnimals({ slug, customerCount }: Pick<DemoClinic, "slug" | "
   ).flat();
 }
 
-/** The registration times are within the last year. */
+/** Registers customers and animals at times within the last year. */
 export function registerCustomers(clinic: DemoClinic, now: number): StepSequence[] {
   const animals = listAnimals(clinic);
   return Array.from({ length: clinic.customerCount }, (_, index) => {

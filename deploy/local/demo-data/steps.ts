@@ -11,7 +11,7 @@ export const DEMO_OPERATOR = { type: "operator", id: "demo-data" } as const;
 export interface Step {
   /** Unique, and the same in every run. */
   name: string;
-  /** Unix time in milliseconds. */
+  /** Milliseconds since 1970. */
   timeMs: number;
   run(log: EventLog, context: CommandContext): Promise<unknown>;
 }
@@ -83,7 +83,7 @@ async function runStep(log: EventLog, { name, timeMs, run }: Step): Promise<void
 
 const NAMESPACE = "5c1d0c0e-9d0b-4f0f-8a55-1c7a2d6f4b21";
 
-/** The UUID depends only on the given names. */
+/** Derives a UUID that depends only on the given names. */
 export function deriveDemoId(...names: (string | number)[]): string {
   return uuidv5(names.join("\n"), NAMESPACE);
 }

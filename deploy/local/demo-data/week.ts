@@ -37,7 +37,7 @@ interface DemoAppointment {
   branchId: string;
   animalId: string;
   customerId: string;
-  /** Unix time in milliseconds. */
+  /** Milliseconds since 1970. */
   scheduledAt: number;
   durationMinutes: number;
   reason: string;

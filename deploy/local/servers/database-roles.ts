@@ -114,7 +114,7 @@ async function createRoleIfMissing(client: pg.Client, sql: string): Promise<void
   });
 }
 
-/** `database` is a quoted identifier. */
+/** @param database quoted identifier */
 export async function restrictConnections(client: pg.Client, database: string): Promise<void> {
   await client.query(`REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);
   await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${GROUP_ROLES}`);

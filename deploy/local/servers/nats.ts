@@ -9,7 +9,7 @@ const INSTALL_ADVICE =
 
 const GREETING_TIMEOUT_MS = 10_000;
 
-/** Does not start the server. Installs nats-server if it is missing. */
+/** Installs nats-server if it is missing, but does not start it. */
 export async function prepareNats(context: ComponentContext, port: number): Promise<Component> {
   const folder = context.paths.nats;
   const command = await findNatsServer(context.log);
@@ -48,7 +48,7 @@ export function findNatsServer(log: (line: string) => void): Promise<string> {
   return findProgram({ name: "nats-server", installAdvice: INSTALL_ADVICE }, log);
 }
 
-/** The line begins with INFO. Undefined if no line arrives in time. */
+/** Returns the server's first line, which begins with INFO. Returns undefined if no line arrives in time. */
 export async function readGreeting(port: number): Promise<string | undefined> {
   const socket = net.connect({ port, host: "127.0.0.1", timeout: GREETING_TIMEOUT_MS });
   socket.once("timeout", () => socket.destroy(new Error("no greeting in time")));

@@ -48,7 +48,7 @@ export function buildSuperuserUrl(port: number, password: string): string {
   return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
 }
 
-/** Does not start the server. */
+/** Prepares the data folder and the component, but does not start the server. */
 export async function preparePostgres(
   { log, ...context }: ComponentContext,
   options: PostgresOptions,

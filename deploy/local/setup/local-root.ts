@@ -12,7 +12,7 @@ import { SetupError } from "./setup-error.ts";
  */
 const DATA_VERSION = "1";
 
-/** Locked by this process. */
+/** Folder of a stack, locked by this process. */
 export interface LocalRoot {
   paths: LocalPaths;
   secrets: LocalSecrets;

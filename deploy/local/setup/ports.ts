@@ -47,7 +47,7 @@ export function readPorts(env: NodeJS.ProcessEnv): Ports {
   return ports as Ports;
 }
 
-/** Within this process, no port is returned twice. */
+/** Returns each port only once within this process. */
 export async function findFreePorts(): Promise<Ports> {
   const ports: Partial<Ports> = {};
   for (const name of COMPONENT_NAMES) ports[name] = await findFreePort();

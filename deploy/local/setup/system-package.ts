@@ -45,7 +45,7 @@ export async function findProgram(
   throw new SetupError(`The package ${name} does not contain the program ${name}. ${installAdvice}`);
 }
 
-/** Undefined if the program is not installed. */
+/** Returns undefined if the program is not installed. */
 export function findOnPath(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/usr/local/bin"];
   return folders.map((folder) => path.join(folder, name)).find(isExecutableFile);

@@ -17,7 +17,7 @@ const PROBE_TIMEOUT_MS = 15_000;
 /** The start then reports why a service is not ready yet. */
 const REPORT_DELAY_MS = 5_000;
 
-/** Does not start the process. `env` must contain PORT. */
+/** Prepares the process of a service, but does not start it. `env` must contain PORT. */
 export function createServiceComponent(service: ServiceName, env: Environment, context: ComponentContext): Component {
   const { name, entry } = SERVICES[service];
   const prepareProcess = () => ({

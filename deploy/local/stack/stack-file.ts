@@ -42,7 +42,7 @@ export type StackFile = z.infer<typeof stackFileSchema>;
 
 export type DemoAccess = StackFile["demo"];
 
-/** Scripts, the demo and command-line programs read this file. Returns its content. */
+/** Saves and returns the description of the stack for scripts, the demo and command-line programs. */
 export function writeStackFile({ servers, urls }: LocalStack, demoAccess: DemoAccess): StackFile {
   const { gateway: gatewayUrl } = urls;
   const { auditSigningKeys, personalDataKeys, webhookSecretKeys } = servers.root.secrets;
@@ -120,7 +120,7 @@ export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: Runni
   return settings;
 }
 
-/** Passwords of external servers are omitted. */
+/** Formats the message of `npm start`. Omits the passwords of external servers. */
 export function formatReadyMessage({ apis, urls, demo }: StackFile, root: string, durationMs: number): string {
   const { hosts, path: databasePath } = parseConnectionString(urls.postgres.projection);
   return `

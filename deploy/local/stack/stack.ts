@@ -31,7 +31,7 @@ export interface StackOptions extends Omit<ServerOptions, "ports" | "otherCompon
   serviceEnv?: Partial<Record<ServiceName, Environment>>;
 }
 
-/** Three servers, four services and the gateway. */
+/** Running stack of three servers, four services and the gateway. */
 export interface LocalStack {
   servers: Servers;
   urls: ServiceUrls;

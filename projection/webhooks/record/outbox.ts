@@ -62,7 +62,7 @@ type ExpiredRequest = Pick<
 > &
   Pick<DeliveryRound, "traceparent">;
 
-/** The delivery cannot be replayed, because its event or endpoint no longer exists. */
+/** Reports that a delivery cannot be replayed, because its event or endpoint no longer exists. */
 export function createExpiredFact(request: ExpiredRequest, now: number): Fact {
   const { deliveryId, endpointId, requestId } = request;
   const stream = toStreamName(webhookDeliveryStreams, deliveryId);
@@ -90,7 +90,7 @@ interface ReplayedRound extends DeliveryRound {
   requestId: string;
 }
 
-/** The event's id is the round's cause. */
+/** Uses the round's cause as the id of the event. */
 export function createReplayRequestedFact(round: ReplayedRound, now: number): Fact {
   const { deliveryId, endpointId, replayId, causeId, requestId } = round;
   const data = { deliveryId, endpointId, replayId, source: toDeliverySource(round) };
@@ -175,7 +175,7 @@ function createFact(
   return { id: deriveConsequenceId(sourceId, event.type, 0), stream, event, metadata };
 }
 
-/** Must run in the transaction that changes the deliveries. */
+/** Adds events to the outbox. Must run in the transaction that changes the deliveries. */
 export async function addFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
   if (facts.length === 0) return;
   await client.query({
@@ -193,7 +193,7 @@ export async function addFacts(client: pg.ClientBase, facts: readonly Fact[]): P
   });
 }
 
-/** Any error rolls the transaction back. */
+/** Runs work in one transaction. Any error rolls the transaction back. */
 export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let connectionError: Error | undefined;

@@ -9,7 +9,7 @@ import { arrange, listGroups, lockOrder, type OrderableDelivery } from "../match
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../record/outbox.ts";
 import { READ_MODELS_CURRENT_SQL } from "../schedule/due.ts";
 
-/** Cause and correlation id belong to the previous round. */
+/** Delivery to replay. Cause and correlation id belong to the previous round. */
 export interface SelectedDelivery extends ReplayedDelivery {
   /** Contains microseconds. */
   createdAt: string;

@@ -127,7 +127,7 @@ interface SecretReader {
 /** Enough for the secrets and custom headers of a few hundred endpoints. */
 const MAX_CACHED_SECRETS = 4_000;
 
-/** Avoids decrypting a secret again for every delivery. */
+/** Caches decrypted secrets, so that not every delivery decrypts its secret again. */
 export function createSecretCache(reader: SecretReader): SecretReader {
   const openedSecrets = new Map<string, Promise<string>>();
   return {
@@ -146,7 +146,7 @@ export function createSecretCache(reader: SecretReader): SecretReader {
 interface SignedContent {
   /** Identical in all attempts. */
   deliveryId: string;
-  /** Unix time in seconds. */
+  /** Seconds since 1970. */
   timestamp: number;
   body: string;
 }

@@ -20,7 +20,7 @@ export interface ClaimedDelivery extends DeliveryRound {
   hasAsymmetricSignature: boolean;
   /** Number of this attempt, counted from 1 across all rounds of the delivery. */
   attemptNumber: number;
-  /** Unix time in milliseconds. */
+  /** Milliseconds since 1970. */
   startedAt: number;
   /** Number of this attempt, counted from 1 in the current round. */
   attempts: number;

@@ -33,7 +33,7 @@ type Decision =
 
 const WRITE_DECISION: Decision = { kind: "write" };
 
-/** A deletion follows the same rules as an append of one new event. */
+/** Applies the rules to an append. A deletion counts as an append of one new event. */
 export function decideAppend(
   expectedRevision: number,
   ids: readonly string[],

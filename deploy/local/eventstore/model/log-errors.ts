@@ -15,7 +15,7 @@ export function createDamageError(location: string, problem: string): LogDamaged
   return new LogDamagedError(`The log is damaged: ${location}: ${problem} ${DAMAGE_REMEDY}`);
 }
 
-/** The message is one line for the operator. */
+/** Error whose message is one line for the operator. */
 export class LogStartError extends Error {
   override readonly name = "LogStartError";
 }

@@ -22,7 +22,7 @@ interface EventPlacement {
   readonly stream: string;
   readonly revision: number | bigint;
   readonly position: number;
-  /** Unix time in milliseconds. */
+  /** Milliseconds since 1970. */
   readonly createdAt: number;
 }
 
@@ -146,7 +146,7 @@ export function readEventType(record: Buffer): string {
   return record.toString("utf8", start, start + record.readUInt16BE(2));
 }
 
-/** Unix time in milliseconds. */
+/** Returns milliseconds since 1970. */
 export function readCreationTime(record: Buffer): number {
   const event = streams.ReadResp.deserializeBinary(readWireBytes(record)).getEvent()?.getEvent();
   return Number(event?.getMetadataMap().get("created") ?? 0) / TICKS_PER_MILLISECOND;

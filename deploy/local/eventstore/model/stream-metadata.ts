@@ -43,7 +43,7 @@ const metadataSchema = z.looseObject({
     .optional(),
 });
 
-/** Negative numbers and 0 have no effect. */
+/** Ignores negative numbers and 0, which have no effect. */
 export function parseMetadata(event: ProposedEvent): MetadataEffect {
   if (event.contentType !== "application/json") return NO_EFFECT;
   const text = Buffer.from(event.data).toString("utf8");
@@ -104,7 +104,7 @@ export function getMetadataStream(stream: string): string {
   return `$$${stream}`;
 }
 
-/** Undefined if the name does not belong to a metadata stream. */
+/** Returns undefined if the name does not belong to a metadata stream. */
 export function getOriginalStream(stream: string): string | undefined {
   return stream.startsWith("$$") ? stream.slice(2) : undefined;
 }
@@ -118,7 +118,7 @@ export function getFirstReadableRevision(stream: string, state: StreamState): nu
   return Math.max(0, state.truncateBefore, firstRetainedRevision);
 }
 
-/** Reads do not find any other stream. */
+/** Returns true if the stream has events and is not soft-deleted. Reads do not find any other stream. */
 export function isReadable(state: StreamState): boolean {
   return state.lastRevision >= 0 && !state.isSoftDeleted;
 }

@@ -30,7 +30,7 @@ interface AppendRequest {
   readonly events: AppendEventList;
 }
 
-/** Calls either `answer` or `fail` once. */
+/** Calls either `answer` or `fail`, exactly once. */
 export function serveAppend(
   store: Store,
   call: ServerReadableStream<AppendReq, AppendResp>,
@@ -148,7 +148,7 @@ export async function softDeleteStream(store: Store, request: DeleteReq, deadlin
   return new streams.DeleteResp().setPosition(message.setCommitPosition(position).setPreparePosition(position));
 }
 
-/** Later reads and appends fail. */
+/** Deletes a stream permanently. Later reads and appends fail. */
 export async function tombstoneStream(store: Store, request: TombstoneReq, deadline: Deadline): Promise<TombstoneResp> {
   const position = await deleteStream(store, "tombstone", request.getOptions(), deadline);
   const message = new streams.TombstoneResp.Position();

@@ -28,7 +28,7 @@ export function createUnavailableError(message: string): CallError {
   return new CallError(status.UNAVAILABLE, message);
 }
 
-/** The client treats ABORTED as a timeout and keeps its connection. */
+/** Creates an error with the status ABORTED. The client treats it as a timeout and keeps its connection. */
 export function createTimeoutError(message: string): CallError {
   return new CallError(status.ABORTED, message);
 }

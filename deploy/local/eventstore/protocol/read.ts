@@ -60,13 +60,13 @@ export function getMinCreationTime({ maxAgeSeconds }: StreamState): number | und
 
 interface RevisionLimits {
   readonly count: number;
-  /** Unix time in milliseconds. Older events are not sent. */
+  /** Milliseconds since 1970. Older events are not sent. */
   readonly minCreatedAt: number | undefined;
 }
 
 const NO_LIMITS: RevisionLimits = { count: Number.POSITIVE_INFINITY, minCreatedAt: undefined };
 
-/** Both revisions are included. */
+/** Sends the events from the first to the last revision, both included. */
 export async function sendRevisions(
   context: ReadContext,
   stream: string,
@@ -136,7 +136,7 @@ export function encodeCheckpoint(position: number): Uint8Array {
   return new streams.ReadResp().setCheckpoint(message).serializeBinary();
 }
 
-/** All later events are live. */
+/** Encodes the signal that a subscription has caught up. All later events are live. */
 export function encodeCaughtUp(): Uint8Array {
   return new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()).serializeBinary();
 }

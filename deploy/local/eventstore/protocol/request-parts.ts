@@ -67,13 +67,13 @@ export function parseWritableStreamName(identifier: StreamIdentifier | undefined
   return name;
 }
 
-/** Used for a request without an exact revision. */
+/** Returns the special expected revision of a request that has no exact revision. */
 export function parseSpecialRevision(options: { hasNoStream(): boolean; hasStreamExists(): boolean }): number {
   if (options.hasNoStream()) return NO_STREAM;
   return options.hasStreamExists() ? STREAM_EXISTS : ANY;
 }
 
-/** A number above the largest safe integer becomes that integer. */
+/** Replaces a number above the largest safe integer with that integer. */
 export function parseUint64(text: string): number {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
 }

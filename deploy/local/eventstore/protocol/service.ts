@@ -36,7 +36,7 @@ const STREAMS_SERVICE = {
   read: { ...streamsGrpc.StreamsService.read, responseSerialize: toBuffer },
 };
 
-/** For all other methods, gRPC returns UNIMPLEMENTED. */
+/** Adds the log's services. gRPC returns UNIMPLEMENTED for all other methods. */
 export function addServices(server: Server, context: ServiceContext): void {
   const { store, calls } = context;
   const toErrorHandler =
@@ -103,7 +103,7 @@ interface OpenCall {
   emit(event: "error", error: Error): boolean;
 }
 
-/** A shutdown ends these calls. */
+/** Tracks open calls of Streams.Read and Streams.BatchAppend, so that a shutdown can end them. */
 export class OpenCalls {
   readonly #calls = new Set<OpenCall>();
 

@@ -74,13 +74,13 @@ export interface StoredRecord {
 
 const TWO_POW_32 = 0x1_0000_0000;
 
-/** Big-endian. */
+/** Writes eight bytes, with the most significant byte first. */
 export function writeSafeInteger(target: Buffer, value: number, offset: number): void {
   target.writeUInt32BE(Math.floor(value / TWO_POW_32), offset);
   target.writeUInt32BE(value % TWO_POW_32, offset + 4);
 }
 
-/** Big-endian. */
+/** Reads eight bytes, with the most significant byte first. */
 export function readSafeInteger(source: Buffer, offset: number): number {
   return source.readUInt32BE(offset) * TWO_POW_32 + source.readUInt32BE(offset + 4);
 }
@@ -163,7 +163,7 @@ export function computeChecksumSeed(logId: string): number {
   return crc32(Buffer.from(logId, "hex"));
 }
 
-/** `seed` is the initial value for the record's checksum. */
+/** @param seed initial value for the record's checksum */
 export function encodeStoredRecord({ ordinal, position, revision, body }: StoredRecord, seed: number): Buffer {
   const record = Buffer.allocUnsafe(RECORD_HEADER_BYTES + body.length);
   record.writeUInt32BE(body.length, 4);

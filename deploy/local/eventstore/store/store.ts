@@ -206,7 +206,7 @@ export class Store {
   }
 }
 
-/** Live subscriptions read the newest events from memory instead of from disk. */
+/** Keeps the newest events in memory, so that live subscriptions need no disk reads. */
 export class RecentEvents {
   #events: LogEvent[] = [];
   #bytes = 0;

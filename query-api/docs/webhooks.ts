@@ -149,7 +149,7 @@ function describeDelivery(
 /** Each value of the signature is sent under the brand's name and the standard name. */
 function describeDeliveryHeaders(brand: string): Parameter[] {
   const idText = "Id of the delivery.";
-  const timestampText = "Time at which this attempt was signed, as Seconds since 1970.";
+  const timestampText = "Time at which this attempt was signed, as Unix time in seconds.";
   const signatureText =
     "The prefix `v1,` and the signature in base64. After a secret rotation, the header can contain several signatures, separated by spaces. If the endpoint has the setting `asymmetricSignature`, it also contains an Ed25519 signature with the prefix `v1a,`.";
   const traceText = "W3C trace context of this attempt, if the operator traces requests. It is not signed.";

@@ -47,7 +47,7 @@ const deliveryDetail = z.strictObject({
         timestamp: z
           .int()
           .describe(
-            "Value of the attempt's timestamp headers, such as `webhook-timestamp`: Seconds since 1970. Signatures are never returned.",
+            "Value of the attempt's timestamp headers, such as `webhook-timestamp`: Unix time in seconds. Signatures are never returned.",
           ),
       }),
     )

@@ -59,7 +59,6 @@ export interface CommandAppOptions {
   brand: string;
   retiredPaths: readonly string[];
   isProxyTrusted: boolean;
-  /** Registry of the metrics that the application serves. By default, a new registry. */
   registry?: Registry;
   clock?: () => number;
   /** Time limit for the response to a request, in milliseconds; default: 25,000. */

@@ -38,7 +38,6 @@ interface AuditAppOptions {
   signer: AuditSigner;
   checkReadiness: Readiness;
   isProxyTrusted: boolean;
-  /** Registry of the metrics that the application serves. By default, a new registry. */
   registry?: Registry;
   clock?: () => number;
 }

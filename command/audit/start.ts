@@ -19,7 +19,6 @@ import { createAuditApp } from "./app.ts";
 import { createAuditSigner } from "./export/signing.ts";
 import { PUBLICATION_OUTCOMES, type PublicationOutcome, runTreeHeadPublisher } from "./tree/publish-tree-head.ts";
 
-/** Time limit for one SQL statement. */
 const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
@@ -93,7 +92,6 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
   }
 }
 
-/** Registers the metrics of the audit service, except those of requests and of the event log. */
 function createMetrics(pool: pg.Pool): Registry {
   const registry = createRegistry();
   registerPoolMetrics(registry, [pool]);

@@ -9,7 +9,6 @@ import { rotateDataKeysCommand } from "./commands/rotate-data-keys.ts";
 import { toCommand } from "./domain-command.ts";
 import { importCommand } from "./import/import-command.ts";
 
-/** The operators' command line. */
 export const clinicCommandLine: CommandLine = {
   program: "clinic",
   description: "Manages clinics, partners and auditors. Every change is recorded in the event log.",

@@ -25,7 +25,6 @@ type PartialValues<O extends Options> = {
 interface PrintedResult {
   /** Id of the object that the command is about: the value of `--id`, or the generated id. */
   id: string;
-  /** Number of appended events; 0 if the command changed nothing. */
   eventCount: number;
   /** Log position of the last appended event. */
   position: bigint | undefined;
@@ -55,7 +54,6 @@ type CheckResult =
 
 /** A command that appends events to one stream. The command line and the import use it. */
 export interface DomainCommand {
-  /** Noun and verb. */
   name: string;
   summary: string;
   /** Options of the example in the help text. */

@@ -2,7 +2,6 @@ import { z } from "zod";
 import { option } from "../../shared/command-line/option.ts";
 import { TIME_ZONE_RULE, timeZones } from "../../shared/domain/time/time-zone.ts";
 
-/** Option with the id of the clinic that a command concerns. */
 export const clinic = option.id("the clinic");
 
 const DEFAULT_LOG_WAIT_S = 300;
@@ -20,7 +19,6 @@ export const logWaitOption = option.number(
   `how many seconds to wait for an unavailable event log; default: ${DEFAULT_LOG_WAIT_S}`,
 );
 
-/** Schema of a time zone. The schema of the stored event allows other names, so that earlier events stay readable. */
 export const timeZoneSchema = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
 
 /** Returns a copy of an object without the members that are undefined. */

@@ -12,7 +12,6 @@ const POOL_SIZE = 10;
 
 const STATEMENT_TIMEOUT_MS = 60_000;
 
-/** SQLSTATE codes of a database without the tables of this release, and of a missing right. */
 const MISSING_TABLE_CODES = ["3F000", "42P01", "42703"];
 const MISSING_RIGHT_CODE = "42501";
 

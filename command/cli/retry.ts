@@ -7,7 +7,6 @@ import { createBackoff } from "../../shared/runtime/backoff.ts";
 const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
 
 export interface RetryOptions {
-  /** Time limit for the retries of one operation. Milliseconds. */
   timeoutMs: number;
   /** When this signal aborts, all retries end, and each operation fails with its last error. */
   signal: AbortSignal;

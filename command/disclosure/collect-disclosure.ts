@@ -27,7 +27,6 @@ import { findAppointmentDeliveries } from "./person-deliveries.ts";
 import { findPersonRecords, type PersonRecords } from "./person-records.ts";
 
 interface DisclosureDependencies {
-  /** Decrypts personal data. */
   log: EventLog;
   client: EventStoreDBClient;
   dataKeys: DataKeys;
@@ -81,7 +80,6 @@ function describeLostData({ events }: PersonRecords): string[] {
   return [`The personal data of ${changes} is unreadable, because its data keys are missing.`];
 }
 
-/** Actor in the metadata of an event. */
 type ActorRef = { type: string; id: string; note?: string | undefined };
 
 type NameFinder = ReturnType<typeof createNameFinder>;
@@ -159,7 +157,6 @@ async function describeDeliveries(
   return deliveries;
 }
 
-/** Creates functions that find names in the log, and remember them. */
 function createNameFinder(log: EventLog) {
   const namePromises = new Map<string, Promise<string | null>>();
   const remember = (key: string, findName: () => Promise<string | null>) => {

@@ -35,7 +35,6 @@ const queueTicket = z.strictObject({
   animalId: uuid.nullable(),
 });
 
-/** A recorded event in one of the person's streams. */
 const change = z.strictObject({
   eventId: uuid,
   /** Time of the event, as reported by the program that wrote the event. */
@@ -112,12 +111,10 @@ export const disclosureSchema = z.strictObject({
   changes: z.array(change),
   accesses: z.array(access),
   deliveries: z.array(delivery),
-  /** What the disclosure cannot contain, as sentences. */
   limits: z.array(z.string()),
 });
 export type Disclosure = z.infer<typeof disclosureSchema>;
 
-/** What a disclosure cannot contain. */
 export const DISCLOSURE_LIMITS = [
   "Reads by users of the clinic's portal are not recorded individually. The clinic's staff can see customers, animals, appointments and the queue, as far as their permissions allow.",
   "Reads by partner applications are not recorded individually. An application that is installed at the clinic can read ids, times, statuses and notes of appointments, but no names or addresses.",

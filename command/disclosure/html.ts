@@ -1,4 +1,3 @@
-/** Text that is HTML already, so it is not escaped. */
 export class Html {
   readonly text: string;
 

@@ -27,7 +27,6 @@ export interface PersonRecords {
 }
 
 interface RecordDependencies {
-  /** Decrypts personal data. */
   log: EventLog;
   client: EventStoreDBClient;
   dataKeys: DataKeys;
@@ -72,7 +71,6 @@ export async function findPersonRecords(
   };
 }
 
-/** Returns the states of all streams of an aggregate's category. */
 function foldStreams<State>(
   { category, evolve }: { category: Category; evolve: unknown },
   events: readonly RecordedEvent[],

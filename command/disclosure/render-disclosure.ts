@@ -45,7 +45,6 @@ ${renderChanges(disclosure, formatTime)}
 
 type FormatTime = (instant: string) => Html;
 
-/** Creates a function that formats a time in a time zone and in UTC. */
 function createTimeFormatter(timeZone: string): FormatTime {
   const date = { year: "numeric", month: "2-digit", day: "2-digit" } as const;
   const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;

@@ -49,7 +49,6 @@ const CACHED_CATEGORY_NAMES: ReadonlySet<string> = new Set(CACHED_CATEGORIES.map
 /** Maximum size of all cached aggregates in serialized form. An aggregate usually takes 300 to 2,000 bytes. */
 const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 
-/** Assumed size of an aggregate until it is loaded. Bytes. */
 const LOADING_BYTES = 500;
 
 /** Maximum age of the last proof that the log responds. Without newer proof, the log is read. */

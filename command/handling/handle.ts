@@ -22,7 +22,6 @@ export interface CommandContext {
   correlationId: string;
   /** Id of the request or event that caused the command. */
   causationId: string;
-  /** Time of the command. Milliseconds since 1970. */
   now: number;
   /** W3C trace context of the request, if it is traced. */
   traceparent?: string | undefined;
@@ -30,7 +29,6 @@ export interface CommandContext {
 
 /** State of an aggregate, folded from its stream. */
 export interface LoadedAggregate<State> {
-  /** Undefined if the stream does not exist. */
   state: State | undefined;
   /** State after the first event of the stream; undefined if the stream does not exist. */
   initialState: State | undefined;
@@ -42,12 +40,10 @@ export interface LoadedAggregate<State> {
   isKeyMissing: boolean;
 }
 
-/** Result of a command that was not refused. */
 export interface CommandResult<State> {
   state: State | undefined;
   /** State after the first event of the stream; undefined if the stream is empty. */
   initialState: State | undefined;
-  /** Events of the command; empty if the command changed nothing. */
   events: CatalogEvent[];
   /** Log position of the command's last event; undefined if the command changed nothing. */
   position: bigint | undefined;
@@ -58,7 +54,6 @@ export interface CommandResult<State> {
   statePosition: bigint | undefined;
 }
 
-/** Reads the stream of an aggregate and folds its events. */
 export async function loadAggregate<C extends Category, State>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
@@ -76,7 +71,6 @@ export async function loadAggregate<C extends Category, State>(
   return loadedAggregate;
 }
 
-/** An aggregate whose stream does not exist. */
 const NEW_AGGREGATE = {
   state: undefined,
   initialState: undefined,
@@ -134,7 +128,6 @@ function decideAsNew<C extends Category, State>(
   }
 }
 
-/** Decides a command and folds its events. */
 function decideChange<C extends Category, State>(
   aggregate: Aggregate<C, State>,
   { state: loadedState, initialState: loadedInitialState, revision, position, isKeyMissing }: LoadedAggregate<State>,

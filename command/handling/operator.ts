@@ -11,7 +11,6 @@ import { readConfig } from "../../shared/runtime/config.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import type { CommandContext } from "./handle.ts";
 
-/** Number of connections to the store of data keys. The keys of concurrent commands share their statements. */
 const POOL_SIZE = 2;
 
 const STATEMENT_TIMEOUT_MS = 5_000;

@@ -29,7 +29,6 @@ const accessesQuerySchema = z
   .refine(isRangeNotEmpty, EMPTY_RANGE_ISSUE);
 type AccessesQuery = z.output<typeof accessesQuerySchema>;
 
-/** An access to the records of a clinic. */
 export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   accessId: string;
   at: string;
@@ -43,7 +42,6 @@ export interface ClinicAccess extends Pick<AuditEvent, "position" | "actor"> {
   found: string[];
 }
 
-/** Prefix of the streams that record accesses. */
 const ACCESS_PREFIXES = ["auditAccess-"];
 
 /**
@@ -105,7 +103,6 @@ function toClinicAccess(
   };
 }
 
-/** Creates a function that remembers the results of another function by id. */
 function remember<Result>(find: (id: string) => Promise<Result>): (id: string) => Promise<Result> {
   const promises = new Map<string, Promise<Result>>();
   return (id) => {
@@ -115,7 +112,6 @@ function remember<Result>(find: (id: string) => Promise<Result>): (id: string) =
   };
 }
 
-/** Maximum number of streams whose clinics are remembered. */
 const MAX_REMEMBERED_STREAMS = 10_000;
 
 /**

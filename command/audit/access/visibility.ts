@@ -1,6 +1,5 @@
 import type { AuditEvent } from "../log/audit-event.ts";
 
-/** Returns true if the reader may see an event. */
 export type IsVisible = (event: AuditEvent) => boolean;
 
 /**

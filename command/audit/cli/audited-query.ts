@@ -11,7 +11,6 @@ import type { CommandContext } from "../../handling/handle.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { recordAccess } from "../access/record-access.ts";
 
-/** Options of a command, in camelCase. `actor` and `json` are not part of the query. */
 export interface CommandOptions {
   actor?: string | undefined;
   json: boolean;

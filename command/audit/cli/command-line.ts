@@ -239,7 +239,6 @@ Exit codes: 0 verified, 2 invalid input, 3 not verified or not the expected expo
   }),
 ];
 
-/** The auditors' command line. */
 export const auditCommandLine: CommandLine = {
   program: "clinic audit",
   description:

@@ -38,7 +38,6 @@ export async function writeAtomically(
   }
 }
 
-/** Opens the temporary file for writing. Replaces a temporary file that a killed export left behind. */
 function openPartFile(file: string, partFile: string): number {
   try {
     fs.rmSync(partFile, { force: true });
@@ -48,7 +47,6 @@ function openPartFile(file: string, partFile: string): number {
   }
 }
 
-/** Converts a file system error to an {@link InputError} that names the file. Returns other errors unchanged. */
 function toInputError(file: string, error: unknown): unknown {
   const { code, message } = error as NodeJS.ErrnoException;
   return code?.startsWith("E") ? new InputError(`--out ${file} cannot be written: ${message}`) : error;

@@ -17,7 +17,6 @@ import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 import { readTreeHeadFile } from "./verify-file.ts";
 
-/** Sources of a proof. */
 interface ProofSources {
   log: EventLog;
   /** Reads a tree head from a file, or from the log if the file is undefined. */
@@ -53,7 +52,6 @@ export async function proveExtension(
   );
 }
 
-/** Computes a proof, and prints it or writes it to a file. */
 async function writeProof(
   file: string | undefined,
   terminal: Terminal,

@@ -14,7 +14,6 @@ import { formatActor, formatTableHead, formatTableRow } from "./table.ts";
 /** Width of the terminal in characters; undefined if the output is not a terminal. */
 type Columns = number | undefined;
 
-/** Prints events as a table or, with `--json`, as one JSON object per line. */
 export async function showEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(eventsQuery, options, terminal, async (events) => {
     if (!options.json) await terminal.writeOutput(formatTableHead(terminal.columns));
@@ -27,7 +26,6 @@ export async function showEvents(options: CommandOptions, terminal: Terminal): P
   });
 }
 
-/** Prints the latest events of a clinic, the newest first. */
 export async function showLatestEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(latestQuery, options, terminal, async ({ events, next }) => {
     if (!options.json) await terminal.writeOutput(formatTableHead(terminal.columns));
@@ -38,7 +36,6 @@ export async function showLatestEvents(options: CommandOptions, terminal: Termin
   });
 }
 
-/** Prints who read or exported the records of a clinic. */
 export async function showAccesses(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(accessesQuery, options, terminal, async (accesses) => {
     let count = 0;
@@ -50,14 +47,12 @@ export async function showAccesses(options: CommandOptions, terminal: Terminal):
   });
 }
 
-/** Prints the state of a stream at a point in the stream's history. */
 export async function showState(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(stateQuery, options, terminal, (state) =>
     terminal.writeOutput(options.json ? JSON.stringify(state) : formatState(state)),
   );
 }
 
-/** Prints the differences between the states of a stream at two points in the stream's history. */
 export async function showDiff(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(diffQuery, options, terminal, (diff) =>
     terminal.writeOutput(options.json ? JSON.stringify(diff) : formatDiff(diff, terminal.columns)),
@@ -84,7 +79,6 @@ export async function showReplay(
   });
 }
 
-/** Records an access, runs a query for an operator, and prints the result. */
 async function runQuery<Schema extends z.ZodType, Result>(
   { action, schema, run, isScan }: AuditQuery<Schema, Result>,
   { actor, json: _json, ...options }: CommandOptions,

@@ -36,7 +36,6 @@ export function formatTableRow(event: AuditEvent, terminalWidth: number | undefi
   return formatLine(({ toText }) => escapeControlCharacters(toText(event)), terminalWidth);
 }
 
-/** Formats the actor of an event, with its note in parentheses. */
 export function formatActor({ actor }: Pick<AuditEvent, "actor">): string {
   if (!actor) return "unknown";
   return `${actor.type}:${actor.id}${actor.note === undefined ? "" : ` (${actor.note})`}`;

@@ -12,7 +12,6 @@ import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 
-/** Options of the command `tree-head`. */
 interface TreeHeadOptions {
   actor?: string | undefined;
   newTree: boolean;
@@ -53,7 +52,6 @@ export async function showTreeHead(
   await terminal.writeOutput(`tree head of ${size} events, ${at}: ${out}\nverify it with: ${verifyCommand}`);
 }
 
-/** @throws {InputError} */
 function requireTimeStampOptions(url: string, file: string | undefined): void {
   if (file === undefined) throw new InputError("--timestamp-url requires --out");
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))

@@ -11,7 +11,6 @@ import { type VerifiedProof, verifyProof } from "../tree/proof.ts";
 import { type SignedTreeHead, type TreeHead, verifyTreeHead } from "../tree/tree-head.ts";
 import { type CommandOptions, readQuery } from "./audited-query.ts";
 
-/** Maximum length of a line in an export, including the line feed. */
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 const LINE_FEED = 0x0a;
@@ -45,11 +44,6 @@ export async function verifyFile(
   if (!json) await terminal.writeOutput(formatManifest(file, verdict.manifest));
 }
 
-/**
- * Reads the value of the option `--key`.
- *
- * @throws {InputError}
- */
 async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
   // A thumbprint is never read as a file name: an attacker could provide a file with that name and another key.
   const keyText = isThumbprint(key.trim()) || !fs.existsSync(key) ? key : fs.readFileSync(key, "utf8");
@@ -58,7 +52,6 @@ async function loadTrustedKeys(key: string): Promise<GetTrustedKey> {
   return getTrustedKey;
 }
 
-/** Yields the bytes of each line of a file, including the line feed. The last line may have no line feed. */
 async function* readLines(file: string): AsyncGenerator<Uint8Array, void> {
   let line: Buffer[] = [];
   let lineBytes = 0;

@@ -15,7 +15,6 @@ export function computeNextLink(previousLink: string, canonicalEvent: string): s
 
 /** Summary of the events of an export that have been written or verified so far. */
 export class ChainSummary {
-  /** The last link of the hash chain. */
   link = CHAIN_SEED;
   count = 0;
   first: Manifest["first"] = null;
@@ -42,7 +41,6 @@ interface Marks {
   links: string[];
 }
 
-/** Maximum number of marks. An export with at most this number of events has a mark for each line. */
 const MAX_MARKS = 4_096;
 
 /** Length of a mark, in hex digits. */

@@ -35,7 +35,6 @@ interface ExportOptions extends Pick<ReadOptions, "client" | "signal" | "onProgr
   signer: AuditSigner;
   exportedBy: Manifest["made"]["by"];
   accessId: string;
-  /** Time of the export in RFC 3339, and the default end of the range. */
   now: string;
 }
 

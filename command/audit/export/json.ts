@@ -20,7 +20,6 @@ export function isCanonicalLine(line: string, value: unknown): boolean {
   }
 }
 
-/** Parses JSON. Returns undefined for text that is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

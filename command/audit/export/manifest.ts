@@ -9,7 +9,6 @@ const eventReference = z.strictObject({
   id: z.string(),
 });
 
-/** Signed description of an export, in the last line of the file. */
 export const manifestSchema = z.strictObject({
   format: z.literal(EXPORT_FORMAT),
   clinicId: z.guid().lowercase(),
@@ -18,7 +17,6 @@ export const manifestSchema = z.strictObject({
   count: z.int().min(0),
   first: eventReference.nullable(),
   last: eventReference.nullable(),
-  /** The last link of the hash chain. */
   chain: sha256Hex,
   /**
    * Shortened links of the hash chain. If an attacker recomputed the chain, the shortened links locate the first
@@ -44,7 +42,6 @@ export const manifestSchema = z.strictObject({
 });
 export type Manifest = z.infer<typeof manifestSchema>;
 
-/** A line with an event and the event's link in the hash chain. */
 export const eventLineSchema = z.strictObject({
   chain: sha256Hex,
   event: z.looseObject({ position: z.string(), id: z.string() }),

@@ -24,7 +24,6 @@ export interface AuditSigner {
   jwks: JSONWebKeySet;
   /** Returns the key of a signature that was made with one of these keys. */
   getTrustedKey: GetTrustedKey;
-  /** Thumbprint (RFC 7638, SHA-256) of the signing key. */
   thumbprint: string;
 }
 
@@ -59,7 +58,6 @@ const keySetSchema = z.object({ keys: z.array(publicKeySchema).min(1) });
 /** Returns the key that verifies a signature. Throws {@link UntrustedKeyError} if the key is not trusted. */
 export type GetTrustedKey = CompactVerifyGetKey;
 
-/** The key that signed the export is not trusted. */
 class UntrustedKeyError extends Error {
   override readonly name = "UntrustedKeyError";
 }
@@ -84,7 +82,6 @@ export async function readTrustedKeys(text: string): Promise<GetTrustedKey | und
   return keys && trustKeys(keys as JWK[]);
 }
 
-/** Returns the function that trusts the given public keys. */
 async function trustKeys(keys: readonly JWK[]): Promise<GetTrustedKey> {
   return trustThumbprints(await Promise.all(keys.map((jwk) => calculateJwkThumbprint(jwk))));
 }
@@ -110,7 +107,6 @@ interface SignatureFault {
   problem: string;
 }
 
-/** Describes what a signature of a type is for. */
 const PURPOSES: Record<SignatureType, string> = {
   [SIGNATURE_TYPES.export]: "an audit export",
   [SIGNATURE_TYPES.treeHead]: "a tree head",

@@ -26,14 +26,12 @@ export type FaultCode =
   | "first_or_last_mismatch"
   | "unexpected_export";
 
-/** Fault of a line, before the number of the line is known. */
 interface LineFault {
   fault: FaultCode;
   problem: string;
 }
 
 interface ExportFault extends LineFault {
-  /** Number of the first wrong line, counted from 1. */
   line: number;
 }
 

@@ -27,7 +27,6 @@ export function readQuery<Schema extends z.ZodType>(query: unknown, schema: Sche
   throw new ApiError(400, "invalid_query", { details });
 }
 
-/** Ids in a response that is known before the access is recorded. */
 type FoundRecords = Pick<Access, "found" | "clinicIds">;
 
 /**

@@ -19,7 +19,6 @@ export interface AuditorState extends RequestState {
 
 const MINUTE_MS = 60_000;
 
-/** Maximum number of requests that one auditor may send per minute. */
 const MAX_REQUESTS_PER_MINUTE = 240;
 
 /**
@@ -80,11 +79,6 @@ function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<Audi
   };
 }
 
-/**
- * Counts a request of this minute.
- *
- * @throws {ApiError} 429 if the request exceeds the limit
- */
 function countRequest(windows: Windows, key: string, limit: number): void {
   const window = windows.findOrStart(key, MINUTE_MS);
   window.used += 1;

@@ -40,7 +40,6 @@ export function streamQuery<Schema extends z.ZodType>(
   };
 }
 
-/** Serves a query whose result is one JSON object. */
 export function sendQueryResult<Schema extends z.ZodType>(
   { action, schema, run }: AuditQuery<Schema, object>,
   dependencies: AuditDependencies,

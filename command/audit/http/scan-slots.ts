@@ -2,7 +2,6 @@ import { ApiError } from "../../../shared/http/api-error.ts";
 import type { AuditContext } from "./audited-query.ts";
 import { type LineStream, streamLines } from "./stream-lines.ts";
 
-/** Maximum numbers of concurrent queries. */
 interface SlotLimits {
   total: number;
   perAuditor: number;
@@ -14,7 +13,6 @@ const SCAN_SLOT_LIMITS: SlotLimits = { total: 4, perAuditor: 2 };
 /** Limits for queries that return one JSON object. Such a query may still read a long stream. */
 export const STATE_SLOT_LIMITS: SlotLimits = { total: 8, perAuditor: 4 };
 
-/** Value of the Retry-After header if no slot is free. Seconds. */
 const RETRY_AFTER_SECONDS = 5;
 
 /** Takes a slot for an auditor. Returns a function that releases the slot. */

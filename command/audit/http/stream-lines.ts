@@ -3,7 +3,6 @@ import { PassThrough } from "node:stream";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import type { AuditContext } from "./audited-query.ts";
 
-/** Interval between progress lines, if the client requested progress. */
 const PROGRESS_INTERVAL_MS = 1_000;
 
 /** Time after which a client that reads nothing is disconnected, to free the client's scan slot. */

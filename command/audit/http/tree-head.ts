@@ -6,7 +6,6 @@ import { formatDocument } from "../tree/tree-head.ts";
 import { type AuditHandler, readQuery } from "./audited-query.ts";
 import type { AuditDependencies } from "./queries.ts";
 
-/** Schema of a number of leaves, written as text. */
 export const treeSizeSchema = z
   .string()
   .regex(/^[1-9]\d{0,14}$/, "must be a number of events")

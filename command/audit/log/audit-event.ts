@@ -19,7 +19,6 @@ import {
  * event alone, so that every release exports the same event and computes the same leaf of the tree.
  */
 export interface AuditEvent extends NamedMetadata {
-  /** Log position, in decimal digits. */
   position: string;
   stream: string;
   /** Revision in the stream, from 0. */
@@ -106,7 +105,6 @@ interface NamedMetadata {
   actor: { type: string; id: string; note?: string | undefined } | null;
   clinicId: string | null;
   environment: string | null;
-  /** Id of the request that directly or indirectly caused the event. */
   correlationId: string | null;
   /** Id of the request or event that directly caused the event. */
   causationId: string | null;

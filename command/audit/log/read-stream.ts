@@ -2,10 +2,8 @@ import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-cli
 import { readWithin } from "../../../shared/eventstore/read-log.ts";
 import { type LogEvent, toLogEvent } from "./audit-event.ts";
 
-/** Maximum number of events in one request to the event log. */
 const PAGE_SIZE = 1_000;
 
-/** Time limit for one request to the event log. */
 const PAGE_TIMEOUT_MS = 10_000;
 
 /**

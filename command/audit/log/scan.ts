@@ -13,7 +13,6 @@ import { createSilenceWatchdog } from "../../../shared/eventstore/silence-watchd
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type LogEvent, toLogEvent } from "./audit-event.ts";
 
-/** Progress of a scan of the event log. */
 export interface ScanProgress {
   /** Number of events that the scan has read. */
   read: number;

@@ -14,13 +14,11 @@ export const namesQuerySchema = z.strictObject({
     .pipe(z.array(uuid).min(1).max(MAX_IDS)),
 });
 
-/** Name of a record, as currently stored. */
 interface RecordName {
   id: string;
   kind: string;
   name: string | null;
   clinicId: string | null;
-  /** Time of an appointment; null for other records. */
   scheduledAt: string | null;
 }
 

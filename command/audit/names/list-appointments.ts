@@ -27,7 +27,6 @@ interface ListedAppointment {
   customer: { id: string; name: string | null } | null;
 }
 
-/** Maximum number of appointments in a response. */
 const MAX_APPOINTMENTS = 500;
 
 /** Parameters: $1 is the clinic, $2 the array of permitted clinics (null for all), $3 the date, $4 the time or null. */

@@ -2,13 +2,11 @@ import type pg from "pg";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { queryReadModels } from "./read-models.ts";
 
-/** Maximum number of clinics in a response. */
 const MAX_CLINICS = 1_000;
 
 interface NamedClinic {
   id: string;
   name: string;
-  /** IANA time zone. */
   timezone: string;
   environment: string;
   status: string;

@@ -7,7 +7,6 @@ import { narrowScope, queryReadModels } from "./read-models.ts";
 const searchKinds = ["customer", "animal", "staff"] as const;
 
 export const searchQuerySchema = z.strictObject({
-  /** Part of a name. */
   name: z
     .string()
     .refine((text) => !/[\0\p{Cs}]/u.test(text), "must not contain NUL or lone surrogates")
@@ -29,7 +28,6 @@ interface FoundName {
   detail: string | null;
 }
 
-/** Maximum number of results of each kind. */
 const MAX_RESULTS_PER_KIND = 50;
 
 /**

@@ -8,7 +8,6 @@ import type { ScanProgress } from "../log/scan.ts";
 /** Source of a query's events, and the scope of its reader. */
 export interface ReadOptions {
   client: EventStoreDBClient;
-  /** Keys of personal data in the events. */
   dataKeys: DataKeys;
   isVisible: IsVisible;
   /** Ids of the clinics in the reader's scope; null for all clinics. */

@@ -6,9 +6,7 @@ import { getCategoryName, streamField } from "./query-fields.ts";
 /** Query for deliveries. The stream is that of a delivered event, of an endpoint, or of a delivery. */
 export const deliveriesQuerySchema = z.strictObject({ stream: streamField });
 
-/** Maximum number of deliveries in a response. The newest deliveries are returned. */
 const MAX_DELIVERIES = 200;
-/** Maximum number of attempts of each delivery in a response. The newest attempts are returned. */
 const MAX_ATTEMPTS_PER_DELIVERY = 50;
 
 const attemptsSql = `SELECT json_agg(json_build_object('number', t.number, 'startedAt', rfc3339(t.started_at),

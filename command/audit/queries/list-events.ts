@@ -39,7 +39,6 @@ const listFields = {
   ...filterFields,
   /** Date in the clinic's time zone, for the events of a clinic. Replaces `from` and `to`. */
   day: calendarDate.optional(),
-  /** Log position after which the list starts. */
   after: positionField.optional(),
   limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
 };

@@ -16,17 +16,14 @@ const latestQuerySchema = z.strictObject({
 });
 type LatestQuery = z.output<typeof latestQuerySchema>;
 
-/** Number of events in one request to the event log. */
 const PAGE_SIZE = 1_000;
 
 /** Maximum number of events that one query reads. The caller continues with the position in the response. */
 const MAX_READ_EVENTS = 20_000;
 
-/** Time limit for one request to the event log. */
 const PAGE_TIMEOUT_MS = 10_000;
 
 interface LatestEvents {
-  /** Events of the clinic, the newest first. */
   events: AuditEvent[];
   /** Value of `before` that continues the list; null if the list has reached the start of the log. */
   next: string | null;

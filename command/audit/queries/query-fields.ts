@@ -9,7 +9,6 @@ const eventTypes = new Set<string>(categories.flatMap(({ events }) => Object.key
 export const timeBasisField = z.enum(["occurred", "stored"]).default("occurred");
 export type TimeBasis = z.infer<typeof timeBasisField>;
 
-/** Query fields that filter events. */
 export const filterFields = {
   from: instant.optional(),
   to: instant.optional(),
@@ -75,7 +74,6 @@ export const positionField = z
   .regex(/^\d{1,20}$/, "must be a log position")
   .transform(BigInt);
 
-/** Returns the category in the name of a stream; the empty string for a name without a hyphen. */
 export function getCategoryName(stream: string): string {
   return stream.slice(0, Math.max(0, stream.indexOf("-")));
 }

@@ -4,7 +4,6 @@ import type { AuditEvent } from "../log/audit-event.ts";
 /** Returns true if an event is related to the subject. Must be called for all events of the log, in log order. */
 type RelatedEventFilter = (event: AuditEvent) => boolean;
 
-/** Maximum number of ids in one set. A full set occupies about 60 MB of memory. */
 const MAX_FOLLOWED_IDS = 500_000;
 
 /**
@@ -13,7 +12,6 @@ const MAX_FOLLOWED_IDS = 500_000;
  */
 const APPOINTMENT_ID_FIELDS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
 
-/** The subject has more related events than can be followed. */
 export class TooManyRelatedEventsError extends Error {
   override readonly name = "TooManyRelatedEventsError";
 }
@@ -137,7 +135,6 @@ function addWithinLimit(ids: Set<string>, id: string, maxIds: number): void {
   }
 }
 
-/** Prefixes of the streams that can contain events related to an appointment. */
 const APPOINTMENT_PREFIXES = ["appointment-", "queueTicket-", "webhookDelivery-", "webhookEndpoint-", "sandbox-"];
 
 /** Prefixes of the streams that can contain related events, by kind of subject. Undefined for all streams. */

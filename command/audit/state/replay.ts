@@ -29,7 +29,6 @@ import { type Change, findChanges } from "./changes.ts";
 
 const replayQuerySchema = z.strictObject({ stream: streamField });
 
-/** An event, the fields that the event changed, and the resulting state. */
 export interface ReplayStep {
   event: AuditEvent;
   changes: Change[];

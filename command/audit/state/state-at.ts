@@ -6,7 +6,6 @@ import { getEventTime, streamField, type TimeBasis, timeBasisField } from "../qu
 import { type Change, findChanges } from "./changes.ts";
 import { foldStream } from "./replay.ts";
 
-/** A point in the history of a stream. */
 type Point =
   | { kind: "start" | "end" }
   | { kind: "revision"; revision: number }
@@ -46,14 +45,12 @@ const diffQuerySchema = z.strictObject({
   by: timeBasisField,
 });
 
-/** Summary of the last event that was folded into a state. */
 type LastEvent = Pick<AuditEvent, "revision" | "position" | "type" | "occurredAt" | "storedAt">;
 
 export interface StreamState {
   stream: string;
   /** Last event that was folded into the state; null if the point is before the first event. */
   last: LastEvent | null;
-  /** Null if the reader may not see any event up to the point. */
   state: unknown;
 }
 

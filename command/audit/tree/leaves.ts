@@ -5,7 +5,6 @@ import { getCategoryName } from "../queries/query-fields.ts";
 import { hashLeaf } from "./merkle-tree.ts";
 import { TreeHeadError } from "./published-heads.ts";
 
-/** An event as a leaf of the tree. */
 export interface Leaf {
   event: LeafEvent;
   hash: Buffer;

@@ -38,7 +38,6 @@ export class GrowingTree {
   #size: number;
   readonly #peaks: Subtree[];
   readonly #path: Buffer[] = [];
-  /** Number of leaves of the marked state. */
   #markedSize: number | undefined;
 
   /**
@@ -54,12 +53,10 @@ export class GrowingTree {
     this.#peaks = peakHashes.map((hash, index) => ({ level: levels[index] ?? 0, hash, isMarked: false }));
   }
 
-  /** Number of leaves. */
   get size(): number {
     return this.#size;
   }
 
-  /** Hashes of the peaks, from left to right. */
   get peakHashes(): Buffer[] {
     return this.#peaks.map(({ hash }) => hash);
   }

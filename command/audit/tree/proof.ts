@@ -66,13 +66,11 @@ interface ProofFault {
   problem: string;
 }
 
-/** Content of a verified file. */
 export type VerifiedProof =
   | { kind: "tree-head"; treeHead: TreeHead }
   | { kind: "inclusion-proof"; treeHead: TreeHead; index: number; event: { position: string; id: string } }
   | { kind: "consistency-proof"; from: TreeHead; treeHead: TreeHead };
 
-/** Result of a verification. */
 type ProofVerdict = ({ ok: true } & VerifiedProof) | ({ ok: false } & ProofFault);
 
 /**

@@ -28,7 +28,6 @@ import { type SignedTreeHead, signTreeHead } from "./tree-head.ts";
 export interface PublishOptions extends Pick<ScanOptions, "client" | "signal" | "onProgress"> {
   log: EventLog;
   signer: AuditSigner;
-  /** Actor and time of the publication. */
   context: CommandContext;
   /** If true, a new tree starts at the beginning of the log, for example after the log was copied. */
   isNewTree?: boolean;
@@ -80,13 +79,11 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
   }
 }
 
-/** A tree to which leaves can be added. */
 interface TreeState {
   tree: GrowingTree;
   treeId: string;
   /** Log position of the last leaf; undefined if the tree has no leaves. */
   position: bigint | undefined;
-  /** The tree head with this state. */
   head: SignedTreeHead | undefined;
 }
 
@@ -148,7 +145,6 @@ interface PublisherOptions {
   client: EventStoreDBClient;
   signer: AuditSigner;
   logger: Logger;
-  /** Time from one tree head to the next, in milliseconds. */
   intervalMs: number;
   countOutcome(outcome: PublicationOutcome): void;
 }

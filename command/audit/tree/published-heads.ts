@@ -48,7 +48,6 @@ export async function findPublishedHead(
   return foundData && requireSignedHead(foundData, getTrustedKey);
 }
 
-/** @throws {TreeHeadError} if the tree head is not signed with a trusted key, or the event contains other values */
 export async function requireSignedHead(
   { treeId, size, logPosition, signature }: PublishedHead["data"],
   getTrustedKey: GetTrustedKey,

@@ -5,7 +5,6 @@ export class TimeStampError extends Error {
   override readonly name = "TimeStampError";
 }
 
-/** Time limit for the request, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 20_000;
 
 /** Length of the random number in a request, which connects the response with the request. */
@@ -58,7 +57,6 @@ function createNonce(): Buffer {
   return nonce;
 }
 
-/** Tags of DER. */
 const BOOLEAN = 0x01;
 const INTEGER = 0x02;
 const OCTET_STRING = 0x04;
@@ -115,7 +113,6 @@ interface Element {
   content: Buffer;
 }
 
-/** The data is not in the expected form. */
 class DerError extends Error {
   override readonly name = "DerError";
 }
@@ -136,7 +133,6 @@ function readElement(bytes: Buffer): Element & { byteLength: number } {
   return { tag, content: bytes.subarray(start, start + length), byteLength: start + length };
 }
 
-/** Reads the elements inside a constructed element. */
 function listElements(content: Buffer): Element[] {
   const elements: Element[] = [];
   for (let rest = content; rest.length > 0; ) {

@@ -16,9 +16,7 @@ export const hashSchema = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 
 const treeHeadSchema = z.strictObject({
   format: z.literal(TREE_HEAD_FORMAT),
   treeId: z.guid().lowercase(),
-  /** Number of leaves. */
   size: z.int().min(1),
-  /** Root hash. */
   root: hashSchema,
   /** Log position of the last leaf's event. */
   logPosition: z.string().regex(/^\d+$/, "must be a log position"),
@@ -47,7 +45,6 @@ export function isSignedTreeHead(value: unknown): boolean {
   return signedTreeHeadSchema.safeParse(value).success;
 }
 
-/** Signs a tree head. */
 export async function signTreeHead(
   signer: Pick<AuditSigner, "sign">,
   fields: Omit<TreeHead, "format">,

@@ -27,7 +27,6 @@ const EXAMPLE_ID_ARGUMENT = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
 
 const appointmentOptions = { id: option.id("the appointment"), clinic };
 
-/** Options of requested and imported appointments. */
 const detailOptions = {
   durationMinutes: option.number(
     requestFields.durationMinutes.default(detailDefaults.durationMinutes),

@@ -3,7 +3,6 @@ import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { runLogCopy } from "../log-copy/run-log-copy.ts";
 import { logWaitOption } from "../options.ts";
 
-/** Help text of `log copy`, shown between its options and its example. */
 const LOG_COPY_HELP = `The source is the log at EVENTSTORE_URL, the target is the log at COPY_TARGET_URL, which has the form
 esdb://admin:<password>@db.example:2113. The target must be empty, or contain
 the first events of the source. Stream, revision, id, type, content type, data and metadata of each event stay

@@ -85,7 +85,6 @@ export class LinesInProgress {
       });
   }
 
-  /** Adds a line. Its completion must not fail. */
   add(characterCount: number, completion: Promise<void>): void {
     this.#characters += characterCount;
     const trackedCompletion = completion.then(() => {
@@ -96,7 +95,6 @@ export class LinesInProgress {
     this.#lines.add(trackedCompletion);
   }
 
-  /** Waits until all lines have ended. */
   async waitForEnd(): Promise<void> {
     await Promise.all(this.#lines);
   }

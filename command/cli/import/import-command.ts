@@ -21,7 +21,6 @@ const MAX_LINES = 1_000_000;
 /** Path of the example, also in the built product. */
 const EXAMPLE_FILE = path.join(import.meta.dirname, "examples", "move-in.ndjson");
 
-/** Help text of `import`, shown between its options and its example. */
 const IMPORT_HELP = `Each line contains a command and its options in camelCase. Every id is required:
   {"command": "customer register", "id": "5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002", "clinic": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "fullName": "Ada Example"}
 

@@ -59,18 +59,15 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   return { reason, problems, changedId: checkResult.changedId };
 }
 
-/** Creates the description of a line that is not a command. */
 export function createInvalidLine(reason: string): InvalidLine {
   return { reason, problems: [{ field: formatJsonPath([]), reason }], changedId: undefined };
 }
 
-/** Creates the description of a line whose `command` field is invalid. */
 function createInvalidCommandLine(reason: string): InvalidLine {
   const problems = [{ field: formatJsonPath(["command"]), reason }];
   return { reason: `command ${reason}`, problems, changedId: undefined };
 }
 
-/** Describes the value of the `command` field for an error message. */
 function describeName(name: unknown): string {
   return typeof name === "string" ? JSON.stringify(name.slice(0, 60)) : "is not a string and";
 }
@@ -109,7 +106,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** A problem with one field of an imported line. */
 interface FieldProblem {
   /** JSONPath (RFC 9535) of the field within the line; `$` is the whole line. */
   field: string;

@@ -59,7 +59,6 @@ function appendBytes(line: LineBytes, chunk: Buffer): void {
   else line.chunks = [];
 }
 
-/** Decodes a complete line. Returns undefined for a blank line. */
 function toLine(number: number, { chunks, length }: LineBytes): Line | undefined {
   if (length > MAX_LINE_BYTES) return { number, problem: "is longer than 1 MiB" };
   const text = decodeUtf8(Buffer.concat(chunks));

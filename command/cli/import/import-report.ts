@@ -4,13 +4,11 @@ import type { LineFailure } from "./import-line.ts";
 
 /** Numbers of lines of an import, by result. */
 export interface Tally {
-  /** Lines that this run applied. */
   applied: number;
   /** Lines that an earlier run applied, and lines that change nothing. */
   alreadyApplied: number;
   /** Lines that are not valid commands. */
   invalid: number;
-  /** Lines that a domain rule refused. */
   refused: number;
 }
 

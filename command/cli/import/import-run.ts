@@ -19,7 +19,6 @@ import { AlreadyAppliedError } from "./log-decorators.ts";
 
 /** Summary of the file. The whole file is read before any line is applied. */
 export interface ImportSurvey {
-  /** Number of lines that are not blank. */
   lineCount: number;
   /** Id of the import, derived from the content of the file. */
   importId: string;
@@ -32,7 +31,6 @@ export interface ImportOutcome {
   error?: unknown;
 }
 
-/** A valid line, with its line number and id. */
 type NumberedCommandLine = CommandLine & { number: number; id: string };
 
 interface ApplyOptions {
@@ -45,7 +43,6 @@ interface ApplyOptions {
   interruption: AbortSignal;
 }
 
-/** An import in progress. */
 interface ImportState extends Omit<ApplyOptions, "log"> {
   cache: StreamCache;
   /**

@@ -18,7 +18,6 @@ export interface StreamCache extends EventLog {
    * Returns the events of a stream that is in memory, however old. Returns undefined if the stream is not in memory.
    */
   find(stream: string): Promise<RecordedEvent[]> | undefined;
-  /** Reads a stream from the event log and keeps it in memory. */
   refresh(stream: string): Promise<RecordedEvent[]>;
 }
 
@@ -33,7 +32,6 @@ interface CacheEntry {
 /** Maximum estimated memory for all events. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** Estimated memory of an event without its data. */
 const EVENT_BYTES = 1_000;
 
 /** Maximum age of an entry that a line refers to but does not change. Milliseconds. */
@@ -115,7 +113,6 @@ function estimateBytes(events: RecordedEvent[]): number {
   return events.reduce((sum, { data }) => sum + EVENT_BYTES + 2 * JSON.stringify(data).length, EVENT_BYTES);
 }
 
-/** An assumption about a stream was wrong, or cannot be verified. The command had no effect and must be repeated. */
 export class UnverifiedAssumptionError extends Error {
   override readonly name = "UnverifiedAssumptionError";
 }
@@ -123,7 +120,6 @@ export class UnverifiedAssumptionError extends Error {
 interface LineLogOptions {
   /** Stream that the line changes. */
   stream: string;
-  /** Returns true for the metadata of an event which shows that an earlier run applied the line. */
   isApplied(metadata: EventMetadata): boolean;
   /**
    * If true, the line's stream is assumed not to exist, unless it is in memory. Only an append to this stream verifies

@@ -48,7 +48,6 @@ export function createCachingEventLog(log: EventLog, appendMode: "through" | "ke
   };
 }
 
-/** Returns new events in the form in which the event log returns them after their append. */
 export function toRecordedEvents(
   stream: string,
   lastRevision: bigint,

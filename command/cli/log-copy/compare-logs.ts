@@ -30,14 +30,12 @@ export async function compareLogs({ source, target, signal, onProgress }: CopyOp
       onProgress({ phase: "compared", eventCount: digests.source.count, share });
     }
   } catch (error) {
-    // An interruption cancels the reads.
     if (!(signal.aborted && error instanceof ServerUnavailableError)) throw error;
     return { summaries: undefined, difference };
   }
   return { summaries: { source: digests.source.finish(), target: digests.target.finish() }, difference };
 }
 
-/** Events at the same place of two logs. An event is undefined if its log has ended before this place. */
 interface EventPair {
   source: EncodedEvent | undefined;
   target: EncodedEvent | undefined;
@@ -73,7 +71,6 @@ function describeEvent(event: StoredEvent | undefined): string {
   return `revision ${event?.revision} of stream ${event?.stream}`;
 }
 
-/** Says what differs if both events are at the same revision of the same stream. */
 function describeContent(source: StoredEvent, target: StoredEvent): string {
   if (source.stream !== target.stream || source.revision !== target.revision) return "";
   const differingFields = (["id", "type", "contentType", "data", "metadata"] as const).filter((name) => {

@@ -12,7 +12,6 @@ import { StartError } from "../../../shared/runtime/run-service.ts";
 import type { CopyServer } from "./copy-server.ts";
 import { type EncodedEvent, getDescribedStream, isSoftDeletion, isTombstone } from "./stored-event.ts";
 
-/** Maximum number of events in one append. */
 const MAX_APPEND_EVENTS = 500;
 
 /**

@@ -30,7 +30,6 @@ export async function copyLog(options: CopyOptions): Promise<CopyResult> {
     await run.copy();
     await run.verify();
   } catch (error) {
-    // An interruption cancels the reads, and ends the retries of an append.
     if (!(options.signal.aborted && error instanceof ServerUnavailableError)) throw error;
   }
   return run.finish();
@@ -49,7 +48,6 @@ class CopyRun {
     this.#options = options;
   }
 
-  /** Compares the events of the target with the first events of the source. */
   async compare(): Promise<void> {
     const { source, target, signal } = this.#options;
     for await (const pair of readPairs(source, target)) {

@@ -15,7 +15,6 @@ import { LogReader } from "./log-reader.ts";
 /** One of the two event logs of a copy. */
 export interface CopyServer {
   client: EventStoreDBClient;
-  /** Reads the log from its start. */
   reader: LogReader;
   /** Position of the log's last event when the copy started. */
   endPosition: bigint;
@@ -39,7 +38,6 @@ export interface CopyProgress {
 export interface CopyOptions {
   source: CopyServer;
   target: CopyServer;
-  /** When this signal aborts, the copy stops after the append in progress. */
   signal: AbortSignal;
   onProgress(progress: CopyProgress): void;
 }
@@ -50,7 +48,6 @@ interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityChange"> {
   /** Name of the setting that contains the URL. */
   setting: "EVENTSTORE_URL" | "COPY_TARGET_URL";
   url: string;
-  /** Writes a line to the operator. */
   writeNote(text: string): void;
 }
 

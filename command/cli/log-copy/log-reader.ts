@@ -7,7 +7,6 @@ import { type EncodedEvent, encodeEvent, isCopied } from "./stored-event.ts";
 interface ReaderOptions {
   /** Runs a request, and repeats it while the log is unavailable. */
   request<Result>(send: () => Promise<Result>): Promise<Result>;
-  /** When this signal aborts, a pending read fails. */
   signal: AbortSignal;
 }
 

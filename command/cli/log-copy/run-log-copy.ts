@@ -6,22 +6,17 @@ import { compareLogs, type LogSummary } from "./compare-logs.ts";
 import { copyLog } from "./copy-log.ts";
 import { type CopyOptions, type CopyProgress, type CopyServer, connectCopyServer } from "./copy-server.ts";
 
-/** Options of `log copy` on the command line. */
 interface LogCopyOptions {
   verifyOnly: boolean;
-  /** Seconds. */
   logWait: number;
   json: boolean;
 }
 
 const COMMAND_NAME = "log copy";
 
-/** Result of `log copy`, as the command line prints it. */
 interface LogCopyResult {
-  /** Number of events that this run appended to the target. */
   copied: number;
   summaries: { source: LogSummary; target: LogSummary } | undefined;
-  /** Description of the first difference, if a comparison found one. */
   difference?: string | undefined;
 }
 
@@ -69,7 +64,6 @@ export async function runLogCopy(options: LogCopyOptions, terminal: Terminal): P
   }
 }
 
-/** Interval at which the progress is shown. Milliseconds. */
 const PROGRESS_INTERVAL_MS = 100;
 
 /** Resolution of the progress bar, which needs a total. */

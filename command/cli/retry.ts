@@ -3,7 +3,7 @@ import { type EventLog, LogUnavailableError } from "../../shared/eventstore/log.
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 
-/** First and longest delay between two attempts of one operation. Milliseconds. */
+/** First and longest delay between two attempts of one operation. */
 const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
 
 export interface RetryOptions {

@@ -58,7 +58,6 @@ export async function issueCredential(
   return { credentialId, clientSecret };
 }
 
-/** Defines the operation of a command that changes a registered application. */
 function defineOperation<Command extends { applicationId: string }>(
   decide: (command: Command) => Decision<Application, PartnerApplicationEvent>,
 ): Operation<Command, Application> {

@@ -48,7 +48,6 @@ function generateCredential(auditorId: string): { credential: string; secretHash
   };
 }
 
-/** Parses a credential. Returns undefined if the text is not a credential. */
 export function readCredential(text: string): { auditorId: string; secretHash: string } | undefined {
   const match = CREDENTIAL_PATTERN.exec(text);
   const secret = match?.[6];

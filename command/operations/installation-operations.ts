@@ -26,7 +26,6 @@ export interface InstallationReference {
 
 type InstallationDecision = Decision<Installation, InstallationEvent>;
 
-/** Defines the operation of a command that changes an installation at an open clinic. */
 function defineOperation<Input extends InstallationReference>(
   decide: (input: Input, clinic: Clinic, log: EventLog) => InstallationDecision | Promise<InstallationDecision>,
 ): Operation<Input, Installation> {

@@ -13,7 +13,6 @@ import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { replayDelivery } from "./replay-operations.ts";
 
-/** Progress of a recovery, and its result at the end. */
 export interface RecoveryProgress {
   /** Number of deliveries that were failed or skipped when the recovery started. */
   found: number;

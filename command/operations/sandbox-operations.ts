@@ -103,7 +103,6 @@ export async function resetSandbox(
   }
 }
 
-/** Fills a sandbox that has never been filled. */
 export async function fillSandbox(
   log: EventLog,
   { applicationId }: { applicationId: string },

@@ -88,7 +88,6 @@ export async function rotateSecret(
   }
 }
 
-/** Defines an operation by which the owner of an endpoint changes the endpoint. */
 function defineOperation(decide: Decision<Endpoint, WebhookEndpointEvent>): Operation<EndpointReference, Endpoint> {
   return (log, input, context) => handleOwnEndpoint(log, input, decide, context);
 }
@@ -203,7 +202,6 @@ export function toOwnerContext(context: CommandContext, { clinicId, environment 
   return { ...context, clinicId, environment };
 }
 
-/** Generates a Standard Webhooks secret, and encrypts the secret for the log. */
 async function generateSecret(secretBox: SecretBox) {
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
   return { secret, secretId: randomUUID(), encryptedSecret: await secretBox.seal(secret) };

@@ -14,7 +14,6 @@ import {
 import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 
-/** Authorizes a request to an operation; see {@link requirePartnerAccess}. A refusal is based on current data. */
 export function authorize(
   operation: PartnerOperation,
   environment: Environment,

@@ -32,7 +32,6 @@ async function requireApprovedOrigin(log: EventLog, url: string, state: ClinicSt
   throw createUrlError("destination_not_approved", "has an origin that the operator has not approved");
 }
 
-/** @throws {ApiError} 400 `invalid_destination` or `unsafe_destination` */
 async function requireSafeDestination(url: string, allowsLoopback: boolean): Promise<SafeDestination> {
   try {
     return await checkDestination(url, { allowsLoopback });

@@ -26,17 +26,14 @@ export function requireActiveClinic(decide: Decide): Koa.Middleware<WriteState> 
   };
 }
 
-/** @throws {ApiError} 403 `clinic_not_operational` */
 async function loadActiveClinic(load: LoadAggregate, clinicId: string): Promise<Clinic> {
   const { state } = await load(clinicAggregate, clinicId);
   if (state?.status !== "active") throw new ApiError(403, "clinic_not_operational");
   return state;
 }
 
-/** Aggregates of a decision about a partner's request. */
 export interface DecisionContext {
   load: LoadAggregate;
-  /** The request's clinic, which is active. */
   clinic: Clinic;
   /** The calling application's installation at the clinic. */
   installation: Installation;

@@ -51,17 +51,14 @@ function isTokenErrorCode(code: string): code is TokenErrorCode {
   return Object.hasOwn(form.refusals, code);
 }
 
-/** A valid token request, before authentication. */
 export interface TokenRequest {
   /** Undefined if the client id is not a UUID, because no application can have such an id. */
   clientId: string | undefined;
   clientSecret: string;
   environment: Environment;
-  /** Undefined to request all granted scopes. */
   scope: string | undefined;
 }
 
-/** An application's id and secret, as the caller sent them. */
 interface ClientCredentials {
   clientId: string;
   clientSecret: string;

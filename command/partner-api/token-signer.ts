@@ -5,7 +5,6 @@ import type { Config } from "../../shared/runtime/config.ts";
 
 const textEncoder = new TextEncoder();
 
-/** Signs access tokens and provides the keys that verify them. */
 export interface TokenSigner {
   /**
    * Signs an access token with the first key.

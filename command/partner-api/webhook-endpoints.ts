@@ -90,7 +90,6 @@ function refuseAsymmetricSignature(): never {
   throw new ApiError(400, "validation_failed", { details: [{ path: "asymmetricSignature", message }] });
 }
 
-/** Returns the ids of the clinic's branches that the installation covers. */
 function listPermittedBranchIds(clinic: Clinic, { branchIds }: Installation): string[] {
   return clinic.branches.map(({ id }) => id).filter((id) => branchIds?.includes(id) !== false);
 }
@@ -152,7 +151,6 @@ function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
   return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };
 }
 
-/** Converts an endpoint to its form with all settings. */
 function toEndpointDetail(endpoint: Endpoint): WebhookEndpointDetail {
   const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature } =
     endpoint;

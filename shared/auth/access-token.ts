@@ -5,13 +5,10 @@ import { type Environment, uuid } from "../domain/events/fields.ts";
 import { type Scope, scope } from "../domain/events/partner.ts";
 import { ApiError, createUnavailableError } from "../http/api-error.ts";
 
-/** Lifetime of an access token. Seconds. */
 export const TOKEN_LIFETIME_SECONDS = 900;
 
-/** Claims of a verified access token. */
 export interface AccessToken {
   applicationId: string;
-  /** Id of the credential that the token was issued for. */
   credentialId: string;
   environment: Environment;
   scopes: Scope[];
@@ -25,7 +22,6 @@ export function buildAudience(issuer: string, environment: Environment): string 
   return `${issuer}/${environment}/v1`;
 }
 
-/** An access token that was verified. */
 interface VerifiedToken extends AccessToken {
   /** End of the token's validity. Milliseconds since 1970. */
   expiresAt: number;
@@ -129,7 +125,6 @@ function isTokenError(error: unknown): boolean {
   );
 }
 
-/** Creates a 401 error with the challenge of the Bearer scheme. */
 export function createUnauthorizedError(code: "missing_token" | "invalid_token", cause?: unknown): ApiError {
   const challenge = code === "missing_token" ? "Bearer" : 'Bearer error="invalid_token"';
   return new ApiError(401, code, { headers: { "WWW-Authenticate": challenge }, cause });

@@ -15,7 +15,6 @@ export interface SecretBox {
    * @throws {SecretBoxError}
    */
   open(sealedSecret: string): Promise<string>;
-  /** Returns true if an encrypted secret was encrypted with the current key. */
   isSealedWithCurrentKey(sealedSecret: string): boolean;
 }
 

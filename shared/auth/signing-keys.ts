@@ -5,14 +5,12 @@ import { StartError } from "../runtime/run-service.ts";
 
 type Setting = "TOKEN_SIGNING_KEYS" | "AUDIT_SIGNING_KEYS" | "WEBHOOK_SIGNING_KEYS";
 
-/** An Ed25519 key as a private JWK. */
 export type SigningKey = NonNullable<Config<Setting>[Setting]>["keys"][number];
 
 /** A set of Ed25519 keys. The first key is used for signing. */
 interface SigningKeys {
   key: Awaited<ReturnType<typeof importJWK>>;
   kid: string;
-  /** Public half of the signing key. */
   publicKey: JWK;
   /** Public halves of all keys. Retired keys are included, so that their signatures remain verifiable. */
   jwks: JSONWebKeySet;

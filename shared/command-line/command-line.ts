@@ -4,11 +4,9 @@ import { formatCommandLine } from "./format-command-line.ts";
 import { type Option, type Options, type OptionValues, readOptions, toOptionName } from "./option.ts";
 import { escapeControlCharacters, type Terminal } from "./terminal.ts";
 
-/** A command of a command line. */
 export interface Command {
   /** One word or two: the name, or a noun and a verb. */
   name: string;
-  /** First sentence of the help text. */
   summary: string;
   options: Options;
   /** Words after the command's name in the example of the help text. */
@@ -24,14 +22,11 @@ export interface Command {
   run(givenValues: Record<string, unknown>, terminal: Terminal): Promise<number | undefined>;
 }
 
-/** A program with its commands. */
 export interface CommandLine {
   /** Words before the name of a command, such as `clinic audit`. The last word starts each error message. */
   program: string;
   description: string;
-  /** In the order of the help text. */
   commands: readonly Command[];
-  /** Further help text of the program. */
   details?: string;
   ownExitCodes?: OwnExitCodes;
 }

@@ -5,7 +5,6 @@ import { DataKeyError, KeyStoreUnavailableError } from "../personal-data/data-ke
 import { ConfigError } from "../runtime/config.ts";
 import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";
 
-/** Exit codes of all command lines. */
 export const EXIT_CODE = {
   done: 0,
   /** The command failed, or a comparison found differences. */
@@ -20,7 +19,6 @@ export const EXIT_CODE = {
   interrupted: 130,
 } as const;
 
-/** The operator's options or input file are invalid. */
 export class InputError extends Error {
   override readonly name = "InputError";
 }
@@ -30,7 +28,6 @@ export class RefusedError extends Error {
   override readonly name = "RefusedError";
 }
 
-/** An error as the command line reports it: one line of text, and the exit code. */
 interface Failure {
   exitCode: number;
   line: string;

@@ -3,10 +3,8 @@ import { uuid } from "../domain/events/fields.ts";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
 import { InputError } from "./failure.ts";
 
-/** An option of a command. */
 export interface Option<Schema extends z.ZodType = z.ZodType> {
   schema: Schema;
-  /** Description of the option in the help text. */
   help: string;
   /** Placeholder for the value in the help text; undefined for a flag, which has no value. */
   placeholder: string | undefined;
@@ -20,13 +18,10 @@ export interface Option<Schema extends z.ZodType = z.ZodType> {
   isPositional: boolean;
 }
 
-/** Options of a command, by name in camelCase. */
 export type Options = Record<string, Option>;
 
-/** Valid values of options. */
 export type OptionValues<O extends Options> = { [Name in keyof O]: z.output<O[Name]["schema"]> };
 
-/** A problem with one option of a command. */
 export interface OptionProblem {
   option: string;
   /** Path to the invalid value within the options; empty if the problem concerns all options together. */
@@ -46,9 +41,7 @@ function createOption<Schema extends z.ZodType>(
   return { schema, help, placeholder, parseText, isGenerated: false, isPositional: false };
 }
 
-/** Defines the options of commands. */
 export const option = {
-  /** Defines an option with a text value. */
   text<Schema extends z.ZodType>(schema: Schema, help: string, placeholder = "text") {
     return createOption(schema, help, placeholder, (text) => text);
   },
@@ -68,7 +61,6 @@ export const option = {
     return createOption(schema.optional(), help, placeholder, toNullIfEmpty);
   },
 
-  /** Defines an option with a numeric value. */
   number<Schema extends z.ZodType>(schema: Schema, help: string) {
     return createOption(schema, help, "number", (text) => (/^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text));
   },
@@ -102,7 +94,6 @@ export const option = {
     });
   },
 
-  /** Defines an option with the id of an existing object. */
   id(help: string): Option<typeof uuid> {
     return option.text(uuid, help, "uuid");
   },
@@ -123,7 +114,6 @@ export const option = {
   },
 };
 
-/** Option that prints the result as JSON. */
 export const jsonOption = option.flag("print the result as one line of JSON");
 
 /**

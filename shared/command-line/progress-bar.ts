@@ -1,6 +1,5 @@
 import type { Terminal } from "./terminal.ts";
 
-/** Width of the bar in characters. */
 const BAR_WIDTH = 30;
 
 /** Creates the progress display of a long run: a bar on a terminal, otherwise one line after each tenth of the total. */

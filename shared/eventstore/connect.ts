@@ -42,7 +42,7 @@ export async function reachEventStore(client: EventStoreDBClient, timeoutMs: num
   for await (const _ of readWithin(timeoutMs, client.readAll({ maxCount: 1, deadline: timeoutMs })));
 }
 
-/** Time limit for the first response of a running log, even on a busy machine. Milliseconds. */
+/** Time limit for the first response of a running log, even on a busy machine. */
 export const REACH_TIMEOUT_MS = 15_000;
 
 /**

@@ -23,7 +23,6 @@ import { type EncryptedEventData, encryptEvents } from "../personal-data/encrypt
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 import { type Span, startSpan } from "../tracing/span.ts";
 
-/** An event to append. The event log recognizes an event by its id, so appending the same event again has no effect. */
 export interface NewEvent {
   id: string;
   event: CatalogEvent;
@@ -45,10 +44,8 @@ export class LogUnavailableError extends Error {
 /** Expected revision for the first append to a stream. */
 export const EMPTY_STREAM = -1n;
 
-/** Time limit for one request to the log. Milliseconds. */
 export const REQUEST_TIMEOUT_MS = 4_000;
 
-/** Reads and appends events of the catalog. */
 export interface EventLog {
   /**
    * Reads the events of a stream from its start, in order. Returns an empty array if the stream does not exist.

@@ -26,7 +26,6 @@ export interface StoredEvent {
   position: StoredPosition;
 }
 
-/** Log position of an event. */
 export interface StoredPosition {
   commit: bigint;
   prepare: bigint;
@@ -47,7 +46,6 @@ export class UnexpectedRevisionError extends Error {
   }
 }
 
-/** Time limit for one append. Milliseconds. */
 const APPEND_TIMEOUT_MS = 15_000;
 
 /**
@@ -163,7 +161,6 @@ function toStoredEvent(response: ReadResp): StoredEvent | undefined {
   };
 }
 
-/** The part of an event that an append sends. */
 export type ProposedEvent = Pick<StoredEvent, "id" | "type" | "contentType" | "data" | "metadata">;
 
 /**

@@ -10,7 +10,6 @@ import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { type EventLog, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "./log.ts";
 
-/** A read of the client. */
 type StreamingRead<T> = Readable & AsyncIterable<T> & { cancel(): Promise<void> };
 
 /**
@@ -70,7 +69,6 @@ export async function readEventAt(
 }
 
 interface ServiceError extends Error {
-  /** gRPC status code. */
   code?: number;
 }
 
@@ -82,7 +80,6 @@ function isInvalidPosition({ code, message }: ServiceError): boolean {
   return code === 3 || (code === 2 && message.includes("InvalidPosition"));
 }
 
-/** Log position before the first event. */
 export const BEFORE_FIRST_EVENT = -1n;
 
 /**
@@ -99,7 +96,6 @@ export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
   return logEnd;
 }
 
-/** Part of the event log that reads streams. */
 export type StreamReader = Pick<EventLog, "read">;
 
 /**

@@ -1,8 +1,7 @@
-/** Time after which a read fails if the event log sends nothing. Milliseconds. */
+/** Time after which a read fails if the event log sends nothing. */
 const SILENCE_TIMEOUT_MS = 10_000;
 
 interface SilenceWatchdog {
-  /** Starts to wait for the event log. */
   restart(): void;
   /** Stops waiting. Call it while the consumer processes an event. */
   pause(): void;

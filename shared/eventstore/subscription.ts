@@ -13,7 +13,6 @@ import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-event.ts";
 import { onAbort } from "../runtime/abort.ts";
 
-/** An item of a catch-up subscription. */
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
   /** An event for which `isSkipped` returned true. It was not parsed. */
@@ -31,7 +30,6 @@ export interface LogPosition {
   type: string;
 }
 
-/** Formats a log position for messages. */
 export function describeLogPosition({ position, stream, revision }: LogPosition): string {
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
@@ -41,7 +39,6 @@ export class UnreadableEventError extends Error {
   override readonly name = "UnreadableEventError";
   readonly id: string;
   readonly logPosition: LogPosition;
-  /** Reason why the event cannot be read. */
   readonly reason: string;
 
   constructor(id: string, logPosition: LogPosition, cause: EventSchemaError) {
@@ -63,7 +60,6 @@ interface SubscriptionOptions {
   categories?: readonly Category[];
   /** Returns true if an event must be delivered as `skipped`, without being parsed. */
   isSkipped?(stream: string, revision: bigint): boolean;
-  /** Signal that ends the subscription. */
   signal: AbortSignal;
 }
 

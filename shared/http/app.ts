@@ -14,12 +14,9 @@ import { type Readiness, serveHealth } from "./health.ts";
 /** Paths of monitoring, whose frequent requests are logged at level debug and not traced. */
 const MONITORING_PATH = /^\/(health\/|metrics$)/;
 
-/** Koa state of every request. Operations extend this state. */
 export interface RequestState {
   correlationId: string;
-  /** W3C trace context of the request. Undefined if tracing is off. */
   traceparent?: string | undefined;
-  /** Time of the request. Milliseconds since 1970. */
   now: number;
   log: RequestLog;
 }
@@ -28,7 +25,6 @@ interface AppOptions {
   logger: Logger;
   /** Path prefixes of retired operations, which return 410. */
   retiredPaths: readonly string[];
-  /** If true, a trusted proxy sets X-Forwarded-For. */
   isProxyTrusted: boolean;
   checkReadiness: Readiness;
   /** Registry of the metrics that the application serves. By default, a new registry. */

@@ -120,7 +120,6 @@ function createFormError(cause?: unknown): ApiError {
 
 const MAX_BODY_SIZE = "64kb";
 
-/** Creates the error for a body that exceeds {@link MAX_BODY_SIZE}. The rest of the body is not read. */
 function createBodyTooLargeError(): ApiError {
   return new ApiError(413, "body_too_large", { headers: { Connection: "close" } });
 }

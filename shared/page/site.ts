@@ -5,7 +5,6 @@ import type Router from "@koa/router";
 import type Koa from "koa";
 import { ApiError } from "../http/api-error.ts";
 
-/** A static file that a service serves. */
 export interface Page {
   path: string;
   type: string;

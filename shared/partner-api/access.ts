@@ -36,7 +36,6 @@ export type FindAccess = (query: {
 
 export interface PartnerState extends RequestState {
   environment: Environment;
-  /** Id of the application. Set after the token was verified, even if the request is then refused. */
   applicationId: string;
 }
 

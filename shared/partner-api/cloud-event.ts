@@ -2,7 +2,6 @@ import { z } from "zod";
 import { environment } from "../domain/events/fields.ts";
 import type { WebhookBodyFormat } from "../domain/events/partner.ts";
 
-/** Fields of a webhook body that determine its CloudEvent. */
 interface EnvelopedBody {
   id: string;
   type: string;

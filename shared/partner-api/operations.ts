@@ -3,7 +3,6 @@ import type { Scope } from "../domain/events/partner.ts";
 /** Declaration of a partner API operation. The command service and the query-api service use the same declarations. */
 export interface PartnerOperation {
   method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** Path below the base `/{sandbox|production}/v1`, with parameters as in @koa/router. */
   path: string;
   summary: string;
   /** Scope that token, application and installation must have; null if the operation requires no token. */

@@ -67,7 +67,6 @@ export const sandboxRecord = z.strictObject({
 });
 export type SandboxRecord = z.infer<typeof sandboxRecord>;
 
-/** Schema of a webhook endpoint in the partner API. */
 export const webhookEndpointRecord = z.strictObject({
   id: uuid,
   clinicId: uuid,

@@ -49,13 +49,11 @@ export const secretExpiringBody = defineOperationalBody("secret.expiring", {
   expiresAt: instant.describe("Time from which deliveries are no longer signed with the former secret."),
 });
 
-/** Body of an event about an application's own endpoint. */
 type OperationalBody =
   | z.infer<typeof endpointFailingBody>
   | z.infer<typeof endpointDisabledBody>
   | z.infer<typeof secretExpiringBody>;
 
-/** An operational event and its recipients. */
 interface OperationalEvent {
   body: OperationalBody;
   /** Only endpoints of this application receive the event. */

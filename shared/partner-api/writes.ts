@@ -35,7 +35,6 @@ export interface PartnerWrite {
   request?: z.ZodType;
   /** Form that the operation accepts instead of JSON, and the errors of requests with a form. */
   form?: { schema: z.ZodType; refusals: PartnerRefusals };
-  /** Request headers that only this operation reads. */
   requestHeaders?: Headers;
   successResponse: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers?: Headers };
   /** Errors of this operation, in addition to the errors of access check, rate limit and body parsing. */

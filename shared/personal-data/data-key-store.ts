@@ -23,10 +23,8 @@ const BATCH_LIMITS = { maxBatchSize: 500, maxWaitingItems: 100_000 };
 /** Maximum number of attempts to create a key that other processes destroy at the same time. */
 const MAX_ATTEMPTS = 5;
 
-/** SQLSTATE codes of a missing schema or table. */
 const MISSING_TABLE_CODES = ["3F000", "42P01"];
 
-/** Row of a data key that is not destroyed. */
 export interface KeyRow {
   id: string;
   personType: PersonType;
@@ -104,7 +102,6 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
     return searches.map(() => keys);
   }
 
-  /** Creates the keys of owners. @returns the created keys by owner; absent if another process created the key */
   async function insertKeys(owners: readonly DataKeyOwner[]): Promise<[string, DataKey][]> {
     const newKeys = owners.map((owner) => {
       const id = randomUUID();
@@ -145,7 +142,6 @@ export function createDataKeyStore(pool: pg.Pool, masterKeys: MasterKeys): DataK
   };
 }
 
-/** Returns the owner of a stored key. */
 export function getOwner({ personType, personId, category }: KeyRow): DataKeyOwner {
   return { person: { type: personType, id: personId }, category };
 }
@@ -165,7 +161,6 @@ function requireUsable(dataKey: DataKey | DataKeyError): DataKey {
   return dataKey;
 }
 
-/** Columns of owners, as parameters of a statement. */
 function toColumns(owners: readonly DataKeyOwner[]): string[][] {
   return [
     owners.map(({ person }) => person.type),

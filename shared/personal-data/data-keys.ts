@@ -23,7 +23,6 @@ export interface DataKey {
  */
 export type StoredDataKey = Buffer | "destroyed" | DataKeyError;
 
-/** Description of a data key, without the key itself. */
 interface DataKeyRecord {
   id: string;
   category: PersonalDataCategory;

@@ -7,7 +7,6 @@ import { decrypt } from "./aes-gcm.ts";
 import { DataKeyError, type DataKeys, type StoredDataKey } from "./data-keys.ts";
 import { describeEvent } from "./encrypt-events.ts";
 
-/** Data keys by id. Missing keys are absent. */
 type Keys = ReadonlyMap<string, StoredDataKey>;
 
 /**

@@ -22,7 +22,6 @@ export async function destroyKeysOf(
   return rowCount ?? 0;
 }
 
-/** Destroys keys irrevocably. @returns number of keys that existed and are now destroyed */
 export async function destroyKeys(pool: pg.Pool, ids: readonly string[]): Promise<number> {
   if (ids.length === 0) return 0;
   return (await pool.query(`${DESTROY_SQL} AND id = ANY ($1::uuid[])`, [ids])).rowCount ?? 0;

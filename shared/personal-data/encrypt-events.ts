@@ -9,7 +9,6 @@ import {
 import * as aesGcm from "./aes-gcm.ts";
 import type { DataKeyOwner, DataKeys } from "./data-keys.ts";
 
-/** An event to encrypt, with the person whose personal data it contains. */
 interface EventOfPerson {
   id: string;
   event: CatalogEvent;

@@ -2,7 +2,6 @@ import type { Config } from "../runtime/config.ts";
 import { decrypt, encrypt } from "./aes-gcm.ts";
 import { DataKeyError, type DataKeyOwner } from "./data-keys.ts";
 
-/** A data key as stored, encrypted with a master key. */
 interface WrappedKey {
   masterKeyId: string;
   wrappedKey: Buffer;
@@ -10,9 +9,7 @@ interface WrappedKey {
 
 /** Wraps and unwraps data keys with the master keys of PERSONAL_DATA_KEYS. */
 export interface MasterKeys {
-  /** Id of the master key that wraps new data keys. */
   currentId: string;
-  /** Wraps a data key with the current master key. */
   wrap(id: string, owner: DataKeyOwner, key: Buffer): WrappedKey;
   /**
    * Unwraps a data key.

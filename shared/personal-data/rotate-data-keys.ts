@@ -3,10 +3,8 @@ import { getOwner, KEY_COLUMNS, type KeyRow, toKeyStoreError, unwrapRow } from "
 import { DataKeyError } from "./data-keys.ts";
 import type { MasterKeys } from "./master-keys.ts";
 
-/** Number of data keys in one statement. */
 const BATCH_SIZE = 500;
 
-/** Progress of a rotation. */
 export interface RotationProgress {
   /** Number of keys that have been wrapped with the current master key. */
   rewrapped: number;
@@ -77,7 +75,6 @@ export async function* rotateDataKeys(
   throw new DataKeyError(`${firstError.message}${others}`, { cause: firstError });
 }
 
-/** Wraps a key with the current master key. Returns the error if the key cannot be used. */
 function rewrap(row: KeyRow, masterKeys: MasterKeys): Buffer | DataKeyError {
   const key = unwrapRow(masterKeys, row);
   return key instanceof DataKeyError ? key : masterKeys.wrap(row.id, getOwner(row), key).wrappedKey;

@@ -3,9 +3,7 @@ import { ConfigError } from "../runtime/config.ts";
 import { listServerUrls, parseConnectionString, type ServerKind } from "./connection-string.ts";
 import { findServer, requireServerKind, type ServerAddress } from "./find-server.ts";
 
-/** Servers of a connection string. */
 export interface DatabaseServers {
-  /** Value of DATABASE_URL. */
   url: string;
   servers: readonly ServerAddress[];
   serverKind: ServerKind;
@@ -13,7 +11,6 @@ export interface DatabaseServers {
   login: pg.ClientConfig;
 }
 
-/** Default time limit for opening a connection. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /**

@@ -2,17 +2,14 @@
 const serverKinds = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] as const;
 export type ServerKind = (typeof serverKinds)[number];
 
-/** Parts of a connection string of Postgres. */
 interface ConnectionString {
   /** Scheme and separator, for example `postgres://`. */
   scheme: string;
   /** Percent-encoded user and password with a final `@`; empty if the string has no credentials. */
   credentials: string;
-  /** Host and optional port of each server. */
   hosts: string[];
   /** Percent-encoded path, `/` and the database. */
   path: string;
-  /** All options except `target_session_attrs`. */
   options: URLSearchParams;
   serverKind: ServerKind;
 }
@@ -85,7 +82,6 @@ export function parseConnectionString(text: string): ConnectionString {
   return connectionString;
 }
 
-/** Returns the text of a connection string. */
 export function formatConnectionString(connectionString: ConnectionString): string {
   const options = new URLSearchParams(connectionString.options);
   if (connectionString.serverKind !== "any") options.set("target_session_attrs", connectionString.serverKind);
@@ -97,7 +93,6 @@ export function listServerUrls(connectionString: ConnectionString): string[] {
   return connectionString.hosts.map((host) => formatUrl(connectionString, host, connectionString.options));
 }
 
-/** Returns the name of the database. */
 export function getDatabaseName({ path }: ConnectionString): string {
   return decodeURIComponent(path.slice(1));
 }

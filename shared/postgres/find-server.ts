@@ -42,7 +42,6 @@ export interface ServerAddress {
 }
 
 interface FindServerOptions {
-  /** Servers in the order of preference. */
   servers: readonly ServerAddress[];
   serverKind: ServerKind;
   login: pg.ClientConfig;
@@ -89,7 +88,6 @@ export async function findServer(options: FindServerOptions): Promise<ServerAddr
 
 interface Search {
   failures: ServerFailure[];
-  /** Servers that were asked and have not answered. */
   silentServers: Set<ServerAddress>;
   isOver: boolean;
 }
@@ -106,7 +104,6 @@ async function findFirstServer(options: FindServerOptions): Promise<ServerAddres
   }
 }
 
-/** Asks the servers from an index on, and returns the first suitable one. */
 async function askFrom(index: number, options: FindServerOptions, search: Search): Promise<ServerAddress> {
   const server = options.servers[index];
   if (!server || search.isOver) throw new Error("There is no further server.");

@@ -14,7 +14,6 @@ const LONG_LIVED_QUERY_TIMEOUT_MS = 3_000;
 const TCP_KEEPALIVES = "-c tcp_keepalives_idle=3 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=2";
 
 export interface LongLivedClientOptions {
-  /** Value of DATABASE_URL. */
   databaseUrl: string;
   /** Purpose of the connection, for operators. Postgres shows the first 63 bytes. */
   applicationName: string;
@@ -40,7 +39,6 @@ export function createLongLivedClient(options: LongLivedClientOptions): Database
   return client;
 }
 
-/** Use of a connection that does not belong to a pool. */
 interface ConnectionUse {
   /**
    * Called once for each new connection.
@@ -52,7 +50,6 @@ interface ConnectionUse {
   check(connection: DatabaseClient): Promise<void>;
   /** Called when the connection is lost, and after each failed try to open it. */
   onLoss?(): void;
-  /** Warning that is logged when the connection is lost. */
   lossMessage: string;
 }
 
@@ -88,7 +85,6 @@ export async function keepConnection(
   }
 }
 
-/** Uses one connection until the signal aborts. @throws if the connection is lost or unsuitable */
 async function useConnection(
   options: LongLivedClientOptions,
   signal: AbortSignal,
@@ -146,7 +142,6 @@ export async function requireOwnSession(connection: pg.Client, openOther: () => 
     );
 }
 
-/** Returns the process id of the session in which the server runs a query of the connection. */
 async function readSessionId(connection: pg.Client): Promise<number> {
   const { rows } = await connection.query<{ id: number }>("SELECT pg_backend_pid() AS id");
   return rows[0]?.id ?? 0;

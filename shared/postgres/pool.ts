@@ -3,11 +3,9 @@ import type { Logger } from "../runtime/logger.ts";
 import { DatabaseClient, type DatabaseServers, resolveServers } from "./client.ts";
 
 interface PoolOptions {
-  /** Value of DATABASE_URL. */
   url: string;
   applicationName: string;
   size: number;
-  /** Time limit for a statement on the server. */
   statementTimeoutMs: number;
   /**
    * If true, Postgres uses an index wherever possible. If false, a statement that was prepared while a table was small

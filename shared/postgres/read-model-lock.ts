@@ -6,9 +6,7 @@ import type { DatabaseClient } from "./client.ts";
 import { createLongLivedClient, keepConnection, requireOwnSession } from "./long-lived-connection.ts";
 
 interface ReadModelLockOptions {
-  /** Value of DATABASE_URL. */
   databaseUrl: string;
-  /** Schema of the read models that the process uses. */
   schema: string;
   /** Service of the process, for the operator whose `prune` is refused. */
   service: string;
@@ -17,7 +15,6 @@ interface ReadModelLockOptions {
   logger: Logger;
 }
 
-/** A lock on the read models that a process uses. */
 export interface ReadModelLock {
   /** Resolves if the read models do not exist while the lock is held, for example because they were dropped before. */
   missing: Promise<void>;
@@ -28,7 +25,6 @@ export interface ReadModelLock {
 
 const LOCK_TIMEOUT_MS = 1_000;
 
-/** SQLSTATE: a lock was not available in time. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
 /** Returns the name of the lock that each process holds while it uses the read models of a schema. */

@@ -9,7 +9,6 @@ export const positionStatement = {
   text: `SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint`,
 };
 
-/** Returns the log position of the read models. @throws if the read models have no position */
 export async function readPosition(pool: pg.Pool): Promise<bigint> {
   const { rows } = await pool.query<{ position: bigint }>(positionStatement);
   if (!rows[0]) throw new Error("The read models have no log position.");

@@ -24,7 +24,6 @@ export interface RateLimiter {
   close(): void;
 }
 
-/** Functions that observe a rate limiter, for metrics. */
 export interface RateLimitEvents {
   /** Called for each request that exceeds a limit. @param limitName first word of the request's key */
   onRefusal(limitName: string): void;

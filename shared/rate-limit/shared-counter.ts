@@ -16,7 +16,7 @@ export interface Count {
 interface CounterAddition {
   key: string;
   requests: number;
-  /** Length of the window, if the statement starts a new window. Milliseconds. */
+  /** Length of the window, if the statement starts a new window. */
   windowMs: number;
   /** Last known window of the key. If the key's row is missing in Postgres, the statement continues this window. */
   window: Pick<Count, "used" | "endsAt"> | undefined;
@@ -73,7 +73,6 @@ const MAX_KEYS = 200;
  */
 const MAX_WAIT_MS = 20;
 
-/** SQLSTATE of a statement that waited too long for a lock. */
 const LOCK_TIMEOUT_SQLSTATE = "55P03";
 
 type AddRequests = (addition: CounterAddition) => Promise<Count>;

@@ -7,13 +7,11 @@ export interface Window {
   /** Number of requests that this process has permitted since that response without counting them in Postgres. */
   uncountedRequests: number;
   lengthMs: number;
-  /** End of the window. Milliseconds since 1970. */
   endsAt: number;
   /** End of the window, as a value of `performance.now()`. */
   expiresAt: number;
 }
 
-/** Maximum number of remembered keys (about 5 MB in total). */
 const MAX_KEYS = 20_000;
 
 /** Remembers the current windows of the most recently used keys. */
@@ -57,7 +55,6 @@ export class Windows {
     if (window) window.uncountedRequests += requestCount;
   }
 
-  /** Lists the keys and windows that have uncounted requests. */
   listUncountedWindows(): [string, Window][] {
     return [...this.#windows.entries()].filter(([key]) => (this.find(key)?.uncountedRequests ?? 0) > 0);
   }

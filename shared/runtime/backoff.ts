@@ -30,7 +30,6 @@ export function createBackoff(bounds: { firstMs: number; maxMs: number }): Backo
   };
 }
 
-/** Waits for a number of milliseconds, or until the signal aborts. */
 export async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   try {
     await delay(milliseconds, undefined, { signal });

@@ -1,6 +1,6 @@
 import fs from "node:fs";
 
-/** Maximum length of the text that waits to be written. Lines that exceed this limit are lost. Characters. */
+/** Maximum length of the text that waits to be written. Lines that exceed this limit are lost. */
 const MAX_WAITING_CHARACTERS = 1_048_576;
 
 /** Minimum interval between two writes. Lines of this time are written together. */

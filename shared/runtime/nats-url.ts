@@ -1,9 +1,6 @@
-/** Credentials of a NATS server's URL: a user with a password, or a token. */
 type NatsLogin = { user: string; password: string } | { token: string };
 
-/** One server of NATS_URL. */
 export interface NatsServer {
-  /** Host and, if the URL contains one, port. */
   host: string;
   /** True for `tls://`. A server at `nats://` may require TLS, too. */
   requiresTls: boolean;

@@ -32,7 +32,6 @@ export const MAX_BATCH_SIZE = 512;
 /** Time after which a span is sent, even if the batch is not full. */
 const SEND_DELAY_MS = 1_000;
 
-/** Time limit for one request to the collector, with its retries. */
 const EXPORT_TIMEOUT_MS = 5_000;
 
 /** Time limit for sending the remaining spans when the service stops. */

@@ -4,7 +4,6 @@ import { traceparent as traceparentSchema } from "../domain/events/fields.ts";
 
 type Attributes = OpenTelemetry.Attributes;
 
-/** Tracer and API of OpenTelemetry. */
 export interface Tracing {
   tracer: OpenTelemetry.Tracer;
   api: typeof OpenTelemetry;
@@ -118,7 +117,6 @@ export function checkTraceparent(value: unknown): string | undefined {
   return traceparentSchema.safeParse(value).data;
 }
 
-/** Parses a valid `traceparent`. */
 export function parseTraceparent(value: string): OpenTelemetry.SpanContext {
   const [, traceId = "", spanId = "", flags = ""] = value.split("-");
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };

@@ -1,7 +1,7 @@
 import { showProgress, type Terminal } from "../../../shared/command-line/terminal.ts";
 import type { ScanProgress } from "../log/scan.ts";
 
-/** Time before the first progress report, so that a short scan reports nothing. Milliseconds. */
+/** Time before the first progress report, so that a short scan reports nothing. */
 const FIRST_REPORT_DELAY_MS = 2_000;
 
 /**

@@ -34,7 +34,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 
 const EVENT_BYTES = 1_000;
 
-/** Maximum age of an entry that a line refers to but does not change. Milliseconds. */
+/** Maximum age of an entry that a line refers to but does not change. */
 const MAX_AGE_MS = 1_000;
 
 /**

@@ -8,11 +8,9 @@ import { type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./
 import { type DuePerson, findClinicsWithRules, findDuePersons, type RetainedType } from "./find-due-persons.ts";
 import { requireCompleteReadModels } from "./require-complete-read-models.ts";
 
-/** Result of applying the retention rules. */
 export interface RetentionSummary {
   /** Number of persons whose data was erased; in a dry run, whose data would be erased. */
   erased: Record<RetainedType, number>;
-  /** Number of persons whose erasure was refused. */
   refused: number;
   /** Number of data keys that the erasures destroyed. */
   destroyedKeys: number;
@@ -33,7 +31,6 @@ interface RetentionOptions {
   onRefusal(person: DuePerson, error: DomainError): void;
 }
 
-/** Maximum number of concurrent erasures. */
 const MAX_CONCURRENT_ERASURES = 8;
 
 /**

@@ -15,7 +15,6 @@ export interface PersonalDataStores {
   pool: pg.Pool;
 }
 
-/** A person to erase. */
 type ErasablePerson =
   | { type: Exclude<PersonType, TypeWithoutClinic>; id: string; clinicId: string }
   | { type: TypeWithoutClinic; id: string };
@@ -28,12 +27,10 @@ export interface ErasureResult {
   position: bigint | undefined;
 }
 
-/** Thrown if the read models do not show a change in time. */
 export class ReadModelsBehindError extends Error {
   override readonly name = "ReadModelsBehindError";
 }
 
-/** Time limit for the read models to show a change. Milliseconds. */
 const READ_MODELS_TIMEOUT_MS = 60_000;
 
 /**
@@ -79,7 +76,6 @@ export async function recordAndDestroy(
   return { isRecorded: events.length > 0, destroyedKeyCount, position };
 }
 
-/** Reads the time of Postgres. @returns milliseconds since 1970, rounded up, so that all existing keys are older */
 async function readDatabaseTime(pool: pg.Pool): Promise<number> {
   const statement = "SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now";
   return (await pool.query<{ now: number }>(statement)).rows[0]?.now ?? Number.NaN;

@@ -3,7 +3,6 @@ import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
 import type { PersonalDataCategory } from "../../../shared/domain/personal-data/person.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 
-/** Types of persons to which retention rules apply. */
 export type RetainedType = "customer" | "appointment" | "queueTicket";
 
 /** A person whose retention period has ended for at least one category. */
@@ -13,7 +12,6 @@ export interface DuePerson {
   clinicId: string;
   /** Time of the last visit; the time of the registration if there was no visit. RFC 3339. */
   lastVisitAt: string;
-  /** Categories whose retention period has ended. */
   categories: PersonalDataCategory[];
 }
 
@@ -23,7 +21,6 @@ interface DuePage {
   retentionMonths: Clinic["retentionMonths"];
 }
 
-/** Number of persons in one read. */
 const PAGE_SIZE = 500;
 
 /** Sorts before all ids of persons. */

@@ -27,7 +27,6 @@ export const categoriesByType: Record<PersonType, readonly PersonalDataCategory[
   queueTicket: ["notes"],
 };
 
-/** Erasure of the data of a clinic's person. */
 interface ClinicErasure extends Erasure {
   clinicId: string;
   id: string;
@@ -82,7 +81,6 @@ export const recordErasureWithoutClinic = {
     handle(log, auditorAggregate, id, decideEraseAuditor(erasure), context),
 };
 
-/** Returns true if persons of a type belong to a clinic. */
 export function hasClinic(type: PersonType): type is keyof typeof recordErasure {
   return type in recordErasure;
 }

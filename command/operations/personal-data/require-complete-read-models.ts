@@ -9,10 +9,8 @@ import { waitForReadModels } from "./erase-person.ts";
 /** Default maximum number of events to search for the last event of the catalog. */
 const MAX_READ_EVENTS = 100_000;
 
-/** Default number of events in one read. */
 const PAGE_SIZE = 500;
 
-/** Time limit for one read. Milliseconds. */
 const PAGE_TIMEOUT_MS = 10_000;
 
 /** Streams of these categories contain visits, retention rules, and the persons to erase. */

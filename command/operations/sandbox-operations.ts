@@ -120,7 +120,7 @@ async function startGeneration(
   const clinicId = deriveSandboxClinicId(applicationId);
   const day = toUtcDay(context.now);
   const generation = (previousSandbox?.generation ?? 0) + 1;
-  const data = { applicationId, clinicId, generation, day, facts: createFixture(applicationId, day) };
+  const data = { applicationId, clinicId, generation, day, events: createFixture(applicationId, day) };
   const resetEvent: SandboxEvent = { type: "SandboxReset", data };
   const revision = previousSandbox?.revision ?? EMPTY_STREAM;
   const newEvent = toNewEvent(resetEvent, { ...context, clinicId, environment: "sandbox" });

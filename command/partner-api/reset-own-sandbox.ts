@@ -19,14 +19,14 @@ export function resetOwnSandbox({ log, decide }: { log: EventLog; decide: Decide
 }
 
 /** Converts a sandbox to its form in the partner API, which GET /sandbox also returns. */
-function toSandboxRecord({ clinicId, generation, resetAt, day, facts }: Sandbox, clinic: Clinic): SandboxRecord {
-  const animals = facts.flatMap((fact) => {
-    if (fact.type !== "AnimalRegistered") return [];
-    const { animalId: id, name, species } = fact.data;
+function toSandboxRecord({ clinicId, generation, resetAt, day, events }: Sandbox, clinic: Clinic): SandboxRecord {
+  const animals = events.flatMap((event) => {
+    if (event.type !== "AnimalRegistered") return [];
+    const { animalId: id, name, species } = event.data;
     return [{ id, name, species }];
   });
   const branches = clinic.branches.map(({ id, name }) => ({ id, name }));
-  const appointmentCount = facts.filter(({ type }) => type === "AppointmentRequested").length;
+  const appointmentCount = events.filter(({ type }) => type === "AppointmentRequested").length;
   return {
     clinicId,
     generation,

@@ -61,9 +61,9 @@ type Generations = Map<string, number>;
 
 function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): RecordedEvent[] {
   const { data, metadata, type: _, ...location } = resetEvent;
-  return data.facts.map(({ at, ...fact }) => ({
+  return data.events.map(({ at, ...event }) => ({
     ...location,
-    ...fact,
+    ...event,
     metadata: { ...metadata, occurredAt: at },
   }));
 }

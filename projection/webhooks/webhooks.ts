@@ -13,7 +13,7 @@ import { runMaintenance } from "./maintain/run-maintenance.ts";
 import type { ClosedStatus } from "./maintain/sweep.ts";
 import { runDispatcher } from "./match/dispatcher.ts";
 import { drainOutbox } from "./record/drain-outbox.ts";
-import type { Fact } from "./record/outbox.ts";
+import type { OutboxEvent } from "./record/outbox.ts";
 import { HealthTracker, repeatForever, retryForever } from "./record/retry-forever.ts";
 import { continueReplays } from "./replay/continue-replays.ts";
 import { type DueEndpoint, DueEndpoints } from "./schedule/due.ts";
@@ -169,7 +169,7 @@ function startParts(
     searchNotifier,
     onDue: (endpoints: readonly DueEndpoint[]) => dueEndpoints.add(endpoints),
     onReplay: searchNotifier.wake,
-    onFacts: outboxNotifier.wake,
+    onOutboxEvents: outboxNotifier.wake,
   };
   const secretReader = createSecretCache(options.secretReader);
   const sender = new Sender({
@@ -185,7 +185,7 @@ function startParts(
       hasConnected = true;
       return runDispatcher(connection, deps, markHealthy, connectionSignal);
     });
-  const onDiscarded = ({ id: eventId, stream, event: { type } }: Fact) => {
+  const onDiscarded = ({ id: eventId, stream, event: { type } }: OutboxEvent) => {
     logger.error({ eventId, stream, type }, "An event was discarded, because its stream was deleted from the log.");
     options.onDiscarded?.();
   };

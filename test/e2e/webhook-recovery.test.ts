@@ -136,7 +136,7 @@ describe("tests and replays of webhooks", () => {
       await awaitDeliveries("3 failures", (deliveries) => filterFailedDeliveries(deliveries).length === 3),
     );
     receiver.setDefaultReaction({});
-    await eventually("their facts in the log", async () => {
+    await eventually("their events in the log", async () => {
       const { found } = JSON.parse((await runRecover("--dry-run", "--json")).outputLines.join());
       return found === 3;
     });

@@ -3,7 +3,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import { releaseForgottenDeliveries } from "../match/ordering.ts";
-import { addFacts, createExpiryReportedFact, type ExpiringSecret, inTransaction } from "../record/outbox.ts";
+import { addToOutbox, createExpiryReportedEvent, type ExpiringSecret, inTransaction } from "../record/outbox.ts";
 import { type PartContext, repeatForever } from "../record/retry-forever.ts";
 import {
   type ClosedStatus,
@@ -17,7 +17,7 @@ interface MaintenanceOptions {
   pool: pg.Pool;
   /** Called with the number of pending deliveries that were closed without sending them. */
   onClosed?: ((status: ClosedStatus, deliveryCount: number) => void) | undefined;
-  onFacts(): void;
+  onOutboxEvents(): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
@@ -32,17 +32,17 @@ const RETENTION_INTERVAL_MS = 10 * 60_000;
  * deliveries and delete old rows, until the signal aborts.
  */
 export async function runMaintenance(options: MaintenanceOptions, context: PartContext): Promise<void> {
-  const { pool, clock, onFacts } = options;
+  const { pool, clock, onOutboxEvents } = options;
   const { signal } = context;
   const reportClosed = ({ closedCounts, hasMore }: SweepResult) => {
     for (const status of closedStatuses) options.onClosed?.(status, closedCounts[status]);
     // Skipped deliveries are recorded as events.
-    if (closedCounts.skipped > 0) onFacts();
+    if (closedCounts.skipped > 0) onOutboxEvents();
     return hasMore;
   };
   const sweep = async () => reportClosed(await closeUnsendableDeliveries(pool, clock()));
   const reportSecrets = async () => {
-    if ((await reportExpiringSecrets(pool, clock())) > 0) onFacts();
+    if ((await reportExpiringSecrets(pool, clock())) > 0) onOutboxEvents();
     return false;
   };
   const enforceRetention = async () => {
@@ -86,9 +86,9 @@ export function reportExpiringSecrets(pool: pg.Pool, now: number): Promise<numbe
               LIMIT ${MAX_BATCH_SIZE}`,
       values: [toInstant(now), toInstant(now + REPORT_BEFORE_MS)],
     });
-    await addFacts(
+    await addToOutbox(
       client,
-      rows.map((row) => createExpiryReportedFact(row, now)),
+      rows.map((row) => createExpiryReportedEvent(row, now)),
     );
     return rows.length;
   });

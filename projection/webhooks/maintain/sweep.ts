@@ -3,8 +3,8 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { listGroups, type OrderableDelivery, releaseNext, TRY_LOCK_ORDER_SQL } from "../match/ordering.ts";
 import {
-  addFacts,
-  createSkippedFact,
+  addToOutbox,
+  createDeliverySkippedEvent,
   DELIVERY_ROUND_COLUMNS,
   type DeliveryRound,
   inTransaction,
@@ -74,8 +74,8 @@ function closeDeliveries(
     // The next search finds the released deliveries.
     await releaseNext(client, listGroups(rows), earliestDueAt);
     const skippedRows = rows.filter(({ status }) => status === "skipped");
-    const facts = skippedRows.map((row) => createSkippedFact(row, now));
-    await addFacts(client, facts);
+    const outboxEvents = skippedRows.map((row) => createDeliverySkippedEvent(row, now));
+    await addToOutbox(client, outboxEvents);
     const closedCounts = { skipped: skippedRows.length, cancelled: rows.length - skippedRows.length };
     return { closedCounts, hasMore: rows.length === MAX_BATCH_SIZE };
   });

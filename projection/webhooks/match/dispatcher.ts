@@ -20,7 +20,7 @@ interface DispatcherOptions extends ReplayDeps {
   stream: EventStream;
   onDue(endpoints: readonly DueEndpoint[]): void;
   onReplay(): void;
-  onFacts(): void;
+  onOutboxEvents(): void;
   /** Milliseconds since 1970. */
   clock(): number;
 }
@@ -152,13 +152,13 @@ async function dispatchEvents(
   const messages = new Map(eventMessages.map(({ message, jetStreamMessage }) => [message, jetStreamMessage]));
   const isOverdue = (event: EventMessage) => Number(messages.get(event)?.info.redeliveryCount) > MAX_DEFERRALS;
   const addedDeliveries = await addInOrder(options, [...messages.keys()], isOverdue, options.clock());
-  const { dueEndpoints, factCount, deferredEvents } = addedDeliveries;
+  const { dueEndpoints, outboxEventCount, deferredEvents } = addedDeliveries;
   for (const event of eventMessages) {
     if (deferredEvents.has(event.message)) defer(event);
     else acknowledge(event);
   }
   if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
-  if (factCount > 0) options.onFacts();
+  if (outboxEventCount > 0) options.onOutboxEvents();
 }
 
 async function dispatchReplays(
@@ -170,7 +170,7 @@ async function dispatchReplays(
     const replayResult = await replayOrReject(options, replayMessage.message);
     acknowledge(replayMessage);
     if (replayResult === "pending") options.onReplay();
-    if (replayResult === "skipped" || replayResult === "expired") options.onFacts();
+    if (replayResult === "skipped" || replayResult === "expired") options.onOutboxEvents();
   }
 }
 

@@ -3,13 +3,13 @@ import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { EventMessage } from "../../relay/message.ts";
-import { addFacts, createSkippedFact, type DeliveryRound, inTransaction } from "../record/outbox.ts";
+import { addToOutbox, createDeliverySkippedEvent, type DeliveryRound, inTransaction } from "../record/outbox.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
 import { arrange, createInOrderFilter, listGroups, lockOrder, readMatchedEvents } from "./ordering.ts";
 
 export interface AddedDeliveries {
   dueEndpoints: DueEndpoint[];
-  factCount: number;
+  outboxEventCount: number;
   /**
    * Events that must be processed again later, because an earlier event of the appointment is not matched yet. Their
    * deliveries to endpoints that do not need the order are added.
@@ -35,7 +35,7 @@ export async function addDeliveries(
   const deferredIds = new Set(Array.from(deferredMatches, ({ event }) => event.body.id));
   const deferredEvents = new Set(events.filter(({ body }) => deferredIds.has(body.id)));
   const matches = allMatches.filter((match) => !deferredMatches.has(match));
-  if (matches.length === 0) return { dueEndpoints: [], factCount: 0, deferredEvents };
+  if (matches.length === 0) return { dueEndpoints: [], outboxEventCount: 0, deferredEvents };
   return inTransaction(pool, async (client) => {
     await lockOrder(client, listGroups(matches));
     const addedRows = await insertDeliveries(client, matches, now);
@@ -43,12 +43,12 @@ export async function addDeliveries(
     const isHeld = (match: EndpointMatch) => addedRows.get(deriveDeliveryId(match))?.isHeld === true;
     const releasedEndpoints = await arrange(client, listGroups(addedMatches.filter(isHeld)), now);
     const skippedMatches = addedMatches.filter(({ status }) => status === "skipped");
-    const facts = skippedMatches.map((match) => createSkippedFact(toDeliveryRound(match), now));
-    await addFacts(client, facts);
+    const outboxEvents = skippedMatches.map((match) => createDeliverySkippedEvent(toDeliveryRound(match), now));
+    await addToOutbox(client, outboxEvents);
     const dueMatches = addedMatches.filter((match) => match.status === "pending" && !isHeld(match));
     return {
       dueEndpoints: [...dueMatches.map(toDueEndpoint), ...releasedEndpoints],
-      factCount: facts.length,
+      outboxEventCount: outboxEvents.length,
       deferredEvents,
     };
   });

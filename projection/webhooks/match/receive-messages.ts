@@ -91,7 +91,7 @@ export async function addInOrder(
   const isStillDeferred = (event: EventMessage) => !isOverdue(event) || addedLater.deferredEvents.has(event);
   return {
     dueEndpoints: [...added.dueEndpoints, ...addedLater.dueEndpoints],
-    factCount: added.factCount + addedLater.factCount,
+    outboxEventCount: added.outboxEventCount + addedLater.outboxEventCount,
     deferredEvents: new Set([...added.deferredEvents].filter(isStillDeferred)),
   };
 }

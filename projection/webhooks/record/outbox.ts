@@ -40,20 +40,20 @@ export const DELIVERY_ROUND_COLUMNS = `d.delivery_id AS "deliveryId", d.endpoint
   d.event_stream AS "eventStream", d.event_revision AS "eventRevision"`;
 
 /** An event that waits in the outbox to be appended to a stream of the log. */
-export interface Fact extends NewEvent {
+export interface OutboxEvent extends NewEvent {
   stream: string;
 }
 
-export function createFailedFact(round: DeliveryRound, attempts: number, now: number): Fact {
+export function createDeliveryFailedEvent(round: DeliveryRound, attempts: number, now: number): OutboxEvent {
   const { deliveryId, endpointId } = round;
   const data = { deliveryId, endpointId, attempts, source: toDeliverySource(round) };
-  return createRoundFact(round, { type: "WebhookDeliveryFailed", data }, now);
+  return createRoundEvent(round, { type: "WebhookDeliveryFailed", data }, now);
 }
 
-export function createSkippedFact(round: DeliveryRound, now: number): Fact {
+export function createDeliverySkippedEvent(round: DeliveryRound, now: number): OutboxEvent {
   const { deliveryId, endpointId } = round;
   const data = { deliveryId, endpointId, source: toDeliverySource(round) };
-  return createRoundFact(round, { type: "WebhookDeliverySkipped", data }, now);
+  return createRoundEvent(round, { type: "WebhookDeliverySkipped", data }, now);
 }
 
 type ExpiredRequest = Pick<
@@ -63,26 +63,34 @@ type ExpiredRequest = Pick<
   Pick<DeliveryRound, "traceparent">;
 
 /** Reports that a delivery cannot be replayed, because its event or endpoint no longer exists. */
-export function createExpiredFact(request: ExpiredRequest, now: number): Fact {
+export function createDeliveryExpiredEvent(request: ExpiredRequest, now: number): OutboxEvent {
   const { deliveryId, endpointId, requestId } = request;
   const stream = toStreamName(webhookDeliveryStreams, deliveryId);
   const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId } } as const;
-  return createFact(requestId, stream, event, { ...request, causeId: requestId }, now);
+  return createOutboxEvent(requestId, stream, event, { ...request, causeId: requestId }, now);
 }
 
-export function createDisabledFact(round: DeliveryRound, reason: "gone" | "no_success", now: number): Fact {
+export function createEndpointDisabledEvent(
+  round: DeliveryRound,
+  reason: "gone" | "no_success",
+  now: number,
+): OutboxEvent {
   const { endpointId } = round;
   const stream = toStreamName(webhookEndpointStreams, endpointId);
-  return createRoundFact(round, { type: "WebhookEndpointDisabled", data: { endpointId, reason } }, now, stream);
+  return createRoundEvent(round, { type: "WebhookEndpointDisabled", data: { endpointId, reason } }, now, stream);
 }
 
 /** All events of an endpoint and day (UTC) have the same id, so the log gets only the first. */
-export function createFailureReportedFact(round: DeliveryRound, failurePeriod: FailurePeriod, now: number): Fact {
+export function createFailureReportedEvent(
+  round: DeliveryRound,
+  failurePeriod: FailurePeriod,
+  now: number,
+): OutboxEvent {
   const { endpointId } = round;
   const data = { endpointId, since: toInstant(failurePeriod.sinceMs), failedAttempts: failurePeriod.failedAttempts };
   const event = { type: "WebhookEndpointFailureReported", data } as const;
   const sourceId = `${endpointId} ${toInstant(now).slice(0, 10)}`;
-  return createFact(sourceId, toStreamName(webhookEndpointStreams, endpointId), event, round, now);
+  return createOutboxEvent(sourceId, toStreamName(webhookEndpointStreams, endpointId), event, round, now);
 }
 
 interface ReplayedRound extends DeliveryRound {
@@ -91,12 +99,12 @@ interface ReplayedRound extends DeliveryRound {
 }
 
 /** Uses the round's cause as the id of the event. */
-export function createReplayRequestedFact(round: ReplayedRound, now: number): Fact {
+export function createReplayRequestedEvent(round: ReplayedRound, now: number): OutboxEvent {
   const { deliveryId, endpointId, replayId, causeId, requestId } = round;
   const data = { deliveryId, endpointId, replayId, source: toDeliverySource(round) };
   const event = { type: "WebhookDeliveryReplayRequested", data } as const;
   const stream = toStreamName(webhookDeliveryStreams, deliveryId);
-  return { ...createFact(causeId, stream, event, { ...round, causeId: requestId }, now), id: causeId };
+  return { ...createOutboxEvent(causeId, stream, event, { ...round, causeId: requestId }, now), id: causeId };
 }
 
 interface EndedReplay {
@@ -108,16 +116,16 @@ interface EndedReplay {
   correlationId: string;
 }
 
-export function createReplayCompletedFact(
+export function createReplayCompletedEvent(
   replay: EndedReplay,
   progress: { outcome: ReplayOutcome | null; replayedCount: number; notReplayedCount: number },
   now: number,
-): Fact {
+): OutboxEvent {
   const { replayId, endpointId, requestId: causeId } = replay;
   const { outcome, replayedCount, notReplayedCount } = progress;
   const data = { replayId, endpointId, outcome: outcome ?? "completed", replayedCount, notReplayedCount };
   const event = { type: "WebhookReplayCompleted", data } as const;
-  return createFact(replayId, toStreamName(webhookReplayStreams, replayId), event, { ...replay, causeId }, now);
+  return createOutboxEvent(replayId, toStreamName(webhookReplayStreams, replayId), event, { ...replay, causeId }, now);
 }
 
 export interface ExpiringSecret {
@@ -131,37 +139,37 @@ export interface ExpiringSecret {
 }
 
 /** All events of a secret have the same id, so the log gets only the first. */
-export function createExpiryReportedFact(expiringSecret: ExpiringSecret, now: number): Fact {
+export function createExpiryReportedEvent(expiringSecret: ExpiringSecret, now: number): OutboxEvent {
   const { endpointId, secretId, expiresAt, rotationId: causeId } = expiringSecret;
   const event = { type: "WebhookSecretExpiryReported", data: { endpointId, secretId, expiresAt } } as const;
   const stream = toStreamName(webhookEndpointStreams, endpointId);
-  return createFact(secretId, stream, event, { ...expiringSecret, causeId }, now);
+  return createOutboxEvent(secretId, stream, event, { ...expiringSecret, causeId }, now);
 }
 
 function toDeliverySource({ eventStream, eventRevision }: DeliveryRound): DeliverySource {
   return { stream: eventStream, revision: Number(eventRevision) };
 }
 
-function createRoundFact(
+function createRoundEvent(
   round: DeliveryRound,
   event: CatalogEvent,
   now: number,
   stream = toStreamName(webhookDeliveryStreams, round.deliveryId),
-): Fact {
-  return createFact(deriveWebhookDeliveryId(round.causeId, round.endpointId), stream, event, round, now);
+): OutboxEvent {
+  return createOutboxEvent(deriveWebhookDeliveryId(round.causeId, round.endpointId), stream, event, round, now);
 }
 
 /**
  * The event's id is derived from the id of the round or request and the event type, so the log gets each type only once.
  */
-function createFact(
+function createOutboxEvent(
   sourceId: string,
   stream: string,
   event: CatalogEvent,
   context: Pick<DeliveryRound, "causeId" | "traceparent"> &
     Pick<ReplayMessage, "correlationId" | "clinicId" | "environment">,
   now: number,
-): Fact {
+): OutboxEvent {
   const { causeId, correlationId, clinicId, environment, traceparent } = context;
   const metadata = {
     $correlationId: correlationId,
@@ -176,19 +184,19 @@ function createFact(
 }
 
 /** Adds events to the outbox. Must run in the transaction that changes the deliveries. */
-export async function addFacts(client: pg.ClientBase, facts: readonly Fact[]): Promise<void> {
-  if (facts.length === 0) return;
+export async function addToOutbox(client: pg.ClientBase, outboxEvents: readonly OutboxEvent[]): Promise<void> {
+  if (outboxEvents.length === 0) return;
   await client.query({
-    name: "keep facts",
+    name: "add outbox events",
     text: `INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at)
            SELECT event_id, stream, event, metadata, (metadata->>'occurredAt')::timestamptz
              FROM unnest($1::uuid[], $2::text[], $3::jsonb[], $4::jsonb[]) AS f (event_id, stream, event, metadata)
            ON CONFLICT DO NOTHING`,
     values: [
-      facts.map(({ id }) => id),
-      facts.map(({ stream }) => stream),
-      facts.map(({ event }) => JSON.stringify(event)),
-      facts.map(({ metadata }) => JSON.stringify(metadata)),
+      outboxEvents.map(({ id }) => id),
+      outboxEvents.map(({ stream }) => stream),
+      outboxEvents.map(({ event }) => JSON.stringify(event)),
+      outboxEvents.map(({ metadata }) => JSON.stringify(metadata)),
     ],
   });
 }

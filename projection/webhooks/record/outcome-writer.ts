@@ -11,7 +11,7 @@ export interface OutcomeWriterOptions {
   pool: pg.Pool;
   logger: Logger;
   health: HealthTracker;
-  onFacts(): void;
+  onOutboxEvents(): void;
   onDue(endpoints: readonly DueEndpoint[]): void;
   /**
    * Called for each recorded attempt, with the new status of its delivery (delivered, pending or failed) and the
@@ -60,8 +60,8 @@ async function writeWithRetries(
   const backoff = createBackoff({ firstMs: 50, maxMs: 2_000 });
   for (;;) {
     try {
-      const { factCount, releasedEndpoints } = await writeOutcomes(pool, outcomes, clock());
-      if (factCount > 0) options.onFacts();
+      const { outboxEventCount, releasedEndpoints } = await writeOutcomes(pool, outcomes, clock());
+      if (outboxEventCount > 0) options.onOutboxEvents();
       if (releasedEndpoints.length > 0) options.onDue(releasedEndpoints);
       health.report("outcomes", null);
       for (const { verdict, result } of outcomes) options.onAttempt?.(verdict.status, result.durationMs / 1_000);

@@ -6,16 +6,16 @@ import type { FinishedAttempt } from "../send/attempt-delivery.ts";
 import type { ClaimedDelivery } from "../send/claim.ts";
 import { deleteFailurePeriods, type FailingEndpoints, trackFailingEndpoints } from "./failing-endpoints.ts";
 import {
-  addFacts,
-  createDisabledFact,
-  createFailedFact,
-  createFailureReportedFact,
-  type Fact,
+  addToOutbox,
+  createDeliveryFailedEvent,
+  createEndpointDisabledEvent,
+  createFailureReportedEvent,
   inTransaction,
+  type OutboxEvent,
 } from "./outbox.ts";
 
 interface WrittenOutcomes {
-  factCount: number;
+  outboxEventCount: number;
   /** Endpoints with a delivery that became due because the delivery before it has ended. */
   releasedEndpoints: DueEndpoint[];
 }
@@ -34,14 +34,14 @@ export async function writeOutcomes(
   const isSuccess = outcomes.every(({ verdict }) => verdict.status === "delivered");
   if (isSuccess && groups.length === 0) {
     await writeSuccesses(pool, outcomes, now);
-    return { factCount: 0, releasedEndpoints: [] };
+    return { outboxEventCount: 0, releasedEndpoints: [] };
   }
   return inTransaction(pool, async (client) => {
     await lockOrder(client, groups);
-    let factCount = 0;
+    let outboxEventCount = 0;
     if (isSuccess) await writeSuccesses(client, outcomes, now);
-    else factCount = await writeWithFailures(client, outcomes, now);
-    return { factCount, releasedEndpoints: await releaseNext(client, listEndedGroups(outcomes), now) };
+    else outboxEventCount = await writeWithFailures(client, outcomes, now);
+    return { outboxEventCount, releasedEndpoints: await releaseNext(client, listEndedGroups(outcomes), now) };
   });
 }
 
@@ -56,33 +56,34 @@ async function writeWithFailures(
 ): Promise<number> {
   await writeAttempts(client, outcomes);
   const movedIds = await updateDeliveries(client, outcomes, now);
-  const facts: Fact[] = [];
+  const outboxEvents: OutboxEvent[] = [];
   for (const { delivery, verdict } of outcomes) {
     if (verdict.status !== "failed") continue;
-    if (movedIds.has(delivery.deliveryId)) facts.push(createFailedFact(delivery, delivery.attemptNumber, now));
-    if (verdict.isGone) facts.push(createDisabledFact(delivery, "gone", now));
+    if (movedIds.has(delivery.deliveryId))
+      outboxEvents.push(createDeliveryFailedEvent(delivery, delivery.attemptNumber, now));
+    if (verdict.isGone) outboxEvents.push(createEndpointDisabledEvent(delivery, "gone", now));
   }
-  facts.push(...createEndpointFacts(outcomes, await trackFailingEndpoints(client, outcomes, now), now));
-  await deleteFailurePeriods(client, listDisabledEndpointIds(facts));
-  await addFacts(client, facts);
-  return facts.length;
+  outboxEvents.push(...createEndpointEvents(outcomes, await trackFailingEndpoints(client, outcomes, now), now));
+  await deleteFailurePeriods(client, listDisabledEndpointIds(outboxEvents));
+  await addToOutbox(client, outboxEvents);
+  return outboxEvents.length;
 }
 
-function createEndpointFacts(
+function createEndpointEvents(
   outcomes: readonly FinishedAttempt[],
   { disableIds, reports }: FailingEndpoints,
   now: number,
-): Fact[] {
+): OutboxEvent[] {
   const lastDeliveries = new Map(outcomes.map(({ delivery }) => [delivery.endpointId, delivery]));
   return [...lastDeliveries].flatMap(([endpointId, delivery]) => {
-    if (disableIds.has(endpointId)) return [createDisabledFact(delivery, "no_success", now)];
+    if (disableIds.has(endpointId)) return [createEndpointDisabledEvent(delivery, "no_success", now)];
     const failurePeriod = reports.get(endpointId);
-    return failurePeriod ? [createFailureReportedFact(delivery, failurePeriod, now)] : [];
+    return failurePeriod ? [createFailureReportedEvent(delivery, failurePeriod, now)] : [];
   });
 }
 
-function listDisabledEndpointIds(facts: readonly Fact[]): string[] {
-  return facts.flatMap(({ event }) => (event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : []));
+function listDisabledEndpointIds(outboxEvents: readonly OutboxEvent[]): string[] {
+  return outboxEvents.flatMap(({ event }) => (event.type === "WebhookEndpointDisabled" ? [event.data.endpointId] : []));
 }
 
 async function writeAttempts(client: pg.ClientBase, outcomes: readonly FinishedAttempt[]): Promise<void> {

@@ -4,11 +4,11 @@ import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import {
-  addFacts,
-  createExpiredFact,
-  createReplayCompletedFact,
-  createReplayRequestedFact,
-  createSkippedFact,
+  addToOutbox,
+  createDeliveryExpiredEvent,
+  createDeliverySkippedEvent,
+  createReplayCompletedEvent,
+  createReplayRequestedEvent,
   inTransaction,
 } from "../record/outbox.ts";
 import { buildActiveEndpointSql, LANE_CONDITIONS } from "../schedule/due.ts";
@@ -125,13 +125,13 @@ async function replayDeliveries(
   if (excludedIds.length > 0) await excludeDeliveries(client, replay, excludedIds);
   const startedRequests = requests.filter(({ deliveryId }) => statuses.has(deliveryId));
   const skippedRequests = startedRequests.filter(({ deliveryId }) => statuses.get(deliveryId) === "skipped");
-  await addFacts(client, [
+  await addToOutbox(client, [
     ...requests
       .filter(({ deliveryId }) => missingIds.has(deliveryId))
-      .map((request) => createExpiredFact({ ...request, requestId: request.causeId }, now)),
-    ...startedRequests.map((request) => createReplayRequestedFact(request, now)),
+      .map((request) => createDeliveryExpiredEvent({ ...request, requestId: request.causeId }, now)),
+    ...startedRequests.map((request) => createReplayRequestedEvent(request, now)),
     // The later time makes the outbox append this event after the request.
-    ...skippedRequests.map((request) => createSkippedFact(request, now + 1)),
+    ...skippedRequests.map((request) => createDeliverySkippedEvent(request, now + 1)),
   ]);
   return startedRequests.length;
 }
@@ -184,7 +184,7 @@ async function endReplay(
   now: number,
 ): Promise<void> {
   await writeProgress(client, replay.replayId, progress, now);
-  await addFacts(client, [createReplayCompletedFact(replay, progress, now)]);
+  await addToOutbox(client, [createReplayCompletedEvent(replay, progress, now)]);
 }
 
 async function isEndpointActive(client: pg.ClientBase, endpointId: string): Promise<boolean> {

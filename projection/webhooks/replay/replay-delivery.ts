@@ -9,9 +9,9 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 import {
-  addFacts,
-  createExpiredFact,
-  createSkippedFact,
+  addToOutbox,
+  createDeliveryExpiredEvent,
+  createDeliverySkippedEvent,
   DELIVERY_ROUND_COLUMNS,
   inTransaction,
 } from "../record/outbox.ts";
@@ -67,7 +67,7 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
     const status = statuses.get(deliveryId) ?? "ignored";
     if (status === "skipped") {
       const newRound = { ...row, causeId: requestId, correlationId, traceparent: request.traceparent };
-      await addFacts(client, [createSkippedFact(newRound, now)]);
+      await addToOutbox(client, [createDeliverySkippedEvent(newRound, now)]);
     }
     return status;
   });
@@ -147,7 +147,7 @@ async function recordExpiry(
     { deliveryId, requestId },
     "A delivery cannot be replayed, because its event or endpoint no longer exists.",
   );
-  await inTransaction(pool, (client) => addFacts(client, [createExpiredFact(request, now)]));
+  await inTransaction(pool, (client) => addToOutbox(client, [createDeliveryExpiredEvent(request, now)]));
 }
 
 /**

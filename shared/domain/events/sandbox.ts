@@ -17,7 +17,7 @@ const fixtureCategories = [
 ] as const;
 
 /** An event of the fixture data. The event is stored inside a `SandboxReset` event, not in a separate stream. */
-export type FixtureFact = EventOf<(typeof fixtureCategories)[number]> & {
+export type FixtureEvent = EventOf<(typeof fixtureCategories)[number]> & {
   /** Time of the event in the sandbox. */
   at: Instant;
 };
@@ -26,11 +26,11 @@ const schemasByType = new Map<string, z.ZodType>(
   (fixtureCategories as readonly Category[]).flatMap(({ events }) => Object.entries(events)),
 );
 
-const fixtureFact = z
+const fixtureEvent = z
   .object({ type: z.string(), data: z.unknown(), at: instant })
   .transform(({ type, data, at }, context) => {
     const parseResult = schemasByType.get(type)?.safeParse(data);
-    if (parseResult?.success) return { type, data: parseResult.data, at } as FixtureFact;
+    if (parseResult?.success) return { type, data: parseResult.data, at } as FixtureEvent;
     context.addIssue({
       code: "custom",
       message: `${type} is not allowed in fixture data, or has invalid data`,
@@ -50,7 +50,7 @@ export const sandboxStreams = defineCategory("sandbox", {
     generation: z.int().min(1),
     /** Day (UTC) that all times of the fixture data are relative to. */
     day: calendarDate,
-    facts: notPersonal(z.array(fixtureFact), "fictional data"),
+    events: notPersonal(z.array(fixtureEvent), "fictional data"),
   }),
 });
 export type SandboxEvent = EventOf<typeof sandboxStreams>;

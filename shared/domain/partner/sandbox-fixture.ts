@@ -1,7 +1,7 @@
 import type { Transition } from "../appointment/appointment.ts";
 import { requestDefaults } from "../events/appointment.ts";
 import { deriveSandboxClinicId, deriveSandboxEntityId } from "../events/ids.ts";
-import type { FixtureFact } from "../events/sandbox.ts";
+import type { FixtureEvent } from "../events/sandbox.ts";
 import { type Instant, toInstant } from "../time/rfc3339.ts";
 
 const MINUTE_MS = 60_000;
@@ -29,7 +29,7 @@ export function listSandboxBranches(applicationId: string): { id: string; name: 
  *
  * @param day YYYY-MM-DD, UTC
  */
-export function createFixture(applicationId: string, day: string): FixtureFact[] {
+export function createFixture(applicationId: string, day: string): FixtureEvent[] {
   const dayStart = Date.parse(`${day}T00:00:00.000Z`);
   const toTime = (days: number, hours: number) => toInstant(dayStart + days * DAY_MS + hours * HOUR_MS);
   const context: FixtureContext = {
@@ -51,8 +51,8 @@ interface FixtureContext {
   toTime(days: number, hours: number): Instant;
 }
 
-function createServices({ clinicId, toId, registeredAt: at }: FixtureContext): FixtureFact[] {
-  const createServiceOffered = (name: string, category: string, price: number): FixtureFact => ({
+function createServices({ clinicId, toId, registeredAt: at }: FixtureContext): FixtureEvent[] {
+  const createServiceOffered = (name: string, category: string, price: number): FixtureEvent => ({
     type: "ServiceOffered",
     data: { serviceId: toId("service", name), clinicId, name, category, price, currency: "GBP", taxable: true },
     at,
@@ -73,15 +73,15 @@ const OWNERS = {
   "Cleo Example": [["Pepper", "dog", 27]],
 } as const;
 
-function createOwners({ clinicId, toId, registeredAt: at }: FixtureContext): FixtureFact[] {
-  return Object.entries(OWNERS).flatMap(([fullName, animals]): FixtureFact[] => {
+function createOwners({ clinicId, toId, registeredAt: at }: FixtureContext): FixtureEvent[] {
+  return Object.entries(OWNERS).flatMap(([fullName, animals]): FixtureEvent[] => {
     const customerId = toId("customer", fullName);
     const [firstName = ""] = fullName.toLowerCase().split(" ");
     const contact = { phone: null, email: `${firstName}@example.com`, city: "London" };
     const unknownDetails = { breed: null, sex: null, birthDate: null, microchip: null };
     return [
       { type: "CustomerRegistered", data: { customerId, clinicId, fullName, ...contact }, at },
-      ...animals.map(([name, species, weightKg]): FixtureFact => {
+      ...animals.map(([name, species, weightKg]): FixtureEvent => {
         const animalId = toId("animal", name);
         const data = { animalId, clinicId, customerId, name, species, ...unknownDetails, weightKg };
         return { type: "AnimalRegistered", data, at };
@@ -91,15 +91,15 @@ function createOwners({ clinicId, toId, registeredAt: at }: FixtureContext): Fix
 }
 
 /** Creates one room for each branch, available on weekdays. */
-function createRooms({ clinicId, toId, branchIds, registeredAt: at }: FixtureContext): FixtureFact[] {
-  return branchIds.flatMap((branchId, index): FixtureFact[] => {
+function createRooms({ clinicId, toId, branchIds, registeredAt: at }: FixtureContext): FixtureEvent[] {
+  return branchIds.flatMap((branchId, index): FixtureEvent[] => {
     const resourceId = toId("resource", branchId);
     const name = `Room ${index + 1}`;
     const room = { resourceType: "room", name, capacity: 1, timezone: "Europe/London", metadata: {} };
     const validity = { validFrom: null, validUntil: null, ruleType: "open", recurrence: null };
     return [
       { type: "ResourceAdded", data: { resourceId, clinicId, branchId, ...room }, at },
-      ...[1, 2, 3, 4, 5].map((weekday): FixtureFact => {
+      ...[1, 2, 3, 4, 5].map((weekday): FixtureEvent => {
         const ruleId = toId("rule", branchId, String(weekday));
         const openHours = { weekday, startsAt: "09:00:00", endsAt: "17:00:00" };
         return { type: "AvailabilityRuleSet", data: { resourceId, ruleId, ...openHours, ...validity }, at };
@@ -141,7 +141,7 @@ const PLANNED_APPOINTMENTS: PlannedAppointment[] = [
   { animalName: "Biscuit", branchIndex: 1, days: 6, hour: 16, reason: "Follow-up", eventTypes: [] },
 ];
 
-function createAppointments(context: FixtureContext): FixtureFact[] {
+function createAppointments(context: FixtureContext): FixtureEvent[] {
   return PLANNED_APPOINTMENTS.flatMap((appointment) => createAppointmentEvents(appointment, context));
 }
 
@@ -152,7 +152,7 @@ function createAppointments(context: FixtureContext): FixtureFact[] {
 function createAppointmentEvents(
   { animalName, branchIndex, days, hour, reason, eventTypes }: PlannedAppointment,
   context: FixtureContext,
-): FixtureFact[] {
+): FixtureEvent[] {
   const { clinicId, toId, branchIds, toTime } = context;
   const appointmentId = toId("appointment", animalName, String(days), String(hour));
   const data = {
@@ -168,7 +168,7 @@ function createAppointmentEvents(
   const requestDays = Math.min(days, 0) - 3;
   return [
     { type: "AppointmentRequested", data, at: toTime(requestDays, 8) },
-    ...eventTypes.map((type, index): FixtureFact => {
+    ...eventTypes.map((type, index): FixtureEvent => {
       // The first event after the request occurs one hour later. The second occurs at the start of the appointment, and
       // the others follow at intervals of 15 minutes.
       const occurredAt = index === 0 ? toTime(requestDays, 9) : toTime(days, hour + (index - 1) / 4);

@@ -11,7 +11,9 @@ export type Sandbox = SandboxEvent["data"] & {
 };
 
 /** Finds an animal in the sandbox's current fixture data. */
-export function findFixtureAnimal({ facts }: Sandbox, animalId: string): Animal | undefined {
-  const registrationFact = facts.find((fact) => fact.type === "AnimalRegistered" && fact.data.animalId === animalId);
-  return registrationFact?.type === "AnimalRegistered" ? toRegisteredAnimal(registrationFact.data) : undefined;
+export function findFixtureAnimal({ events }: Sandbox, animalId: string): Animal | undefined {
+  const registrationEvent = events.find(
+    (event) => event.type === "AnimalRegistered" && event.data.animalId === animalId,
+  );
+  return registrationEvent?.type === "AnimalRegistered" ? toRegisteredAnimal(registrationEvent.data) : undefined;
 }

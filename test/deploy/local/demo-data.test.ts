@@ -123,8 +123,8 @@ describe("demo data", function () {
         ({ data }) => data.applicationId === clientId,
       );
       expect(approvedEvent?.data.clinicId).to.equal(clinicId);
-      const facts = filterByType(events, "SandboxReset").flatMap(({ data }) => data.facts) as CatalogEvent[];
-      const registeredEvent = filterByType([...events, ...facts], "AnimalRegistered").find(
+      const fixtureEvents = filterByType(events, "SandboxReset").flatMap(({ data }) => data.events) as CatalogEvent[];
+      const registeredEvent = filterByType([...events, ...fixtureEvents], "AnimalRegistered").find(
         ({ data }) => data.animalId === animalId,
       );
       expect(registeredEvent?.data.clinicId).to.equal(clinicId);

@@ -20,10 +20,10 @@ describe("sandbox resets in the read models", () => {
   function createSandbox() {
     const applicationId = randomUUID();
     const clinicId = deriveSandboxClinicId(applicationId);
-    const facts = createFixture(applicationId, day);
+    const events = createFixture(applicationId, day);
     const createResetEvent = (generation: number): GivenEvent => ({
       type: "SandboxReset",
-      data: { applicationId, clinicId, generation, day, facts },
+      data: { applicationId, clinicId, generation, day, events },
     });
     const createRequestedEvent = (sandboxGeneration: number): GivenEvent =>
       appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", { sandboxGeneration });

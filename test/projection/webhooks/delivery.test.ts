@@ -148,7 +148,7 @@ describe("webhook delivery", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.setDefaultReaction({ status: 500 });
     const testId = await requestTest(endpoint);
-    await world.awaitFacts(deriveWebhookDeliveryId(testId, endpoint.endpointId), "WebhookDeliveryFailed");
+    await world.awaitDeliveryEvents(deriveWebhookDeliveryId(testId, endpoint.endpointId), "WebhookDeliveryFailed");
     expect(receiver.requests).to.have.length(4);
     receiver.setDefaultReaction({});
     const deliveryId = await world.requestReplay(testId, endpoint);

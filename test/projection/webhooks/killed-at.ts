@@ -12,7 +12,7 @@ export const killingSteps = [
   "response | record",
   "record | commit",
   "committed record | next",
-  "fact appended | fact removed",
+  "event appended | event removed",
 ] as const;
 export type KillingStep = (typeof killingSteps)[number];
 
@@ -30,7 +30,7 @@ const triggers: Record<KillingStep, { timing: "before" | "after" | "never"; stat
   "response | record": { timing: "before", statement: /^write (successes|attempts)/ },
   "record | commit": { timing: "after", statement: /^move deliveries/ },
   "committed record | next": { timing: "after", statement: /^(write successes|COMMIT move deliveries)/ },
-  "fact appended | fact removed": { timing: "before", statement: /^DELETE FROM webhooks\.outbox/ },
+  "event appended | event removed": { timing: "before", statement: /^DELETE FROM webhooks\.outbox/ },
 };
 
 const kill = () => process.kill(process.pid, "SIGKILL");

@@ -57,15 +57,15 @@ describe("the lifecycle of a delivery", () => {
     receiver.setDefaultReaction({ status: 500, body: "broken" });
     const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
     const deliveryId = toDeliveryId(eventId, endpoint);
-    await world.awaitFacts(deliveryId, "WebhookDeliveryFailed");
-    const [fact] = await world.log.read(`webhookDelivery-${deliveryId}`);
+    await world.awaitDeliveryEvents(deliveryId, "WebhookDeliveryFailed");
+    const [event] = await world.log.read(`webhookDelivery-${deliveryId}`);
     const source = { stream: `appointment-${appointmentId}`, revision: 0 };
-    expect(fact?.data).to.deep.equal({ deliveryId, endpointId, attempts: 4, source });
+    expect(event?.data).to.deep.equal({ deliveryId, endpointId, attempts: 4, source });
     // Replays send the state after the event, not the latest state.
     await world.changeAppointment(appointmentId, "AppointmentConfirmed");
     await world.requestReplay(eventId, endpoint);
     const replayTypes = ["WebhookDeliveryReplayRequested", "WebhookDeliveryFailed"];
-    await world.awaitFacts(deliveryId, "WebhookDeliveryFailed", ...replayTypes);
+    await world.awaitDeliveryEvents(deliveryId, "WebhookDeliveryFailed", ...replayTypes);
     receiver.setDefaultReaction({});
     await world.requestReplay(eventId, endpoint);
     const { attempts } = await world.awaitStatus(eventId, endpoint, "delivered");
@@ -84,11 +84,11 @@ describe("the lifecycle of a delivery", () => {
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await world.awaitStatus(eventId, endpoint, "skipped");
     const deliveryId = toDeliveryId(eventId, endpoint);
-    await world.awaitFacts(deliveryId, "WebhookDeliverySkipped");
+    await world.awaitDeliveryEvents(deliveryId, "WebhookDeliverySkipped");
     expect(receiver.requests).to.have.length(0);
     await world.requestReplay(eventId, endpoint);
     const replayTypes = ["WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"];
-    await world.awaitFacts(deliveryId, "WebhookDeliverySkipped", ...replayTypes);
+    await world.awaitDeliveryEvents(deliveryId, "WebhookDeliverySkipped", ...replayTypes);
     await world.changeEndpoint(endpoint, "WebhookEndpointEnabled");
     await world.requestReplay(eventId, endpoint);
     expect((await world.awaitStatus(eventId, endpoint, "delivered")).attempts).to.have.length(1);
@@ -99,7 +99,7 @@ describe("the lifecycle of a delivery", () => {
     const eventId = await deferDelivery(endpoint);
     await disableEndpoint(endpoint);
     expect((await world.awaitStatus(eventId, endpoint, "skipped")).next_attempt_at).to.equal(null);
-    await world.awaitFacts(toDeliveryId(eventId, endpoint), "WebhookDeliverySkipped");
+    await world.awaitDeliveryEvents(toDeliveryId(eventId, endpoint), "WebhookDeliverySkipped");
   });
 
   const revocations: [string, (endpoint: Endpoint) => Promise<unknown>][] = [

@@ -128,7 +128,7 @@ describe("operational events", () => {
     const body = await awaitBody("/observer");
     expect(body.data).to.deep.equal({ endpoint: { id: endpointId, url: `${receiver.url}/gone` }, reason: "gone" });
     const deliveryId = deriveWebhookDeliveryId(body.id, observer.endpointId);
-    await world.awaitFacts(deliveryId, "WebhookDeliveryFailed");
+    await world.awaitDeliveryEvents(deliveryId, "WebhookDeliveryFailed");
     receiver.setDefaultReaction({ status: 200 }, "/observer");
     await world.requestReplay(body.id, observer);
     await world.awaitStatus(body.id, observer, "delivered");

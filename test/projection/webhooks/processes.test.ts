@@ -193,7 +193,7 @@ describe("webhooks in several processes", () => {
     const cases: { eventId: string; endpoint: Endpoint; step: KillingStep }[] = [];
     // Loading the code takes longest, so the next two processes load it while the current process works.
     const loadAtStep = (step: KillingStep) => {
-      const retryScheduleSeconds = step === "fact appended | fact removed" ? [] : [0.2, 0.2, 0.2];
+      const retryScheduleSeconds = step === "event appended | event removed" ? [] : [0.2, 0.2, 0.2];
       return loadChild({ timeoutMs: 300, retryScheduleSeconds, step });
     };
     const childPromises = killingSteps.slice(0, 2).map(loadAtStep);
@@ -204,7 +204,9 @@ describe("webhooks in several processes", () => {
       // One statement records a success, so only the transaction that records a failure can be interrupted between
       // statements.
       if (step === "record | commit") receiver.queueReactions({ status: 500 });
-      const endpoint = await world.registerEndpoint(step.startsWith("fact") ? failingReceiver.url : receiver.url);
+      const endpoint = await world.registerEndpoint(
+        step.startsWith("event appended") ? failingReceiver.url : receiver.url,
+      );
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       cases.push({ eventId, endpoint, step });
       const exitPromise = once(child, "exit");
@@ -213,7 +215,7 @@ describe("webhooks in several processes", () => {
     }
     world.start.webhooks({ timeoutMs: 300, clock: clockAfterLeases });
     for (const { eventId, endpoint, step } of cases) {
-      const expectedStatus = step.startsWith("fact") ? "failed" : "delivered";
+      const expectedStatus = step.startsWith("event appended") ? "failed" : "delivered";
       const { attempts } = await world.awaitStatus(eventId, endpoint, expectedStatus);
       const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
       const requests = [
@@ -230,11 +232,11 @@ describe("webhooks in several processes", () => {
       );
       expect(rows, step).to.have.length(1);
       if (expectedStatus !== "failed") continue;
-      const facts = await eventually("an empty outbox", async () => {
+      const events = await eventually("an empty outbox", async () => {
         const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox");
         return rowCount === 0 && world.log.read(`webhookDelivery-${deliveryId}`);
       });
-      expect(facts.map(({ type }) => type)).to.deep.equal(["WebhookDeliveryFailed"]);
+      expect(events.map(({ type }) => type)).to.deep.equal(["WebhookDeliveryFailed"]);
     }
   });
 

@@ -124,7 +124,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
   it("replays and test webhooks wait while the approval of the origin is withdrawn", async () => {
     receiver.queueReactions(...Array(4).fill({ status: 500 }));
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
-    await world.awaitFacts(toDeliveryId(eventId), "WebhookDeliveryFailed");
+    await world.awaitDeliveryEvents(toDeliveryId(eventId), "WebhookDeliveryFailed");
     await appendOperatorEvent("WebhookOriginWithdrawn");
     await world.requestReplay(eventId, endpoint);
     const { endpointId, clinicId } = endpoint;
@@ -148,7 +148,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const eventId = await requestHeldAppointment();
     clockAheadMs = 31 * DAY_MS;
     const otherRole = world.start.webhooks({ clock: () => Date.now() + clockAheadMs });
-    await world.awaitFacts(toDeliveryId(eventId), "WebhookDeliverySkipped");
+    await world.awaitDeliveryEvents(toDeliveryId(eventId), "WebhookDeliverySkipped");
     await world.stopRoles(otherRole);
     await appendOperatorEvent("WebhookOriginApproved");
     await world.requestReplay(eventId, endpoint);

@@ -156,7 +156,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
       world.waitForDelivery(eventId, endpoint, ({ attempts }) => attempts[0]?.status_code === statusCode),
     listEventTypes: async (stream: string): Promise<string[]> => (await log.read(stream)).map(({ type }) => type),
     /** Waits until the stream of a delivery consists of events with the given types. */
-    awaitFacts: (deliveryId: string, ...types: string[]) =>
+    awaitDeliveryEvents: (deliveryId: string, ...types: string[]) =>
       eventually(
         `the events ${types}`,
         async () => (await world.listEventTypes(`webhookDelivery-${deliveryId}`)).join() === types.join(),

@@ -39,7 +39,7 @@ describe("the replay of a delivery whose row or event was deleted", () => {
   });
   afterEach(() => receiver.close());
 
-  const appendFact = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, otherData = {}) =>
+  const appendEvent = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, otherData = {}) =>
     world.append(
       `webhookDelivery-${deliveryId}`,
       { type, data: { deliveryId, endpointId, ...otherData } } as CatalogEvent,
@@ -48,12 +48,12 @@ describe("the replay of a delivery whose row or event was deleted", () => {
         clinicId: randomUUID(),
       },
     );
-  const readFactTypes = (deliveryId: string) => world.listEventTypes(`webhookDelivery-${deliveryId}`);
+  const readEventTypes = (deliveryId: string) => world.listEventTypes(`webhookDelivery-${deliveryId}`);
   async function createFailedDelivery(endpoint: Endpoint) {
     receiver.setDefaultReaction({ status: 500 });
     const appointment = await world.requestAppointment(endpoint.clinicId);
     const deliveryId = deriveWebhookDeliveryId(appointment.eventId, endpoint.endpointId);
-    await world.awaitFacts(deliveryId, "WebhookDeliveryFailed");
+    await world.awaitDeliveryEvents(deliveryId, "WebhookDeliveryFailed");
     receiver.setDefaultReaction({});
     return { ...appointment, deliveryId };
   }
@@ -68,7 +68,7 @@ describe("the replay of a delivery whose row or event was deleted", () => {
   it("a replay of a deleted delivery restores the delivery from the log and sends the webhook with the same id", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
-    await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    await appendEvent("WebhookDeliveryReplayRequested", deliveryId, endpoint);
     const { attempts } = await world.awaitStatus(eventId, endpoint, "delivered");
     expect(attempts.map(({ number, status_code }) => [number, status_code])).to.deep.equal([[3, 200]]);
     const requests = receiver.listDeliveryRequests(deliveryId);
@@ -101,18 +101,18 @@ describe("the replay of a delivery whose row or event was deleted", () => {
     const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox WHERE stream = $1", [
       `webhookDelivery-${deliveryId}`,
     ]);
-    expect([rowCount, await readFactTypes(deliveryId)]).to.deep.equal([0, []]);
+    expect([rowCount, await readEventTypes(deliveryId)]).to.deep.equal([0, []]);
   });
 
   it("a restored delivery is skipped while the endpoint is disabled, and can be replayed afterwards", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     const { eventId, deliveryId } = await createDeletedDelivery(endpoint);
     await world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "operator" });
-    await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    await appendEvent("WebhookDeliveryReplayRequested", deliveryId, endpoint);
     const skippedTypes = ["WebhookDeliveryFailed", "WebhookDeliveryReplayRequested", "WebhookDeliverySkipped"];
-    await world.awaitFacts(deliveryId, ...skippedTypes);
+    await world.awaitDeliveryEvents(deliveryId, ...skippedTypes);
     await world.changeEndpoint(endpoint, "WebhookEndpointEnabled");
-    await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+    await appendEvent("WebhookDeliveryReplayRequested", deliveryId, endpoint);
     await world.awaitStatus(eventId, endpoint, "delivered");
   });
 
@@ -121,7 +121,7 @@ describe("the replay of a delivery whose row or event was deleted", () => {
       "without a recorded source event",
       async (endpoint) => {
         const deliveryId = randomUUID();
-        await appendFact("WebhookDeliveryFailed", deliveryId, endpoint, { attempts: 8 });
+        await appendEvent("WebhookDeliveryFailed", deliveryId, endpoint, { attempts: 8 });
         return deliveryId;
       },
     ],
@@ -131,7 +131,7 @@ describe("the replay of a delivery whose row or event was deleted", () => {
         const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
         const deliveryId = randomUUID();
         const source = { stream: `appointment-${appointmentId}`, revision: 0 };
-        await appendFact("WebhookDeliverySkipped", deliveryId, endpoint, { source });
+        await appendEvent("WebhookDeliverySkipped", deliveryId, endpoint, { source });
         return deliveryId;
       },
     ],
@@ -140,7 +140,7 @@ describe("the replay of a delivery whose row or event was deleted", () => {
       async (endpoint) => {
         const deliveryId = randomUUID();
         const source = { stream: `appointment-${randomUUID()}`, revision: 4 };
-        await appendFact("WebhookDeliverySkipped", deliveryId, endpoint, { source });
+        await appendEvent("WebhookDeliverySkipped", deliveryId, endpoint, { source });
         return deliveryId;
       },
     ],
@@ -149,14 +149,14 @@ describe("the replay of a delivery whose row or event was deleted", () => {
     it(`if a replay is requested for a deleted delivery ${label}, the delivery expires and later messages are processed`, async () => {
       const endpoint = await world.registerEndpoint(receiver.url);
       const deliveryId = await createDelivery(endpoint);
-      const [firstType] = await readFactTypes(deliveryId);
-      await appendFact("WebhookDeliveryReplayRequested", deliveryId, endpoint);
-      const factTypes = [firstType!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
-      await world.awaitFacts(deliveryId, ...factTypes);
+      const [firstType] = await readEventTypes(deliveryId);
+      await appendEvent("WebhookDeliveryReplayRequested", deliveryId, endpoint);
+      const eventTypes = [firstType!, "WebhookDeliveryReplayRequested", "WebhookDeliveryExpired"];
+      await world.awaitDeliveryEvents(deliveryId, ...eventTypes);
       // The next delivery proves that the request does not block messages and was processed only once.
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       await world.awaitStatus(eventId, endpoint, "delivered");
-      expect(await readFactTypes(deliveryId)).to.deep.equal(factTypes);
+      expect(await readEventTypes(deliveryId)).to.deep.equal(eventTypes);
       expect(receiver.listDeliveryRequests(deliveryId)).to.deep.equal([]);
     });
   }
@@ -186,7 +186,7 @@ describe("the replay of a delivery whose row or event was deleted", () => {
     await world.client.appendToStream(stream, createNote());
     await world.client.tombstoneStream(stream);
     const deliveryId = await replayFrom(endpoint, stream);
-    await world.awaitFacts(deliveryId, ...REPLAY_TYPES, "WebhookDeliveryExpired");
+    await world.awaitDeliveryEvents(deliveryId, ...REPLAY_TYPES, "WebhookDeliveryExpired");
     await expectProgress(endpoint);
   });
 
@@ -204,7 +204,7 @@ describe("the replay of a delivery whose row or event was deleted", () => {
     }
     const isOutboxEmpty = async () => (await world.pool.query("SELECT FROM webhooks.outbox")).rowCount === 0;
     await eventually("an empty outbox", isOutboxEmpty);
-    expect(await readFactTypes(deliveryId)).to.deep.equal(["WebhookDeliveryExpired"]);
+    expect(await readEventTypes(deliveryId)).to.deep.equal(["WebhookDeliveryExpired"]);
     expect(discardedCount).to.equal(1);
     await expectProgress(endpoint);
   });
@@ -215,6 +215,6 @@ describe("the replay of a delivery whose row or event was deleted", () => {
     await world.client.appendToStream(stream, createNote());
     const deliveryId = await replayFrom(endpoint, stream);
     await expectProgress(endpoint);
-    expect(await readFactTypes(deliveryId)).to.deep.equal(REPLAY_TYPES);
+    expect(await readEventTypes(deliveryId)).to.deep.equal(REPLAY_TYPES);
   });
 });

@@ -62,9 +62,9 @@ await runEntry(async () => {
     () => counts.failed > 0,
   );
   for (const failureOutput of failureOutputs) console.log(failureOutput);
-  // Mocha writes no summary if it cannot load a test file.
-  if (args.length === 0) console.log(formatCounts(counts));
-  else if (fs.existsSync(summaryFile)) console.log(fs.readFileSync(summaryFile, "utf8"));
+  // Mocha writes no summary if it cannot load a test file. That counts as one failed test.
+  if (fs.existsSync(summaryFile)) console.log(fs.readFileSync(summaryFile, "utf8"));
+  else console.log(formatCounts(args.length === 0 ? counts : { ...counts, failed: testExitCode === 0 ? 0 : 1 }));
   fs.rmSync(scratchDir, { recursive: true });
   process.exitCode = checkExitCode || testExitCode;
 });

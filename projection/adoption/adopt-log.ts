@@ -33,9 +33,9 @@ interface AdoptionResult {
   position: bigint;
   /** Log position after which the relay continues. */
   relayPosition: bigint;
-  /** Number of pending deliveries that were cancelled because the log does not hold their events. */
+  /** Deliveries whose events the log does not hold. */
   cancelledDeliveryCount: number;
-  /** Number of outbox entries that were deleted because the log does not hold their events. */
+  /** Entries whose events the log does not hold. */
   deletedOutboxEntryCount: number;
 }
 

@@ -62,7 +62,6 @@ function defineParkingCommand(name: string, summary: string, run: typeof park): 
   });
 }
 
-/** The command line for operators of the read models and the database. */
 export const projectionCommandLine: CommandLine = {
   program: "clinic projection",
   description:

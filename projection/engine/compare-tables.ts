@@ -79,7 +79,7 @@ async function nextRow(rows: AsyncGenerator<ListedRow>): Promise<ListedRow | und
   return iteratorResult.done ? undefined : iteratorResult.value;
 }
 
-/** Reads all rows of a table in pages, ordered by the text of the primary key. */
+/** Reads in pages, ordered by the text of the primary key. */
 async function* readRows(
   db: pg.ClientBase,
   schema: string,

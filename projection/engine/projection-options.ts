@@ -17,7 +17,6 @@ export interface ProjectionProgress {
   /** Server that the run waits for; null while the run works. */
   waitsFor: AwaitedServer | null;
   lastError: Error | null;
-  /** Events processed since the start. */
   eventCount: number;
 }
 

@@ -13,7 +13,6 @@ import { FORMER_SCHEMA, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
 export interface RebuildOptions
   extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "readLog" | "models" | "logger" | "onProgress"> {
-  /** Parked stream whose events the rebuild includes. */
   includedStream?: string | undefined;
   /**
    * Set if an operator adopts an event log that the current read models were not built from. Called in the transaction

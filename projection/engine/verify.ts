@@ -16,7 +16,6 @@ export interface VerifyOptions
 }
 
 interface VerifyResult {
-  /** Log position that the compared read models reflect. */
   position: bigint;
   rows: number;
   differenceCount: number;

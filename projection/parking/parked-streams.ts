@@ -10,11 +10,9 @@ export const PARKING_STREAM = toStreamName(parkingStreams, "streams");
 
 export interface ParkedStream {
   stream: string;
-  /** Revision of the first skipped event. */
   revision: bigint;
-  /** Log position of the first skipped event. */
+  /** Position of the first skipped event. */
   position: bigint;
-  /** Type of the first skipped event. */
   eventType: string;
   /** Error message of the role that stopped at the event. */
   cause: string;

@@ -46,10 +46,10 @@ export class RelayStoppedError extends Error {
 
 const MAX_PREPARED_MESSAGES = 256;
 
-/** Maximum number of published messages that the NATS server has not confirmed. */
+/** Limits the messages that the NATS server has not confirmed. */
 const MAX_UNCONFIRMED_MESSAGES = 1_024;
 
-/** Maximum number of messages that the dispatchers have not acknowledged. */
+/** Limits the messages that the dispatchers have not acknowledged. */
 const MAX_UNACKNOWLEDGED_MESSAGES = 10_000;
 
 /** Interval at which the relay reads the acknowledgements and moves the checkpoint. */
@@ -107,7 +107,6 @@ export async function runRelay(
   ]);
 }
 
-/** Fills the buffer with events of the log, and starts to create their messages. */
 async function readEvents(
   options: RelayRunOptions,
   checkpoint: bigint,

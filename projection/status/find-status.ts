@@ -16,11 +16,9 @@ import type { LogRole } from "../roles/role.ts";
 import { type Lag, measureLag } from "./lag.ts";
 import { countDeliveries, type DeliveryCounts } from "./measure-deliveries.ts";
 
-/** Status of the projection service for operators. */
 export interface Status {
   /** Error message if the database was built from another log. Otherwise null. */
   differentLog: string | null;
-  /** True if this release built the read models. */
   isOwnRelease: boolean;
   /** True if the read models have ever reached the end of the log. */
   isFilled: boolean;

@@ -37,7 +37,7 @@ export interface Operation {
    * authentication is required.
    */
   security: Record<string, string[]>[];
-  /** Undefined if all servers of the document offer the operation. */
+  /** Undefined for all servers of the document. */
   servers?: Server[];
   parameters: Parameter[];
   requestBody?: { required: true; content: Content };
@@ -65,7 +65,6 @@ export interface Content {
 
 export interface Header {
   description: string;
-  /** If true, the header is always present in the responses that document it. */
   required: boolean;
   schema: JsonSchema;
 }

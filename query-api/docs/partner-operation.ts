@@ -232,7 +232,7 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
   sandbox: { name: "Sandbox", description: "Read and reset your application's test clinic." },
 };
 
-/** In the order in which the page shows them. */
+/** Listed in the order in which the page shows them. */
 export const partnerTags = Object.values(sections);
 
 export function findSectionName(path: PathOf<PartnerOperationId>): string {

@@ -17,7 +17,6 @@ export interface PortalDocumentOptions {
   cookieName: string;
 }
 
-/** HTTP status of the error codes that every portal operation can return. */
 const commonErrorStatuses = {
   authentication_required: 401,
   session_expired: 401,

@@ -101,7 +101,6 @@ switch to the new secret. A former secret that expires immediately, because it h
 
 ${recipientsText}`;
 
-/** Events that the service sends: type, summary, schema of the body, and further text. */
 const deliveredEvents: readonly (readonly [string, string, keyof typeof webhookBodies, string])[] = [
   ["appointment.created", "An appointment was created", "AppointmentEvent", orderText],
   ["appointment.updated", "An appointment was changed", "AppointmentEvent", orderText],

@@ -1,8 +1,6 @@
 import { z } from "zod";
 import { MAX_WINDOW_DAYS } from "./parameters.ts";
 
-/** Schemas of fields that several responses contain. */
-
 export const uuid = z.guid();
 
 /** RFC 3339 date-time in UTC, with milliseconds and `Z`. */

@@ -10,7 +10,6 @@ interface QueryParameter<Value = unknown> {
   description: string;
   /** Includes the default value. */
   schema: z.ZodType;
-  /** If true, invalid values and repeated parameters are refused. */
   isFilter?: true;
   /**
    * @param text value in the request; undefined if the parameter is missing or repeated

@@ -4,7 +4,6 @@ import { listHeaderValues } from "../../shared/http/request.ts";
 import { getPositionHeader } from "../../shared/partner-api/operations.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 
-/** Maximum time that a read waits for the read models to reach the log position in the request. */
 const WAIT_TIMEOUT_MS = 2_000;
 
 /**

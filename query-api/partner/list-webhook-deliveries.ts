@@ -23,7 +23,7 @@ import { definePartnerRead, parsePathId, type ReadContext } from "./read.ts";
 
 const dateTime = instant.meta({ format: "date-time" });
 
-/** Query parameters that select deliveries from a list. A delivery must match all of them. */
+/** A delivery must match all filters. */
 const deliveryFilters = {
   status: createFilterParameter("Returns only deliveries with this status.", deliveryStatus),
   type: createFilterParameter("Returns only deliveries of this event type.", deliveredEventType),

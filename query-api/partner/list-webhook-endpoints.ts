@@ -22,7 +22,6 @@ export const ENDPOINT_FIELDS_SQL = `'id', e.endpoint_id, 'clinicId', e.clinic_id
 /** SQL arguments of `json_build_object` for the health of an endpoint, from the join of {@link ENDPOINT_HEALTH_JOIN_SQL}. */
 export const ENDPOINT_HEALTH_SQL = `'failingSince', rfc3339(f.since), 'failedAttempts', coalesce(f.failures, 0)`;
 
-/** SQL that joins the failure period of an active endpoint `e` as `f`. */
 export const ENDPOINT_HEALTH_JOIN_SQL =
   "LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = e.endpoint_id AND e.status = 'active'";
 

@@ -32,10 +32,10 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
   operationId: PartnerReadId;
   description: string;
   parameters?: Declared;
-  /** Adds the query parameter `cursor`. */
+  /** If true, the operation has the query parameter `cursor`. */
   isPaged?: true;
   response: z.ZodType;
-  /** Error codes that the SQL can return, with their HTTP status. */
+  /** With their HTTP status. */
   refusals: PartnerRefusals;
   /**
    * SQL that returns one row with the columns of `ResponseRow`. `refusal` is an error code from `refusals`. `body` does

@@ -14,7 +14,7 @@ const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
 const KEY_FETCH_TIMEOUT_MS = 2_000;
 
-/** Maximum age of cached keys if the keys cannot be fetched. Equal to the lifetime of a token. */
+/** Equal to the lifetime of a token. */
 const MAX_STALE_AGE_MS = TOKEN_LIFETIME_SECONDS * 1000;
 
 /**

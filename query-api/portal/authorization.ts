@@ -32,7 +32,7 @@ export const requirements = {
 
 export type PortalOperationId = keyof typeof requirements;
 
-/** In the order of the checks. */
+/** Listed in the order of the checks. */
 export type Refusal =
   | "no_active_membership"
   | "branch_not_in_scope"
@@ -40,7 +40,6 @@ export type Refusal =
   | "entitlement_required"
   | "operational_access_denied";
 
-/** True if the entitlement `e` is in effect at the request's time. */
 export const entitlementInEffectSql =
   "(e.enabled AND (e.effective_until IS NULL OR e.effective_until > $2::timestamptz))";
 

@@ -122,7 +122,7 @@ function createPublicKeyLookup(url: URL): JWTVerifyGetKey {
   };
 }
 
-/** More chunks do not fit into a request's headers. */
+/** More chunks do not fit into the headers of a request. */
 const MAX_CHUNKS = 10;
 
 const BASE64_PREFIX = "base64-";

@@ -23,7 +23,7 @@ export interface SystemUser {
 export interface PostgresHome {
   initdbPath: string;
   postgresPath: string;
-  /** It may not exist yet. */
+  /** May not exist yet. */
   dataFolder: string;
 }
 
@@ -149,7 +149,7 @@ function resolveDataFolder(dataPath: string, user: SystemUser | undefined, log: 
   return dataFolder;
 }
 
-/** Includes all folders above it. */
+/** Checks the folder and all folders above it. */
 function canEnter(user: SystemUser, folder: string): boolean {
   return spawnSync("/bin/sh", ["-c", 'cd -- "$0"', folder], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }

@@ -22,7 +22,6 @@ interface MaintenanceOptions {
   clock(): number;
 }
 
-/** Pauses of the background loops while no work is left. */
 const SWEEP_INTERVAL_MS = 1_000;
 const SECRETS_INTERVAL_MS = 10 * 60_000;
 const RETENTION_INTERVAL_MS = 10 * 60_000;
@@ -60,7 +59,6 @@ export async function runMaintenance(options: MaintenanceOptions, context: PartC
   ]);
 }
 
-/** Time before the expiry of a former secret at which the expiry is reported. */
 const REPORT_BEFORE_MS = 6 * 60 * 60 * 1_000;
 
 const MAX_BATCH_SIZE = 1_000;

@@ -33,10 +33,8 @@ const MAX_BATCH_SIZE = 250;
  */
 const CATCH_UP_TIMEOUT_MS = 2_000;
 
-/** Interval at which the position of the read models is checked. */
 const POLL_INTERVAL_MS = 5;
 
-/** Delay before NATS redelivers a message that was not processed. */
 const REDELIVERY_DELAY_MS = 1_000;
 
 /**

@@ -7,10 +7,8 @@ import type { FailurePeriod } from "./outbox.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1_000;
 
-/** Minimum time without a success after which an endpoint is disabled. */
 const DISABLE_AFTER_MS = 5 * DAY_MS;
 
-/** Minimum number of failed attempts after which an endpoint is disabled. */
 const MIN_FAILURES = 10;
 
 /**
@@ -19,10 +17,8 @@ const MIN_FAILURES = 10;
  */
 const MAX_FAILURE_GAP_MS = 2 * DAY_MS;
 
-/** Minimum time without a success after which a failing endpoint is reported to its partner. */
 const REPORT_AFTER_MS = 5 * 60_000;
 
-/** Minimum number of failed attempts after which a failing endpoint is reported. */
 const MIN_REPORTED_FAILURES = 3;
 
 export interface FailingEndpoints {

@@ -1,5 +1,3 @@
-/** Limits of the embedded log. The comments state what happens if a limit is reached. */
-
 /**
  * Maximum size of an append in bytes. As in EventStoreDB, the size of an event is its data, its metadata and twice the
  * length of its type. Larger appends are refused.
@@ -66,7 +64,7 @@ export const MAX_RECENT_BYTES = 8 * 1024 * 1024;
 /** Maximum number of events on one page. A read loads one page at a time from disk. */
 export const MAX_PAGE_EVENTS = 1024;
 
-/** Maximum size of one page in bytes. An event that exceeds the limit gets its own page. */
+/** An event that exceeds the limit gets its own page. */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
 /** Maximum number of disk reads for one page of a stream. If a page needs more disk reads, it is split. */

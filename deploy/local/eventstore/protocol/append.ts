@@ -115,7 +115,6 @@ function encodeWrongVersion(expectedRevision: number, currentRevision: number): 
   return message.setExpectedRevision(String(expectedRevision));
 }
 
-/** @throws CallError if the log did not process the write, or if the disk failed and the outcome is unknown */
 async function writeOrThrow(
   store: Store,
   request: WriteRequest,

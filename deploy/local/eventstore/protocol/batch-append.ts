@@ -23,7 +23,7 @@ import {
 
 type BatchAppendCall = ServerDuplexStream<BatchAppendReq, BatchAppendResp>;
 
-/** Its last part has not arrived yet. */
+/** Append whose last part has not arrived yet. */
 interface UnfinishedAppend {
   readonly context: AppendContext;
   readonly deadline: number;

@@ -65,7 +65,7 @@ export function createMissingPropertyError(propertyName: string): CallError {
   });
 }
 
-/** Prints the error unless the client caused it. */
+/** Converts an error, and prints it unless the client caused it. */
 export function toCallError(error: unknown, printLine: (line: string) => void): CallError {
   if (error instanceof CallError) return error;
   if (error instanceof LogDamagedError) {

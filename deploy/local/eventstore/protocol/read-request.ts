@@ -74,11 +74,11 @@ function validateStreamRead(start: ReadRequest["start"], maxCount: number, isBac
 
 interface EventFilter {
   matches(record: Buffer): boolean;
-  /** Number of events. */
+  /** Number of events between two checkpoints. */
   readonly checkpointInterval: number;
 }
 
-/** As in EventStoreDB, in events. */
+/** EventStoreDB's default, in events. */
 const DEFAULT_SEARCH_WINDOW = 32;
 
 /**

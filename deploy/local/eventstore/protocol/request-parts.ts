@@ -1,4 +1,3 @@
-/** Parsers for values that occur in several requests. */
 import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
 import type { AppendReq, BatchAppendReq } from "@eventstore/db-client/generated/streams_pb.js";
 import { ANY, NO_STREAM, STREAM_EXISTS } from "../model/append-rules.ts";
@@ -108,7 +107,7 @@ export class AppendEventList {
     this.stream = stream;
   }
 
-  /** Upper bound. */
+  /** Upper bound of the size on disk. */
   get storedBytes(): number {
     return this.#storedBytes;
   }

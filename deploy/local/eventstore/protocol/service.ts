@@ -123,7 +123,6 @@ function endWithError(call: OpenCall, error: CallError): void {
   if (!call.cancelled && !call.writableEnded) call.emit("error", error);
 }
 
-/** EventStoreDB release whose protocol this log implements. */
 const PROTOCOL_VERSION = "24.6.0";
 
 /** In lower case, because the client compares lower-case names. */

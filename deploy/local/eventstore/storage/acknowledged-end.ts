@@ -31,7 +31,7 @@ export const ACKNOWLEDGED_FILE = "acknowledged";
 
 const MAGIC = "EVENTEND";
 
-/** The last frame's end, and the state of the frame chain there. */
+/** End of a log: the last frame's end, and the state of the frame chain there. */
 export interface LogEnd extends ChainState {
   readonly logId: string;
   readonly offset: number;

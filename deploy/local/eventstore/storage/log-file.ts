@@ -1,4 +1,3 @@
-/** The file with the events of a log: reads at any offset, and appends. */
 import fs from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";

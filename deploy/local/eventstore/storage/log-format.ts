@@ -128,7 +128,7 @@ export function decodeLogHeader(header: Buffer): BlockFields | undefined {
   return readBlock(header, LOG_MAGIC);
 }
 
-/** Also returns the checksum of the frame. */
+/** Returns the bytes and the checksum of the frame. */
 export function encodeFrame(records: readonly Buffer[], chainState: ChainState): { bytes: Buffer; checksum: number } {
   const bytes = Buffer.concat([Buffer.alloc(FRAME_HEADER_BYTES), ...records]);
   bytes.write(FRAME_MAGIC, 0, "latin1");

@@ -21,7 +21,7 @@ export class LogIndex {
   #endOffset = 0;
   readonly streams = new StreamTable();
 
-  /** Also the ordinal of the next event. */
+  /** Equals the ordinal of the next event. */
   get eventCount(): number {
     return this.#positions.length;
   }
@@ -31,7 +31,6 @@ export class LogIndex {
     return this.eventCount === 0 ? 0 : this.#positions.at(this.eventCount - 1);
   }
 
-  /** The offset at which the last frame ends. */
   setEndOffset(offset: number): void {
     this.#endOffset = offset;
   }

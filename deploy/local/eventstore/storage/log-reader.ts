@@ -15,7 +15,6 @@ export interface CommittedLog {
 
 interface PositionRange {
   readonly fromPosition: number;
-  /** Whether the read includes the event at `from`. */
   readonly isInclusive: boolean;
   readonly isBackwards: boolean;
 }

@@ -1,4 +1,3 @@
-/** Appends frames to the log and records the acknowledged end. */
 import type { LogOptions } from "../model/limits.ts";
 import { DiskFullError } from "../model/log-errors.ts";
 import type { AcknowledgedEndFile, LogEnd } from "./acknowledged-end.ts";

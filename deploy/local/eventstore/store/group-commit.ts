@@ -10,7 +10,6 @@ export type WriteRefusal =
   | { readonly outcome: "expired" }
   | { readonly outcome: "overloaded" }
   | { readonly outcome: "closing" }
-  /** The disk is full. A later write can succeed. */
   | { readonly outcome: "disk-full" };
 
 export type WriteOutcome = WriteResult | WriteRefusal;
@@ -35,7 +34,6 @@ export class GroupCommit {
   #failure: Error | undefined;
   #reportFailure: (failure: Error) => void = () => undefined;
 
-  /** Resolves with the error if a group cannot be committed. */
   readonly failurePromise = new Promise<Error>((resolve) => {
     this.#reportFailure = resolve;
   });
@@ -64,7 +62,7 @@ export class GroupCommit {
     });
   }
 
-  /** Waits for the queued writes. */
+  /** Refuses new writes and waits for the queued writes. */
   async close(): Promise<void> {
     this.#isClosing = true;
     await this.#currentRun;

@@ -42,7 +42,7 @@ export interface CommittedState {
   getStreamState(stream: string): StreamState;
   findPosition(stream: string, revision: number): number | undefined;
   findEventId(stream: string, revision: number): string | undefined;
-  /** For a soft-deleted stream. */
+  /** Returns the newest metadata of a soft-deleted stream. */
   findMetadata(stream: string): Uint8Array | undefined;
   /** Undefined if the id is not among the recently written events. */
   findRecentEvent(id: string): StreamRevision | undefined;
@@ -51,7 +51,7 @@ export interface CommittedState {
 const NO_BYTES = new Uint8Array(0);
 const EMPTY_METADATA = Buffer.from("{}");
 
-/** Later writes of the group may be retries of this event. */
+/** Event that later writes of the group may retry. */
 interface StagedEvent {
   readonly id: string;
   readonly position: number;
@@ -72,7 +72,7 @@ export class StagedGroup {
   readonly #createdAt: number;
   #position: number;
 
-  /** @param createdAt time of all events of the group, in milliseconds since 1970 */
+  /** @param createdAt milliseconds since 1970 */
   constructor(committedState: CommittedState, createdAt: number) {
     this.#committedState = committedState;
     this.#createdAt = createdAt;

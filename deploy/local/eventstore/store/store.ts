@@ -36,7 +36,7 @@ export interface StoreOptions extends Partial<LogOptions> {
 
 interface StoredHistory {
   readonly eventIds: Map<string, string>;
-  /** By soft-deleted stream. */
+  /** Newest metadata, by soft-deleted stream. */
   readonly metadata: Map<string, Uint8Array>;
 }
 
@@ -81,7 +81,6 @@ export class Store {
     return this.#groupCommit.failurePromise;
   }
 
-  /** See GroupCommit.submit. */
   submit(request: WriteRequest, storedBytes: number, deadline: number): Promise<WriteOutcome> {
     return this.#groupCommit.submit(request, storedBytes, deadline);
   }
@@ -101,7 +100,7 @@ export class Store {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Waits for the queued writes. */
+  /** Refuses new writes and waits for the queued writes. */
   closeToWrites(): Promise<void> {
     return this.#groupCommit.close();
   }

@@ -100,11 +100,7 @@ function createWriteRouter(options: CommandAppOptions) {
   const { decide, limiter, brand, tokenSigner, waitForReadModels } = options;
   const verify = cacheVerifiedTokens(createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer));
 
-  /**
-   * Returns the middlewares of an operation that needs an access token, in the order in which they run.
-   *
-   * @param checks checks of this operation, before its handler
-   */
+  /** Returns the middlewares of an operation that needs an access token, in the order in which they run. */
   const defineOperation =
     (operationId: Exclude<PartnerWriteId, "exchangeToken">, checks: Koa.Middleware[], handler: Koa.Middleware) =>
     (environment: Environment): Koa.Middleware[] => [

@@ -98,7 +98,6 @@ function createMetrics(pool: pg.Pool): Registry {
   return registry;
 }
 
-/** Registers the metric of tree heads. Returns the function that counts an outcome. */
 function registerTreeHeadMetric(registry: Registry): (outcome: PublicationOutcome) => void {
   const counter = new Counter({
     name: "audit_tree_head_publications_total",

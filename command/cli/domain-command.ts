@@ -46,7 +46,6 @@ export interface PreparedCommand {
   ids: string[];
 }
 
-/** Result of checking the options of a command. */
 type CheckResult =
   | { prepared: PreparedCommand }
   /** `changedId` is the id of the object that the command would change; undefined if the options do not name it. */
@@ -64,24 +63,18 @@ export interface DomainCommand {
   /**
    * Checks the values of the options.
    *
-   * @param givenValues values by option name in camelCase
    * @param generatesIds if true, an omitted id is generated; otherwise a missing id is a problem
    */
   check(givenValues: Record<string, unknown>, generatesIds: boolean): CheckResult;
 }
 
-/** Values that `run` in the declaration of a command returns for printing. */
 interface RunResult {
   events: readonly unknown[];
   position: bigint | undefined;
   extraValues?: Record<string, string>;
 }
 
-/**
- * Defines a command that appends events to one stream.
- *
- * @param category category of the stream to which the command appends
- */
+/** Defines a command that appends events to one stream. */
 export function defineDomainCommand<O extends Options>(
   category: Category,
   declaration: {

@@ -108,7 +108,6 @@ async function describeRecords(records: PersonRecords, names: NameFinder) {
   return { animals, appointments, queueTickets, changes };
 }
 
-/** Finds the recorded accesses that concerned the customer, including the disclosure itself. */
 async function findAccesses(
   { client, dataKeys, onProgress }: DisclosureDependencies,
   customer: Customer,

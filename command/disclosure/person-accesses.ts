@@ -5,9 +5,6 @@ import type { PersonEvent } from "./person-records.ts";
 /**
  * Creates a function that returns the extent to which an access to the clinic's records concerned a person; undefined if
  * it did not.
- *
- * @param recordIds ids of the person and of the person's records
- * @param events events of the person's streams
  */
 export function createExtentFinder(
   recordIds: ReadonlySet<string>,

@@ -26,7 +26,6 @@ const DELIVERIES_SQL = `SELECT d.delivery_id AS id, d.application_id AS "applica
 /**
  * Finds the webhook deliveries of a clinic's appointments, oldest first.
  *
- * @param streams names of the appointments' streams
  * @throws {ServerUnavailableError} if Postgres is unavailable
  */
 export async function findAppointmentDeliveries(

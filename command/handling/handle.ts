@@ -42,7 +42,6 @@ export interface LoadedAggregate<State> {
 
 export interface CommandResult<State> {
   state: State | undefined;
-  /** State after the first event of the stream; undefined if the stream is empty. */
   initialState: State | undefined;
   events: CatalogEvent[];
   /** Log position of the command's last event; undefined if the command changed nothing. */
@@ -150,7 +149,6 @@ function decideChange<C extends Category, State>(
  * Refuses events that could record a neutral value instead of personal data that cannot be decrypted. After the data
  * keys are restored, such an event would still hide the earlier data. An event without any text is permitted.
  *
- * @param events events of a stream with a missing data key
  * @throws {DataKeyError}
  */
 function requireKnownPersonalData(events: readonly CatalogEvent[]): void {

@@ -28,9 +28,7 @@ import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle } from "../handling/handle.ts";
 import { defineClinicOperation, loadClinicObject, loadCommandClinic, loadState, type Operation } from "./operation.ts";
 
-/**
- * Identifies an appointment of a clinic. An appointment of another clinic is refused with `appointment_not_found`.
- */
+/** Identifies an appointment of a clinic. An appointment of another clinic is refused with `appointment_not_found`. */
 interface AppointmentReference {
   clinicId: string;
   appointmentId: string;

@@ -73,9 +73,7 @@ export const agreeRateLimit = defineOperation(
     decideAgreeRateLimit(rateLimitPerMinute),
 );
 
-/**
- * Revokes an application's access to a clinic, effective within a second. The application may request access again.
- */
+/** Revokes an application's access to a clinic, effective within a second. The application may request access again. */
 export const revokeInstallation: Operation<InstallationReference & { reason: string | null }, Installation> = (
   log,
   input,

@@ -57,7 +57,6 @@ export function defineClinicOperation<
 /**
  * Loads the clinic of a command.
  *
- * @returns the clinic, and the context with the clinic's id and environment
  * @throws {DomainError} `clinic_not_found`
  */
 export async function loadCommandClinic(

@@ -32,7 +32,6 @@ const MAX_CONCURRENT_REPLAYS = 8;
  * those deliveries that are still failed or skipped, or that failed in the meantime.
  *
  * @param input.isDryRun if true, counts the deliveries without replaying them
- * @param onProgress called after each delivery
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`,
  *   `too_many_deliveries`
  * @throws {LogUnavailableError} after the requests in progress have ended
@@ -85,7 +84,6 @@ const DEFAULT_MAX_DELIVERIES = 1_000_000;
  * Finds the failed or skipped deliveries of an endpoint, oldest failure first. Reads the log once. The server returns
  * only events of deliveries.
  *
- * @returns ids of the deliveries
  * @throws {DomainError} `too_many_deliveries`
  * @throws {LogUnavailableError}
  */

@@ -110,7 +110,6 @@ export const revokeEndpoint = defineOperation(decideRevokeEndpoint());
  * Sends a test event to an endpoint. The test event is delivered like any other event. It has its own stream, because
  * commands and the relay read the whole stream of an endpoint.
  *
- * @returns the result of the command, and the id of the test event's delivery
  * @throws {DomainError} `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */
 export async function testEndpoint(

@@ -9,8 +9,6 @@ import { loadAggregate } from "../handling/handle.ts";
  * Checks that deliveries may be sent to a URL: in production, the operator must have approved the origin, and the
  * destination must be safe.
  *
- * @param url text of a request
- * @returns the normalized URL
  * @throws {ApiError} 400 `invalid_destination`, `destination_not_approved` or `unsafe_destination`
  */
 export async function checkEndpointUrl(

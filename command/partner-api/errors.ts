@@ -6,11 +6,7 @@ import { ApiError } from "../../shared/http/api-error.ts";
 import { listHeaderValues } from "../../shared/http/request.ts";
 import { idempotencyKey as idempotencyKeySchema } from "../../shared/partner-api/request-bodies.ts";
 
-/**
- * Converts domain errors to HTTP errors. A domain error whose code the operation does not list becomes a 500.
- *
- * @param statusByCode HTTP status by error code
- */
+/** Converts domain errors to HTTP errors. A domain error whose code the operation does not list becomes a 500. */
 export function mapDomainErrors<State>(statusByCode: Record<string, number>): Koa.Middleware<State> {
   return async (_, next) => {
     try {

@@ -35,7 +35,6 @@ async function loadActiveClinic(load: LoadAggregate, clinicId: string): Promise<
 export interface DecisionContext {
   load: LoadAggregate;
   clinic: Clinic;
-  /** The calling application's installation at the clinic. */
   installation: Installation;
 }
 

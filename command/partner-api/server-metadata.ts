@@ -29,8 +29,6 @@ export function getServerMetadataPath(environment: Environment): string {
 /**
  * Returns the metadata of an environment's authorization server (RFC 8414). Each environment has its own token
  * operation, so each has its own issuer: the base URL of the environment.
- *
- * @param origin public origin of the partner API
  */
 export function publishServerMetadata(origin: string, environment: Environment): Koa.Middleware<RequestState> {
   const issuer = buildAudience(origin, environment);

@@ -73,7 +73,6 @@ export function parseTokenBody(): Koa.Middleware {
 /**
  * Reads a token request whose body {@link parseTokenBody} has parsed.
  *
- * @param environment environment of the base path
  * @throws {ApiError} `invalid_request`, `invalid_client` or `unsupported_grant_type`
  */
 export function readTokenRequest(ctx: Koa.Context, environment: Environment): TokenRequest {

@@ -9,8 +9,6 @@ export interface TokenSigner {
   /**
    * Signs an access token with the first key.
    *
-   * @param token claims of the token
-   * @param jti id of the token
    * @param now issuing time, milliseconds since 1970
    * @returns a JWT access token (RFC 9068)
    */

@@ -105,13 +105,10 @@ function defineChange(change: Operation<EndpointReference, Endpoint>, toRecord: 
     };
 }
 
-/** POST /webhook-endpoints/{endpointId}/disable */
 export const disableWebhookEndpoint = defineChange(disableOwnEndpoint, toEndpointDetail);
 
-/** POST /webhook-endpoints/{endpointId}/enable */
 export const enableWebhookEndpoint = defineChange(enableOwnEndpoint, toEndpointDetail);
 
-/** DELETE /webhook-endpoints/{endpointId} */
 export const revokeWebhookEndpoint = defineChange(revokeEndpoint, toEndpointRecord);
 
 /** POST /webhook-endpoints/{endpointId}/rotate-secret: returns 200 with the new secret, which is shown only once. */

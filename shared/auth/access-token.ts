@@ -38,18 +38,13 @@ const claimsSchema = z.object({
     .pipe(z.array(scope)),
 });
 
-/**
- * Verifies the access token of a request. The token must belong to the given environment.
- *
- * @param authorization all Authorization headers of the request
- */
+/** Verifies the access token of a request. The token must belong to the given environment. */
 export type TokenVerifier = (authHeaders: readonly string[], environment: Environment) => Promise<VerifiedToken>;
 
 /**
  * Verifies Bearer tokens of the partner API: JWT access tokens (RFC 9068), signed with EdDSA by a published key.
  * Refuses missing, malformed, forged and expired tokens, and tokens of the other environment.
  *
- * @param getKey the issuer's public keys
  * @throws {ApiError} 401 `missing_token` or `invalid_token`; 503 if the keys are unavailable
  */
 export function createTokenVerifier(getKey: JWTVerifyGetKey, issuer: string): TokenVerifier {

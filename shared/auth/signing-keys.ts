@@ -19,7 +19,6 @@ interface SigningKeys {
 /**
  * Imports a set of signing keys from a setting.
  *
- * @param settingName name of the setting, for error messages
  * @throws {StartError} if there is no key, or a key is not an Ed25519 private key
  */
 export async function importSigningKeys(settingName: Setting, keys: readonly SigningKey[]): Promise<SigningKeys> {

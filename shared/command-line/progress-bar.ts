@@ -6,10 +6,7 @@ const BAR_WIDTH = 30;
 export function createProgressBar(name: string, totalCount: number, terminal: Terminal) {
   let shownTenths = 0;
   return {
-    /**
-     * @param finishedCount number of finished items
-     * @param countsText text next to the bar
-     */
+    /** @param countsText text next to the bar */
     show(finishedCount: number, countsText: string): void {
       const share = finishedCount / totalCount;
       if (terminal.redraw) {

@@ -34,7 +34,6 @@ function describeProblem(error: Error): string {
 /**
  * Checks that the event log responds, by reading its first event.
  *
- * @param timeoutMs time limit in milliseconds
  * @throws {LogUnavailableError} if the log does not respond in time
  * @throws other errors of the client
  */

@@ -16,7 +16,6 @@ type StreamingRead<T> = Readable & AsyncIterable<T> & { cancel(): Promise<void> 
  * Iterates over a read, up to a time limit. The client's own deadline has no effect if the server accepts connections
  * but never responds. The caller may stop early.
  *
- * @param timeoutMs time limit of the whole read
  * @throws {LogUnavailableError}
  */
 export async function* readWithin<T>(timeoutMs: number, streamingRead: StreamingRead<T>): AsyncGenerator<T, void> {

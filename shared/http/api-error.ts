@@ -31,7 +31,6 @@ export class ApiError extends Error {
  * Creates a 503 error for a temporarily unavailable dependency.
  *
  * @param code error code, such as `data_source_unavailable`
- * @param retryAfterSeconds value of the Retry-After header, in seconds
  */
 export function createUnavailableError(code: string, cause: unknown, retryAfterSeconds = 2): ApiError {
   return new ApiError(503, code, { headers: { "Retry-After": String(retryAfterSeconds) }, cause });
@@ -62,7 +61,6 @@ export function createErrorResponse(code: string): {
  * Sends an error response without Koa, with the standard error headers and body.
  *
  * @param code stable error code, in snake_case
- * @param extraHeaders additional headers
  */
 export function sendError(
   response: ServerResponse,

@@ -36,7 +36,6 @@ const CLOSE_TIMEOUT_MS = 2_000;
  * Starts an HTTP server on an address.
  *
  * @param drainTimeoutMs time limit in milliseconds for requests that are in progress when the server closes
- * @param timeouts time limits for slow clients
  * @throws {StartError} if the port is in use or not permitted
  */
 export async function listen(

@@ -11,8 +11,6 @@ const AMBIGUOUS_PATH = /%2f|%5c|\\|\/\/|\/(\.|%2e){1,2}(\/|$)/i;
  * Creates a router in which each path has only one spelling. A path in another case, with a trailing or encoded slash
  * or with a dot segment matches no route. All services use this router, so that callers cannot bypass a proxy's rule
  * for a path.
- *
- * @param prefix common prefix of the router's paths
  */
 export function createRouter<State = Koa.DefaultState>(prefix = ""): Router<State> {
   const router = new Router<State>({ sensitive: true, strict: true, ...(prefix && { prefix }) });

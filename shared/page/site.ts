@@ -71,7 +71,6 @@ const SHARED_ASSETS_FOLDER = path.join(import.meta.dirname, "assets");
  * and the other files below this path. So the modules of a page import shared modules as if they were in one folder.
  *
  * @param pagePath path of the page, such as `/audit`
- * @param folder folder with the page's own files
  */
 export function readSite(pagePath: string, folder: string): Page[] {
   return [folder, SHARED_ASSETS_FOLDER].flatMap((assetsFolder) =>

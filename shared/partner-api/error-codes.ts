@@ -1,4 +1,3 @@
-/** All error codes of the partner API, with descriptions for partners. */
 export const partnerErrors = {
   invalid_json: "The body is not valid JSON in UTF-8.",
   body_too_large: "The body is larger than 64 KiB.",

@@ -15,7 +15,6 @@ export interface PartnerOperation {
 
 type Method = PartnerOperation["method"];
 
-/** Declares an operation at the clinic that the clinic header names. */
 function defineAtClinic<const M extends Method, const P extends string>(
   method: M,
   path: P,
@@ -25,7 +24,6 @@ function defineAtClinic<const M extends Method, const P extends string>(
   return { method, path, scope, summary, requiresClinic: true };
 }
 
-/** Declares an operation on the application's own sandbox. */
 function defineAtSandbox<const M extends Method, const P extends string>(
   method: M,
   path: P,

@@ -32,7 +32,6 @@ export const MAX_RESETS_PER_HOUR = 100;
 
 const HOUR_SECONDS = 3_600;
 
-/** Matches the paths of the partner API in both environments. */
 const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 
 /**

@@ -110,7 +110,6 @@ export const webhookEndpointDetail = z.strictObject({
 });
 export type WebhookEndpointDetail = z.infer<typeof webhookEndpointDetail>;
 
-/** Schema of a replay of several deliveries, with its progress. */
 export const webhookReplayRecord = z.strictObject({
   id: uuid,
   endpointId: uuid,

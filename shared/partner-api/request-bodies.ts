@@ -154,7 +154,6 @@ export const webhookEndpointChanges = z.strictObject({
 
 const MAX_DELIVERY_IDS = 100;
 
-/** Schema of a request to replay several deliveries of an endpoint. */
 export const webhookReplayRequest = z
   .strictObject({
     since: instant.optional().meta({

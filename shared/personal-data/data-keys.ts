@@ -6,12 +6,10 @@ export interface DataKeyOwner {
   category: PersonalDataCategory;
 }
 
-/** Returns a text that identifies an owner. */
 export function describeOwner({ person, category }: DataKeyOwner): string {
   return `${person.type}\n${person.id}\n${category}`;
 }
 
-/** AES-256 key that encrypts one category of one person's data. */
 export interface DataKey {
   id: string;
   key: Buffer;

@@ -6,7 +6,6 @@ import type { MasterKeys } from "./master-keys.ts";
 const BATCH_SIZE = 500;
 
 export interface RotationProgress {
-  /** Number of keys that have been wrapped with the current master key. */
   rewrapped: number;
   /** Number of keys that another master key wrapped when the rotation started. */
   found: number;
@@ -27,7 +26,6 @@ const WRITE_BATCH = `UPDATE data_keys.data_key AS data_key SET wrapped_key = bat
  * write meanwhile. Each batch is one statement. An interrupted rotation can be repeated, and continues with the
  * remaining keys. A key that cannot be used does not stop the rotation of the others.
  *
- * @param batchSize number of keys in a batch
  * @returns the progress after each batch, and once before the first batch
  * @throws {KeyStoreUnavailableError}
  * @throws {DataKeyError} after the last batch, if some keys cannot be used

@@ -16,7 +16,6 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /**
  * Reads the servers of a connection string, and the certificate files that it names.
  *
- * @param url value of DATABASE_URL
  * @throws {ConfigError} if a file cannot be read
  */
 export function resolveServers(url: string): DatabaseServers {
@@ -57,7 +56,6 @@ function rereadLogin({ url, login }: DatabaseServers): pg.ClientConfig {
 /**
  * Creates a client that is not connected yet.
  *
- * @param url value of DATABASE_URL
  * @throws {ConfigError} if a certificate file cannot be read
  */
 export function createClient(url: string, config: pg.ClientConfig): DatabaseClient {

@@ -23,8 +23,6 @@ const NOTIFIED_POLL_INTERVAL_MS = 20;
 /** Waits until the read models reach log positions. */
 export interface PositionWatch {
   /**
-   * @param position log position
-   * @param timeoutMs time limit in milliseconds
    * @returns true if the read models reached the position in time
    * @throws the error of a failed read of the position
    */
@@ -48,8 +46,6 @@ interface Wait {
 /**
  * Creates a watch of the read models' position. All concurrent waits share one series of reads. With notifications, most
  * waits need no read.
- *
- * @param readPosition reads the current position of the read models
  */
 export function createPositionWatch(readPosition: () => Promise<bigint>): PositionWatch {
   let waits: Wait[] = [];

@@ -15,7 +15,6 @@ export interface RateLimiter {
    * statement is sent to Postgres.
    *
    * @param key key of at most 200 characters: the name of the limit, a space, and what the limit applies to
-   * @param limit requests per window
    * @param windowSeconds length of the window in seconds, always the same for one key. The default is a minute
    * @throws {ApiError} 503 `rate_limit_unavailable` if Postgres works but did not count the request in time
    */

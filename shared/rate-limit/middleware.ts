@@ -13,7 +13,6 @@ const RESET_HEADER = "RateLimit-Reset";
  * of remaining requests and the reset time. If several limits apply, the headers describe the limit with the fewest
  * remaining requests. If limits have equally many remaining requests, the headers describe the limit that resets last.
  *
- * @param limit requests per window
  * @param windowSeconds length of the window in seconds. The default is a minute
  * @throws {ApiError} 429 `rate_limit_exceeded`, 503 `rate_limit_unavailable`
  */
@@ -47,7 +46,6 @@ function isTighter(remainingCount: number, resetAt: string, response: Koa.Respon
   return difference < 0 || (difference === 0 && resetAt > response.get(RESET_HEADER));
 }
 
-/** Returns true if a rate limit has already counted the request. */
 export function isCounted(ctx: Koa.ParameterizedContext): boolean {
   return ctx.res.hasHeader(REMAINING_HEADER);
 }

@@ -25,7 +25,6 @@ interface OutageOptions {
 /** Determines whether Postgres is unavailable or only slow. */
 export class Outage {
   readonly #options: OutageOptions;
-  /** Open while Postgres is unavailable. */
   readonly #circuit: Circuit;
   #currentProbe: Promise<boolean> | undefined;
   #slownessLoggedAt = Number.NEGATIVE_INFINITY;
@@ -52,8 +51,6 @@ export class Outage {
   /**
    * Determines whether an outage caused a statement's failure. If Postgres may only be slow, a probe decides. Other
    * requests cannot delay a probe, because they never lock its row.
-   *
-   * @returns true if Postgres is unavailable
    */
   async isCauseOf(error: unknown): Promise<boolean> {
     if (this.#circuit.isOpen()) return true;

@@ -1,7 +1,6 @@
 import type pg from "pg";
 import { settlesWithin, withTimeout } from "../runtime/timeout.ts";
 
-/** Count of the requests in a window. */
 export interface Count {
   /** Number of requests in the window, including this request. If it exceeds the limit, the request is refused. */
   used: number;

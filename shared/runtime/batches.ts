@@ -18,7 +18,6 @@ type Send<Item, Outcome> = (items: Item[]) => Promise<Outcome[]>;
 /**
  * Adds an item of a key to the next batch.
  *
- * @returns the outcome of the item
  * @throws {QueueFullError}
  * @throws the error of `send` for the item's batch
  */
@@ -27,9 +26,6 @@ type AddToBatch<Item, Outcome> = (key: string, item: Item, send: Send<Item, Outc
 /**
  * Creates a function that sends the items of each key in batches. At most one batch of a key is in progress. Items
  * that arrive meanwhile form the next batches, in order of arrival. A slow key does not delay other keys.
- *
- * @param limits.maxWaitingItems maximum number of waiting items of a key; further items are refused immediately
- * @param limits.maxBatchSize maximum number of items in a batch
  */
 export function createBatcher<Item, Outcome>(limits: {
   maxWaitingItems: number;

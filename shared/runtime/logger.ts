@@ -21,7 +21,6 @@ const STDOUT_DESCRIPTOR = 1;
  * Creates a logger that writes one JSON object per line to stdout. A log call never fails. Lines that cannot be
  * written are counted, and one line reports their number when writing succeeds again.
  *
- * @param service name of the process
  * @param level minimum level of the lines. The report about lost lines is written at any level
  */
 export function createLogger(service: string, level: string): Logger {

@@ -1,4 +1,3 @@
-/** Thrown if a call takes longer than its time limit. */
 export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }

@@ -17,7 +17,6 @@ interface OtlpOptions {
   /** URL of the collector, without the path `/v1/traces`. */
   endpoint: string;
   headers: Record<string, string>;
-  /** Attributes of the process, such as `service.name`. */
   resourceAttributes: Record<string, string>;
   /** Share of traces that are recorded, from 0 to 1. */
   sampleRatio: number;

@@ -64,7 +64,6 @@ export class Span {
   }
 }
 
-/** Ends a span when a promise settles. */
 export function endWith(span: Span, promise: Promise<unknown>): void {
   promise.then(
     () => span.end(),
@@ -86,7 +85,6 @@ export function startTrace(name: string, kind: Kind, link?: string): Span | unde
 /**
  * Starts a span in an existing trace.
  *
- * @param parent W3C trace context of the parent
  * @returns undefined if tracing is off, or the work belongs to no trace
  */
 export function startSpan(

@@ -1,7 +1,5 @@
 /**
  * Returns headers that do not depend on the delivery.
- *
- * @param contentType content type of the endpoint's format
  */
 export function createCommonHeaders(contentType: string): Record<string, string> {
   return {

@@ -165,7 +165,6 @@ const MAX_TRIES = 2;
 /**
  * Time to wait for the second address family after the first family's addresses have arrived: the resolution delay of
  * RFC 8305. The RFC suggests 50 ms. With a longer delay, the caller can also check addresses that arrive late.
- *
  */
 const RESOLUTION_DELAY_MS = 200;
 

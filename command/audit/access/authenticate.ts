@@ -13,7 +13,6 @@ const DUMMY_HASH = "0".repeat(64);
  * effect with the next request. An unknown, wrong, revoked or expired credential causes the same error after the same
  * work: one read of the log and one comparison.
  *
- * @param authorization value of the Authorization header
  * @param now milliseconds since 1970
  * @throws {ApiError} 401 `missing_token` or `invalid_token`
  * @throws {LogUnavailableError} if the event log cannot be read

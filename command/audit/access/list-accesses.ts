@@ -176,7 +176,6 @@ function toId(value: unknown): string | undefined {
 /**
  * Returns an auditor's name. Returns null if the auditor does not exist, or the name cannot be decrypted.
  *
- * @param personalLog decrypts personal data
  * @throws {LogUnavailableError}
  */
 export async function readAuditorName(personalLog: EventLog, auditorId: string): Promise<string | null> {

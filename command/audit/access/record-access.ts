@@ -22,8 +22,6 @@ export interface Access {
  * Appends an access to the event log. Must be called before the query runs. If the access cannot be recorded, no data
  * may be returned.
  *
- * @param context the actor, time and request
- * @returns the id of the access
  * @throws {LogUnavailableError} if the access cannot be recorded
  */
 export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {

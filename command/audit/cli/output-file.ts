@@ -10,8 +10,6 @@ export function requireNewFile(file: string): void {
 /**
  * Writes lines to a temporary file and gives the file its final name when it is complete. An existing file is never
  * overwritten.
- *
- * @returns the number of lines
  */
 export async function writeAtomically(
   file: string,

@@ -61,7 +61,6 @@ function requireTimeStampOptions(url: string, file: string | undefined): void {
 
 const toTimeStampFile = (file: string) => `${file}.tsr`;
 
-/** Writes a time stamp for the content of a file next to the file. */
 async function writeTimeStamp(url: string, file: string, content: string): Promise<void> {
   try {
     await writeAtomically(toTimeStampFile(file), [await requestTimeStamp(url, content)]);
@@ -73,7 +72,6 @@ async function writeTimeStamp(url: string, file: string, content: string): Promi
   }
 }
 
-/** Publishes tree heads until the last one covers the log. */
 async function publishAll(options: PublishOptions): Promise<SignedTreeHead | undefined> {
   const { head, isComplete } = await publishTreeHead(options);
   return isComplete ? head : publishAll({ ...options, isNewTree: false });

@@ -43,7 +43,6 @@ interface Marks {
 
 const MAX_MARKS = 4_096;
 
-/** Length of a mark, in hex digits. */
 const MARK_LENGTH = 16;
 
 /**

@@ -115,7 +115,6 @@ const PURPOSES: Record<SignatureType, string> = {
 /**
  * Verifies a signature (JWS).
  *
- * @param type the required type of the signature
  * @returns the signed text, or the fault of the signature
  */
 export async function verifySignature(

@@ -106,11 +106,7 @@ function describeDifferences({ clinicId, stored }: Manifest, { clinic, from, to 
   return mismatches.length > 0 ? `it is not the expected export: ${mismatches.join("; ")}` : undefined;
 }
 
-/**
- * Verifies a line as the next event of the export, and adds the event to the summary.
- *
- * @returns the fault of the line; undefined if the line has no fault
- */
+/** Verifies a line as the next event of the export, and adds the event to the summary. */
 function verifyEventLine(line: Uint8Array, summary: ChainSummary): LineFault | undefined {
   const text = decodeUtf8(line);
   if (text === undefined) return INVALID_UTF8;

@@ -33,7 +33,6 @@ type FoundRecords = Pick<Access, "found" | "clinicIds">;
  * Records the access of the auditor who sends the request. Must be called before any data is returned.
  *
  * @param query the parameters to record; default: all parameters of the request
- * @returns the id of the access
  * @throws {LogUnavailableError} if the access cannot be recorded; no data may then be returned
  */
 export function recordRequestAccess(

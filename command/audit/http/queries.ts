@@ -13,7 +13,6 @@ export interface AuditDependencies {
   log: EventLog;
   client: EventStoreDBClient;
   dataKeys: DataKeys;
-  /** Limits queries with a streamed response. */
   takeSlot: TakeSlot;
   /** Limits queries that return one JSON object, so that scans do not delay them. */
   takeStateSlot: TakeSlot;

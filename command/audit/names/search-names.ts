@@ -16,7 +16,6 @@ export const searchQuerySchema = z.strictObject({
 });
 type SearchQuery = z.output<typeof searchQuerySchema>;
 
-/** A customer, animal or staff member whose name contains the searched text. */
 interface FoundName {
   kind: (typeof searchKinds)[number];
   id: string;

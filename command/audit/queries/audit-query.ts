@@ -12,7 +12,6 @@ export interface ReadOptions {
   isVisible: IsVisible;
   /** Ids of the clinics in the reader's scope; null for all clinics. */
   permittedClinicIds: readonly string[] | null;
-  /** Ends a scan of the log. */
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }

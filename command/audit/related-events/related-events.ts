@@ -78,7 +78,6 @@ function createConsequenceFilter(maxIds: number, isSelected: (event: AuditEvent)
  * are also selected.
  *
  * @param idFields field that contains a further id to follow, by event type
- * @param isAlsoRelated selects further events
  */
 function createStreamFilter(
   id: string,

@@ -42,7 +42,6 @@ export class GrowingTree {
 
   /**
    * @param size number of leaves of an earlier state of the tree
-   * @param peakHashes the peaks of that state, from left to right
    * @throws {RangeError} if a tree of this size has another number of peaks
    */
   constructor(size = 0, peakHashes: readonly Buffer[] = []) {
@@ -118,7 +117,6 @@ function listPeakLevels(size: number): number[] {
  * Computes the root hash of a tree from a leaf and its path (RFC 9162, section 2.1.3.2).
  *
  * @param index number of the leaf, counted from 0
- * @param size number of leaves of the tree
  * @returns undefined if the path does not have the length that the index and the size require
  */
 export function computeRootOfLeaf(
@@ -145,7 +143,6 @@ export function computeRootOfLeaf(
  * are those of the tree heads, the later state contains the leaves of the earlier state, unchanged and in their order.
  *
  * @param fromSize number of leaves of the earlier state, at least 1
- * @param fromRoot root hash of the earlier state
  * @param toSize number of leaves of the later state, at least `fromSize`
  * @returns undefined if the path does not have the length that the sizes require
  */

@@ -27,7 +27,6 @@ export interface InclusionProof {
   head: SignedTreeHead;
 }
 
-/** Proof that the tree of a later head starts with the leaves of an earlier head. */
 export interface ConsistencyProof {
   format: typeof CONSISTENCY_PROOF_FORMAT;
   from: SignedTreeHead;
@@ -145,7 +144,6 @@ async function verifyConsistency(value: unknown, getTrustedKey: GetTrustedKey): 
 
 const fromHex = (path: readonly string[]) => path.map((hash) => Buffer.from(hash, "hex"));
 
-/** Returns true if two tree heads describe the same state of the same tree. */
 function isSameState(left: TreeHead, right: TreeHead): boolean {
   return left.treeId === right.treeId && left.size === right.size && left.root === right.root;
 }

@@ -15,7 +15,6 @@ export type ProveOptions = Pick<ScanOptions, "client" | "signal" | "onProgress">
 /**
  * Proves that an event is in the tree of a head. Reads the log once and keeps only hashes of its right edge.
  *
- * @param isProvenEvent returns true for the event
  * @returns undefined if the tree of the head does not contain the event, or if the signal has aborted
  * @throws {TreeHeadError} if the log does not contain the events of the head
  * @throws {LogUnavailableError}

@@ -14,8 +14,6 @@ const NONCE_BYTES = 8;
  * Requests a time stamp (RFC 3161) for a file. Checks that the response is about this request and file, but not its
  * signature, because only the recipients of the time stamp decide which server they trust.
  *
- * @param url URL of the time-stamp server
- * @param content the file
  * @returns the response, which `openssl ts -verify` accepts
  * @throws {TimeStampError}
  */

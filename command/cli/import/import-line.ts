@@ -10,7 +10,6 @@ const ID_NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
 
 const NAMESPACE_BYTES = Buffer.from(ID_NAMESPACE.replaceAll("-", ""), "hex");
 
-/** A valid line with its command. */
 export interface CommandLine {
   command: DomainCommand;
   preparedCommand: PreparedCommand;
@@ -18,7 +17,6 @@ export interface CommandLine {
   contentKey: string;
 }
 
-/** A line that is not a command, or whose command has invalid options. */
 export interface InvalidLine {
   reason: string;
   problems: FieldProblem[];
@@ -30,7 +28,6 @@ const importableCommands = new Map(
   domainCommands.filter(({ isImportable }) => isImportable).map((command) => [command.name, command]),
 );
 
-/** Maximum number of problems that are reported for one line. */
 const MAX_PROBLEMS = 20;
 
 /** Parses a line of an import: `{"command": "customer register", "id": …, …}`. Every id is required. */
@@ -119,7 +116,6 @@ export interface LineFailure {
   /** Code of the domain rule that refused the command; `invalid` if the line is not a valid command. */
   code: string;
   problems: FieldProblem[];
-  /** All problems as one human-readable text. */
   text: string;
 }
 

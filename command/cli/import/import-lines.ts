@@ -10,7 +10,6 @@ export type Line = { number: number; text: string } | { number: number; problem:
 
 /** Source of an import's lines. The source can be read more than once. */
 export interface ImportInput {
-  /** Name of the source for error messages. */
   name: string;
   open(): AsyncIterable<Buffer>;
 }

@@ -2,7 +2,6 @@ import { createProgressBar } from "../../../shared/command-line/progress-bar.ts"
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import type { LineFailure } from "./import-line.ts";
 
-/** Numbers of lines of an import, by result. */
 export interface Tally {
   applied: number;
   /** Lines that an earlier run applied, and lines that change nothing. */
@@ -22,7 +21,6 @@ export type ImportEnd = "complete" | "interrupted" | "failed";
 export interface ImportReport {
   reportFailure(failure: LineFailure): Promise<void>;
   showProgress(tally: Tally): void;
-  /** Writes a line of text to standard error. */
   writeNote(text: string): void;
   writeTotals(tally: Tally, end: ImportEnd): Promise<void>;
 }
@@ -30,7 +28,6 @@ export interface ImportReport {
 /**
  * Creates the report of an import.
  *
- * @param lineCount number of lines to import
  * @param options.json if true, failed lines and totals are printed to standard output, one JSON object per line.
  *   Otherwise failed lines are printed to standard error and totals to standard output, as text.
  */

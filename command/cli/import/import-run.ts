@@ -52,7 +52,6 @@ interface ImportState extends Omit<ApplyOptions, "log"> {
   expectsNewStreams: boolean;
   enqueue: ReturnType<typeof createCommandQueue>;
   tally: Tally;
-  /** Line number of each valid line that was started, by the line's id. */
   lineNumberById: Map<string, number>;
   /**
    * Number of the first failed line that should have changed an object, by object id. Later lines that change the

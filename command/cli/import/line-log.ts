@@ -118,7 +118,6 @@ export class UnverifiedAssumptionError extends Error {
 }
 
 interface LineLogOptions {
-  /** Stream that the line changes. */
   stream: string;
   isApplied(metadata: EventMetadata): boolean;
   /**

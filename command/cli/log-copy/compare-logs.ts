@@ -80,7 +80,6 @@ function describeContent(source: StoredEvent, target: StoredEvent): string {
   return ` with another ${differingFields.join(", ")}`;
 }
 
-/** Number and hash of the events of a log. */
 export interface LogSummary {
   events: number;
   /** SHA-256 of the encoded events, in hexadecimal digits. */

@@ -6,7 +6,6 @@ import type { CopyOptions } from "./copy-server.ts";
 import type { EncodedEvent } from "./stored-event.ts";
 
 interface CopyResult {
-  /** Number of events that this run appended to the target. */
   copied: number;
   /** The events of both logs; undefined if the copy was interrupted. */
   summaries: { source: LogSummary; target: LogSummary } | undefined;
@@ -64,7 +63,6 @@ class CopyRun {
     }
   }
 
-  /** Appends the other events of the source, until the end of the source. */
   async copy(): Promise<void> {
     const { source, signal } = this.#options;
     let batch = new AppendBatch();
@@ -86,7 +84,6 @@ class CopyRun {
     this.#report("copied", this.#copiedCount);
   }
 
-  /** Reads the appended events back. */
   async verify(): Promise<void> {
     const { target, signal } = this.#options;
     const comparedCount = this.#digests.target.count;

@@ -12,7 +12,6 @@ import { ServerUnavailableError, StartError } from "../../../shared/runtime/run-
 import { createRetry, type RetryOptions } from "../retry.ts";
 import { LogReader } from "./log-reader.ts";
 
-/** One of the two event logs of a copy. */
 export interface CopyServer {
   client: EventStoreDBClient;
   reader: LogReader;
@@ -29,7 +28,6 @@ export interface CopyServer {
 
 export interface CopyProgress {
   phase: "compared" | "copied" | "verified";
-  /** Number of events that the phase has finished. */
   eventCount: number;
   /** Finished share of the phase; for the first two phases, share of the source. From 0 to 1. */
   share: number;
@@ -45,7 +43,6 @@ export interface CopyOptions {
 interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityChange"> {
   /** Name of the log in messages. */
   name: "source" | "target";
-  /** Name of the setting that contains the URL. */
   setting: "EVENTSTORE_URL" | "COPY_TARGET_URL";
   url: string;
   writeNote(text: string): void;

@@ -39,7 +39,6 @@ export class LogReader {
     return this.#options.request(this.#readNext);
   }
 
-  /** Ends the pending read, so that the client can be disposed. */
   async close(): Promise<void> {
     const events = this.#events;
     this.#events = undefined;

@@ -12,7 +12,6 @@ export interface RetentionSummary {
   /** Number of persons whose data was erased; in a dry run, whose data would be erased. */
   erased: Record<RetainedType, number>;
   refused: number;
-  /** Number of data keys that the erasures destroyed. */
   destroyedKeys: number;
   /** Number of data keys of earlier erasures that existed again, and were destroyed again. */
   keysDestroyedAgain: number;

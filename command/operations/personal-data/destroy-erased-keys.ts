@@ -2,7 +2,6 @@ import type pg from "pg";
 import { destroyKeys } from "../../../shared/personal-data/destroy-keys.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 
-/** Maximum number of keys in one statement. */
 const MAX_KEYS = 1_000;
 
 /** SQL expression for the time at which an erasure `e` last erased the category of a key `k`. */
@@ -36,7 +35,6 @@ const ERASED_KEYS_SQL = `
  * keys that a restore of Postgres has brought back, and keys of an erasure that was interrupted.
  *
  * @param personId person of the erasures; all persons if undefined
- * @returns number of destroyed keys
  */
 export async function destroyErasedKeys(pool: pg.Pool, personId?: string): Promise<number> {
   let destroyedCount = 0;

@@ -31,7 +31,6 @@ const FIRST_ID = "00000000-0000-0000-0000-000000000000";
  * data has been encrypted with a new key since.
  *
  * @param period parameter with the length of the period in months
- * @param idSql SQL of the person's id
  */
 function buildDueCategorySql(
   category: PersonalDataCategory,

@@ -51,7 +51,6 @@ export interface CommandAppOptions {
   /** `iss` claim of access tokens: the public origin of the partner API. */
   tokenIssuer: string;
   secretBox: SecretBox;
-  /** Public keys that verify asymmetric webhook signatures. */
   webhookKeys: WebhookKeySet;
   /** If true, webhook endpoints may have loopback addresses. */
   allowsLoopback: boolean;

@@ -21,18 +21,15 @@ type PartialValues<O extends Options> = {
   [Name in keyof OptionValues<O>]?: OptionValues<O>[Name] | undefined;
 };
 
-/** Result of a command, as the command line prints it. */
 interface PrintedResult {
   /** Id of the object that the command is about: the value of `--id`, or the generated id. */
   id: string;
   eventCount: number;
-  /** Log position of the last appended event. */
   position: bigint | undefined;
   /** Other generated ids, and values that are shown only once, such as a client secret, by name. */
   extraValues: Record<string, string>;
 }
 
-/** A command with valid options, ready to run. */
 export interface PreparedCommand {
   run(log: EventLog, context: CommandContext): Promise<PrintedResult>;
   /**
@@ -40,7 +37,6 @@ export interface PreparedCommand {
    * order.
    */
   changedId: string;
-  /** Stream to which the command appends. */
   stream: string;
   /** All ids in the options, including `changedId`. */
   ids: string[];
@@ -55,7 +51,6 @@ type CheckResult =
 export interface DomainCommand {
   name: string;
   summary: string;
-  /** Options of the example in the help text. */
   example: string;
   options: Options;
   /** If false, an import must not contain the command, because the command prints a secret. */

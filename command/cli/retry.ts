@@ -10,7 +10,6 @@ export interface RetryOptions {
   timeoutMs: number;
   /** When this signal aborts, all retries end, and each operation fails with its last error. */
   signal: AbortSignal;
-  /** Called when the log becomes unavailable or available again. */
   onAvailabilityChange(isAvailable: boolean): void;
 }
 

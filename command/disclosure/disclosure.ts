@@ -6,7 +6,7 @@ import { freeForm, instant, uuid } from "../../shared/domain/events/fields.ts";
 const actor = z.strictObject({
   type: z.string(),
   id: z.string(),
-  /** Name of an auditor or an application; null if the id is the name, or if the name is unknown. */
+  /** Null if the id is the name, or if the name is unknown. */
   name: z.string().nullable(),
   note: z.string().nullable(),
 });
@@ -39,7 +39,6 @@ const change = z.strictObject({
   eventId: uuid,
   /** Time of the event, as reported by the program that wrote the event. */
   occurredAt: instant,
-  /** Time at which the log stored the event. */
   storedAt: instant,
   type: z.string(),
   stream: z.string(),
@@ -91,7 +90,6 @@ export const disclosureSchema = z.strictObject({
     phone: z.string().nullable(),
     email: z.string().nullable(),
     city: z.string().nullable(),
-    /** Categories of personal data that were erased. Their values are neutral. */
     erasedCategories: z.array(personalDataCategorySchema),
   }),
   animals: z.array(

@@ -24,7 +24,7 @@ export function createExtentFinder(
   };
 }
 
-/** Actions on a clinic whose recorded access does not contain the ids in the response. */
+/** Actions whose recorded access lacks the ids in the response. */
 const RESPONSES_WITHOUT_IDS = new Set(["events", "latest", "accesses"]);
 
 /**

@@ -2,7 +2,6 @@ import type pg from "pg";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
 
-/** A webhook delivery of an event of an appointment. */
 interface AppointmentDelivery {
   id: string;
   applicationId: string;

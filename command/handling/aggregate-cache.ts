@@ -51,13 +51,12 @@ const MAX_CACHE_BYTES = 16 * 1024 * 1024;
 
 const LOADING_BYTES = 500;
 
-/** Maximum age of the last proof that the log responds. Without newer proof, the log is read. */
+/** After this time without a response, aggregates are read from the log instead of the cache. */
 const MAX_AGE_MS = 1_000;
 
-/** Interval between two proofs that the log responds. */
+/** Interval between two checks that the log responds. */
 const CHECK_INTERVAL_MS = 400;
 
-/** Bounds of the delay before the subscription is started again. */
 const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 5_000 };
 
 /**

@@ -20,14 +20,12 @@ export interface CommandContext {
   /** Environment of the clinic or application; null if unknown. */
   environment: Environment | null;
   correlationId: string;
-  /** Id of the request or event that caused the command. */
   causationId: string;
   now: number;
   /** W3C trace context of the request, if it is traced. */
   traceparent?: string | undefined;
 }
 
-/** State of an aggregate, folded from its stream. */
 export interface LoadedAggregate<State> {
   state: State | undefined;
   /** State after the first event of the stream; undefined if the stream does not exist. */

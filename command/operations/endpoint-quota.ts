@@ -15,7 +15,7 @@ import { type CommandContext, loadAggregate, toNewEvent } from "../handling/hand
 /** Maximum number of endpoints of an application at a clinic. Revoked endpoints do not count. */
 export const MAX_ENDPOINTS = 50;
 
-/** Time after which the reservation of an interrupted registration can be released. */
+/** After this time, an interrupted registration's place can be released. */
 const REGISTRATION_TIMEOUT_MS = 60_000;
 
 /**

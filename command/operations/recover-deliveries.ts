@@ -14,7 +14,6 @@ import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { replayDelivery } from "./replay-operations.ts";
 
 export interface RecoveryProgress {
-  /** Number of deliveries that were failed or skipped when the recovery started. */
   found: number;
   requested: number;
   /**

@@ -13,7 +13,6 @@ export interface LogPositionState {
 /** Waits up to one second for the read models to reach a log position. Never rejects. */
 export type WaitForReadModels = (position: bigint) => Promise<void>;
 
-/** Maximum time for which a response waits for the read models. */
 const MAX_RESPONSE_DELAY_MS = 1_000;
 
 /**

@@ -78,7 +78,6 @@ export function toCommandContext(state: ClinicState): CommandContext {
   return { actor, clinicId, environment, correlationId, causationId: correlationId, now, traceparent };
 }
 
-/** Context of a request with the path parameters that the router parsed. */
 type ContextWithParams<State> = Koa.ParameterizedContext<State> & { params?: Record<string, string> };
 
 /** Returns the id in a path parameter; undefined if the parameter is not a UUID. */

@@ -15,7 +15,7 @@ import { partnerWrites } from "../../shared/partner-api/writes.ts";
 
 const { refusals: jsonStatuses, form } = partnerWrites.exchangeToken;
 
-/** Error codes of the token operation (RFC 6749, section 5.2). */
+/** Error codes of RFC 6749, section 5.2. */
 type TokenErrorCode = keyof typeof jsonStatuses;
 
 /** Challenge for clients that tried to authenticate with the Authorization header. */

@@ -23,7 +23,6 @@ export function buildAudience(issuer: string, environment: Environment): string 
 }
 
 interface VerifiedToken extends AccessToken {
-  /** End of the token's validity. Milliseconds since 1970. */
   expiresAt: number;
 }
 
@@ -81,7 +80,6 @@ export function createTokenVerifier(getKey: JWTVerifyGetKey, issuer: string): To
 /** Maximum memory for the verified tokens of each environment: about 5,000 tokens. */
 const MAX_CACHE_BYTES = 5 * 1024 * 1024;
 
-/** Estimated memory of a verified token without the text of its header. */
 const TOKEN_BYTES = 400;
 
 /** Keeps verified tokens until they expire. Suitable only for keys that do not change while the process runs. */

@@ -1,7 +1,6 @@
 import { CompactEncrypt, compactDecrypt, type DecryptOptions, decodeProtectedHeader } from "jose";
 import type { Config } from "../runtime/config.ts";
 
-/** Encrypts secrets for storage, and decrypts stored secrets. */
 export interface SecretBox {
   /**
    * Encrypts a secret with the current key.

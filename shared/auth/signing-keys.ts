@@ -7,7 +7,6 @@ type Setting = "TOKEN_SIGNING_KEYS" | "AUDIT_SIGNING_KEYS" | "WEBHOOK_SIGNING_KE
 
 export type SigningKey = NonNullable<Config<Setting>[Setting]>["keys"][number];
 
-/** A set of Ed25519 keys. The first key is used for signing. */
 interface SigningKeys {
   key: Awaited<ReturnType<typeof importJWK>>;
   kid: string;

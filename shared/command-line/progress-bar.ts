@@ -6,7 +6,6 @@ const BAR_WIDTH = 30;
 export function createProgressBar(name: string, totalCount: number, terminal: Terminal) {
   let shownTenths = 0;
   return {
-    /** @param countsText text next to the bar */
     show(finishedCount: number, countsText: string): void {
       const share = finishedCount / totalCount;
       if (terminal.redraw) {

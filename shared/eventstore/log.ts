@@ -218,7 +218,7 @@ export function toLogError(error: unknown): unknown {
   return isUnavailable(error) ? new LogUnavailableError("the event log is unavailable", { cause: error }) : error;
 }
 
-/** Message of the client if no node of a cluster is available. The error has neither a code nor a type. */
+/** The client's message if no node of a cluster is available. The error has no code and no type. */
 const DISCOVERY_FAILURE_PATTERN = /^Failed to discover/;
 
 /**

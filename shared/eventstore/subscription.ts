@@ -34,7 +34,6 @@ export function describeLogPosition({ position, stream, revision }: LogPosition)
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
 
-/** Thrown if this release cannot read a stored event. */
 export class UnreadableEventError extends Error {
   override readonly name = "UnreadableEventError";
   readonly id: string;

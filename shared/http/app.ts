@@ -174,7 +174,6 @@ class RequestLog {
   readonly #logger: Logger;
   readonly #fields: Fields;
 
-  /** @param fields the first fields of the request */
   constructor(logger: Logger, fields: Fields) {
     this.#logger = logger;
     this.#fields = fields;

@@ -11,10 +11,9 @@ import type { Readiness } from "../http/health.ts";
  */
 type RecordRequest = (operation: string | undefined, status: number, seconds: number) => void;
 
-/** Value of the label `operation` for all requests that match no route, so that callers cannot create time series. */
+/** Label `operation` of requests that match no route, so that callers cannot create time series. */
 const NO_OPERATION = "none";
 
-/** Upper bounds of the durations that the histogram counts. Seconds. */
 const DURATION_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25];
 
 export function registerRequestMetrics(registry: Registry): RecordRequest {

@@ -49,5 +49,4 @@ export const partnerErrors = {
 
 export type PartnerErrorCode = keyof typeof partnerErrors;
 
-/** HTTP statuses by error code, for the errors of one operation. */
 export type PartnerRefusals = Readonly<Partial<Record<PartnerErrorCode, number>>>;

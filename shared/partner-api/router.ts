@@ -5,7 +5,6 @@ import { ApiError } from "../http/api-error.ts";
 import { createRouter } from "../http/router.ts";
 import { type PartnerOperationId, partnerOperations } from "./operations.ts";
 
-/** Returns the middlewares of one operation in one environment. */
 type PartnerRoute = (environment: Environment) => Koa.Middleware[];
 
 /**

@@ -56,7 +56,6 @@ type OperationalBody =
 
 interface OperationalEvent {
   body: OperationalBody;
-  /** Only endpoints of this application receive the event. */
   onlyApplicationId: string;
   /** Endpoint that does not receive the event, because the event is about a failure of this endpoint. */
   exceptEndpointId: string | null;

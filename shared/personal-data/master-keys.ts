@@ -7,7 +7,6 @@ interface WrappedKey {
   wrappedKey: Buffer;
 }
 
-/** Wraps and unwraps data keys with the master keys of PERSONAL_DATA_KEYS. */
 export interface MasterKeys {
   currentId: string;
   wrap(id: string, owner: DataKeyOwner, key: Buffer): WrappedKey;

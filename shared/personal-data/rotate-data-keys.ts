@@ -7,7 +7,6 @@ const BATCH_SIZE = 500;
 
 export interface RotationProgress {
   rewrapped: number;
-  /** Number of keys that another master key wrapped when the rotation started. */
   found: number;
 }
 

@@ -3,7 +3,6 @@ const serverKinds = ["any", "read-write", "read-only", "primary", "standby", "pr
 export type ServerKind = (typeof serverKinds)[number];
 
 interface ConnectionString {
-  /** Scheme and separator, for example `postgres://`. */
   scheme: string;
   /** Percent-encoded user and password with a final `@`; empty if the string has no credentials. */
   credentials: string;

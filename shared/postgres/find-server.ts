@@ -2,7 +2,6 @@ import pg from "pg";
 import { settlesWithin, withTimeout } from "../runtime/timeout.ts";
 import type { ServerKind } from "./connection-string.ts";
 
-/** Thrown if a server is not of the kind that `target_session_attrs` requires. */
 export class UnsuitableServerError extends Error {
   override readonly name = "UnsuitableServerError";
 }
@@ -81,7 +80,6 @@ export async function findServer(options: FindServerOptions): Promise<ServerAddr
   try {
     return await findFirstServer({ ...options, serverKind: "standby", timeoutMs: options.timeoutMs / 2 });
   } catch {
-    // Without a standby, any server is suitable.
     return findFirstServer({ ...options, serverKind: "any", timeoutMs: options.timeoutMs / 2 });
   }
 }

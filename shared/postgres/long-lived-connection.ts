@@ -7,7 +7,7 @@ import { settlesWithin } from "../runtime/timeout.ts";
 import { createClient, type DatabaseClient } from "./client.ts";
 import { closeConnection } from "./pool.ts";
 
-/** Time limit of a long-lived connection for connecting, and for each statement. */
+/** Time limit for connecting and for each statement of a long-lived connection. */
 const LONG_LIVED_QUERY_TIMEOUT_MS = 3_000;
 
 /** With these settings, Postgres frees the locks of a connection within seconds if the machine of its process is down. */

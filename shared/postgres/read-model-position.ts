@@ -20,7 +20,6 @@ const POLL_INTERVAL_MS = 3;
 /** Interval between two reads while notifications report the position. */
 const NOTIFIED_POLL_INTERVAL_MS = 20;
 
-/** Waits until the read models reach log positions. */
 export interface PositionWatch {
   /**
    * @returns true if the read models reached the position in time
@@ -37,7 +36,6 @@ export interface PositionWatch {
 
 interface Wait {
   position: bigint;
-  /** Time at which the wait ends, as a value of `performance.now()`. */
   deadline: number;
   resolve(isReached: boolean): void;
   reject(error: unknown): void;

@@ -18,7 +18,7 @@ const SOCKET_ERROR_CODES = new Set([
   "EAI_AGAIN",
 ]);
 
-/** Messages of the client library pg if the database is unavailable. These errors have no code. */
+/** pg's messages if the database is unavailable. These errors have no code. */
 const UNAVAILABLE_MESSAGES = /timeout|connection terminated|not queryable|connection error|pool after calling end/i;
 
 /** Returns true if a query failed because the database is unavailable, overloaded or too slow. */

@@ -11,7 +11,7 @@ const SLOWNESS_LOG_INTERVAL_MS = 30_000;
  */
 const SLOW_SQLSTATES = new Set(["57014", "55P03", "40P01", "40001"]);
 
-/** Messages of the client library pg for a late response or connection. These errors have no code. */
+/** pg's messages for a late response or connection. These errors have no code. */
 const TIMEOUT_MESSAGES = /Query read timeout|timeout exceeded when trying to connect/;
 
 interface OutageOptions {
@@ -22,7 +22,6 @@ interface OutageOptions {
   logger: Logger;
 }
 
-/** Determines whether Postgres is unavailable or only slow. */
 export class Outage {
   readonly #options: OutageOptions;
   readonly #circuit: Circuit;

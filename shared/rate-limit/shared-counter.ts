@@ -15,7 +15,6 @@ export interface Count {
 interface CounterAddition {
   key: string;
   requests: number;
-  /** Length of the window, if the statement starts a new window. */
   windowMs: number;
   /** Last known window of the key. If the key's row is missing in Postgres, the statement continues this window. */
   window: Pick<Count, "used" | "endsAt"> | undefined;

@@ -1,20 +1,17 @@
 import { LRUCache } from "lru-cache";
 
-/** Last known window of a key in this process. */
 export interface Window {
-  /** Number of requests that all processes had counted, according to the last response of Postgres. */
+  /** Requests that all processes had counted, as last reported by Postgres. */
   used: number;
-  /** Number of requests that this process has permitted since that response without counting them in Postgres. */
+  /** Requests that this process has permitted since then without Postgres. */
   uncountedRequests: number;
   lengthMs: number;
   endsAt: number;
-  /** End of the window, as a value of `performance.now()`. */
   expiresAt: number;
 }
 
 const MAX_KEYS = 20_000;
 
-/** Remembers the current windows of the most recently used keys. */
 export class Windows {
   readonly #windows = new LRUCache<string, Window>({ max: MAX_KEYS });
 
@@ -49,7 +46,7 @@ export class Windows {
     return uncountedRequests;
   }
 
-  /** Restores the number of uncounted requests of a key after Postgres could not add these requests to the count. */
+  /** Restores a key's uncounted requests after Postgres failed to count them. */
   restoreUncountedRequests(key: string, requestCount: number): void {
     const window = this.find(key);
     if (window) window.uncountedRequests += requestCount;

@@ -1,4 +1,3 @@
-/** Thrown if too many items of a key are already waiting. */
 export class QueueFullError extends Error {
   override readonly name = "QueueFullError";
 }

@@ -7,7 +7,6 @@ export class BoundedBuffer<T> {
   #wakeProducer: (() => void) | undefined;
   #wakeConsumer: (() => void) | undefined;
 
-  /** @param capacity maximum number of items */
   constructor(capacity: number) {
     this.#capacity = capacity;
   }
@@ -65,7 +64,6 @@ export class BoundedBuffer<T> {
     return this.takeNow(maxItems);
   }
 
-  /** Removes and returns up to `maxItems` available items in order, without waiting. */
   takeNow(maxItems: number): T[] {
     const takenItems = this.#items.splice(0, maxItems);
     this.#wakeProducer?.();

@@ -22,7 +22,6 @@ import {
  */
 const SECRET = { isSecret: true };
 
-/** All settings with names, defaults and descriptions. Secrets have no default. */
 export const settings = {
   HOST: z.string().default("127.0.0.1").describe("Address to listen on."),
   PORT: wholeNumber(0, 65_535).describe("Port to listen on. 0 selects a free port."),

@@ -18,7 +18,6 @@ interface OtlpOptions {
   endpoint: string;
   headers: Record<string, string>;
   resourceAttributes: Record<string, string>;
-  /** Share of traces that are recorded, from 0 to 1. */
   sampleRatio: number;
   logger: Logger;
 }
@@ -33,7 +32,6 @@ const SEND_DELAY_MS = 1_000;
 
 const EXPORT_TIMEOUT_MS = 5_000;
 
-/** Time limit for sending the remaining spans when the service stops. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /** Starts the SDK. Also returns the function that sends the remaining spans when the service stops. */

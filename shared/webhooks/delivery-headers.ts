@@ -19,7 +19,7 @@ export function createDeliveryIdHeaders(deliveryId: string, brand: string): Reco
   return { [`X-${brand}-Delivery-ID`]: deliveryId, "webhook-id": deliveryId };
 }
 
-/** Returns the time of an attempt as in its timestamp headers: seconds since 1970. @param startedAt milliseconds */
+/** Converts an attempt's time to the value of its timestamp headers: seconds since 1970. @param startedAt milliseconds */
 export function toDeliveryTimestamp(startedAt: number): number {
   return Math.floor(startedAt / 1_000);
 }

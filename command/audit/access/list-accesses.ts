@@ -22,7 +22,6 @@ const accessesQuerySchema = z
     from: instant.optional(),
     /** Exclusive. */
     to: instant.optional(),
-    /** Log position after which the list starts. */
     after: positionField.optional(),
     limit: z.coerce.number().int().min(1).max(1_000_000).optional(),
   })
@@ -150,7 +149,6 @@ function createRelationFinder(client: EventStoreDBClient, clinicId: string) {
     auditor: Auditor | undefined,
   ): Promise<AccessRelation | undefined> => {
     const isPermitted = !auditor?.clinicIds || auditor.clinicIds.includes(clinicId);
-    // A query outside the reader's scope returned no records.
     if (!isPermitted) return undefined;
     if (clinicIds.includes(clinicId) || toId(asked.clinic) === clinicId) return "certain";
     for (const stream of listStreams(asked)) {

@@ -11,7 +11,6 @@ import { type Window, Windows } from "../../../shared/rate-limit/windows.ts";
 import { authenticate } from "../access/authenticate.ts";
 import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 
-/** State of a request after the auditor has been authenticated. */
 export interface AuditorState extends RequestState {
   auditor: Auditor;
   isVisible: IsVisible;

@@ -17,7 +17,6 @@ import { treeSizeSchema } from "./tree-head.ts";
 type ProofDependencies = AuditDependencies & { signer: AuditSigner };
 
 const inclusionQuerySchema = z.strictObject({
-  /** Log position of the event, as in lists and exports. */
   position: z.string().regex(/^\d{1,18}$/, "must be a log position"),
   size: treeSizeSchema.optional(),
   progress: progressField,

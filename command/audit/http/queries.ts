@@ -75,7 +75,6 @@ async function* toLines(items: ItemStream<unknown>): AsyncGenerator<string, void
   }
 }
 
-/** Parameter that adds progress lines to a response. */
 export const progressField = z.enum(["true", "false"]).default("false");
 const progressQuerySchema = z.object({ progress: progressField });
 

@@ -13,7 +13,6 @@ export interface LineStream {
   lines: AsyncIterable<string>;
   /** Returns a line that reports the progress; undefined if the client did not request progress. */
   getProgressLine?: (() => string) | undefined;
-  /** Called once, when the response has ended for any reason. */
   onEnd(): void;
 }
 

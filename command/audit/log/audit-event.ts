@@ -25,7 +25,6 @@ export interface AuditEvent extends NamedMetadata {
   revision: number;
   id: string;
   type: string;
-  /** Time at which the log stored the event. */
   storedAt: Instant;
   /** Metadata that no other member contains, for example of a newer release. Absent if there is no such metadata. */
   metadata?: unknown;
@@ -101,12 +100,10 @@ function withholdSecrets(value: unknown): unknown {
 interface NamedMetadata {
   /** Time of the event, as reported by the program that wrote the event. */
   occurredAt: Instant | null;
-  /** Person or program whose action caused the event. */
   actor: { type: string; id: string; note?: string | undefined } | null;
   clinicId: string | null;
   environment: string | null;
   correlationId: string | null;
-  /** Id of the request or event that directly caused the event. */
   causationId: string | null;
   schemaVersion: number | null;
 }
@@ -158,7 +155,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Returns an event with its personal data instead of the encrypted form. If the data was erased, the event has neutral
+ * Decrypts an event's personal data. If the data was erased, the event has neutral
  * values and the mark `erased`. If the data cannot be decrypted, for example because the data key is missing, the event
  * stays encrypted and names the problem.
  *

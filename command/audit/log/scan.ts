@@ -14,7 +14,6 @@ import { onAbort } from "../../../shared/runtime/abort.ts";
 import { type LogEvent, toLogEvent } from "./audit-event.ts";
 
 export interface ScanProgress {
-  /** Number of events that the scan has read. */
   read: number;
   /** Fraction of the log that has been scanned, from 0 to 1. */
   share: number;
@@ -29,9 +28,7 @@ export interface ScanOptions {
   prefixes: readonly string[] | undefined;
   /** Log position after which the scan starts; undefined for the start of the log. */
   startAfter?: bigint | undefined;
-  /** Log position at which the scan ends, inclusive. */
   endPosition: bigint;
-  /** When this signal aborts, the scan ends. */
   signal: AbortSignal;
   onProgress?: ((progress: ScanProgress) => void) | undefined;
 }

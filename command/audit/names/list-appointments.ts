@@ -6,7 +6,6 @@ import { queryReadModels } from "./read-models.ts";
 
 export const appointmentsQuerySchema = z.strictObject({
   clinic: uuid,
-  /** Date in the clinic's time zone. */
   day: calendarDate,
   /** Time of day in the clinic's time zone. Only appointments that take place at this time are listed. */
   time: z

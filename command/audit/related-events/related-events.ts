@@ -7,7 +7,7 @@ type RelatedEventFilter = (event: AuditEvent) => boolean;
 const MAX_FOLLOWED_IDS = 500_000;
 
 /**
- * Field with the id of the new appointment, by event type. Appointment ids are followed, because the events of a queue
+ * Field with the new appointment's id, by event type. Appointment ids are followed, because the events of a queue
  * ticket may name only the appointment.
  */
 const APPOINTMENT_ID_FIELDS = { AppointmentRequested: "appointmentId", AppointmentImported: "appointmentId" };
@@ -153,7 +153,6 @@ const STREAM_PREFIXES = {
 export type SubjectKind = keyof typeof STREAM_PREFIXES;
 export const subjectKinds = Object.keys(STREAM_PREFIXES) as SubjectKind[];
 
-/** An object, request or auditor whose related events are listed. */
 export interface Subject {
   kind: SubjectKind;
   id: string;

@@ -19,11 +19,10 @@ export function hashEmptyTree(): Buffer {
   return createHash("sha256").digest();
 }
 
-/** A complete subtree with 2^level leaves. */
 interface Subtree {
   level: number;
   hash: Buffer;
-  /** True if the subtree contains the start of the recorded path. */
+  /** True if the recorded path starts in this subtree. */
   isMarked: boolean;
 }
 

@@ -153,7 +153,6 @@ interface PublisherOptions {
 export const PUBLICATION_OUTCOMES = ["published", "unchanged", "failed"] as const;
 export type PublicationOutcome = (typeof PUBLICATION_OUTCOMES)[number];
 
-/** Maximum time between two checks whether a tree head is due. */
 const MAX_CHECK_INTERVAL_MS = 60_000;
 
 /**

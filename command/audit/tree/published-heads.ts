@@ -7,7 +7,6 @@ import type { GetTrustedKey } from "../export/signing.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { readSignedTreeHead, type SignedTreeHead } from "./tree-head.ts";
 
-/** Stream with all published tree heads. */
 export const TREE_HEAD_STREAM = toStreamName(auditTreeStreams, "heads");
 
 export type PublishedHead = RecordedEvent<AuditTreeEvent>;

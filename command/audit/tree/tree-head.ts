@@ -18,7 +18,6 @@ const treeHeadSchema = z.strictObject({
   treeId: z.guid().lowercase(),
   size: z.int().min(1),
   root: hashSchema,
-  /** Log position of the last leaf's event. */
   logPosition: z.string().regex(/^\d+$/, "must be a log position"),
   at: z.iso.datetime({ precision: 3 }),
 });

@@ -11,10 +11,8 @@ import { categoriesByType, hasClinic } from "../../operations/personal-data/reco
 import { clinic } from "../options.ts";
 import { withPersonalDataStores } from "../personal-data-stores.ts";
 
-/** Note in the help of commands that erase. */
 export const ERASURE_NOTE = "An erasure cannot be undone. DATABASE_URL must be the one of the projection service.";
 
-/** Places where erased data remains for a time. */
 const REMAINING_DATA = `Copies of the data remain in former row versions in Postgres's files until \`clinic projection scrub\`, in backups of
 Postgres that contain the data keys, and with partners and people who received it. See docs/privacy.md.`;
 

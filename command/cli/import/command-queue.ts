@@ -68,7 +68,6 @@ const MAX_LINES = 256;
  */
 const MAX_CHARACTERS = 8 * 1024 * 1024;
 
-/** Lines that have started but not ended. */
 export class LinesInProgress {
   readonly #lines = new Set<Promise<void>>();
   #characters = 0;

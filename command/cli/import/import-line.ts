@@ -109,9 +109,7 @@ interface FieldProblem {
   reason: string;
 }
 
-/** A line of an import that was not applied, with the reasons. */
 export interface LineFailure {
-  /** Number of the line in the file, from 1. */
   line: number;
   /** Code of the domain rule that refused the command; `invalid` if the line is not a valid command. */
   code: string;

@@ -6,7 +6,6 @@ export interface Tally {
   applied: number;
   /** Lines that an earlier run applied, and lines that change nothing. */
   alreadyApplied: number;
-  /** Lines that are not valid commands. */
   invalid: number;
   refused: number;
 }

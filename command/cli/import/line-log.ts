@@ -23,13 +23,11 @@ export interface StreamCache extends EventLog {
 
 interface CacheEntry {
   events: Promise<RecordedEvent[]>;
-  /** Estimated memory. */
   byteCount: number;
   /** Time at which the event log last confirmed the events, as a value of `performance.now()`. */
   confirmedAt: number;
 }
 
-/** Maximum estimated memory for all events. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
 const EVENT_BYTES = 1_000;

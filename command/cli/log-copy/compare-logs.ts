@@ -82,11 +82,9 @@ function describeContent(source: StoredEvent, target: StoredEvent): string {
 
 export interface LogSummary {
   events: number;
-  /** SHA-256 of the encoded events, in hexadecimal digits. */
   sha256: string;
 }
 
-/** Counts and hashes the encoded events of a log, in log order. */
 export class LogDigest {
   readonly #hash = createHash("sha256");
   #count = 0;

@@ -38,7 +38,6 @@ class CopyRun {
   readonly #options: CopyOptions;
   readonly #digests = { source: new LogDigest(), target: new LogDigest() };
   readonly #softDeletions = new SoftDeletions();
-  /** First event of the source that the target does not hold. */
   #nextEvent: EncodedEvent | undefined;
   #copiedCount = 0;
   #isFinished = false;

@@ -41,7 +41,6 @@ export interface CopyOptions {
 }
 
 interface ConnectionOptions extends Omit<RetryOptions, "onAvailabilityChange"> {
-  /** Name of the log in messages. */
   name: "source" | "target";
   setting: "EVENTSTORE_URL" | "COPY_TARGET_URL";
   url: string;

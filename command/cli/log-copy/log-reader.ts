@@ -5,7 +5,6 @@ import { readAllStreams } from "../../../shared/eventstore/raw-requests.ts";
 import { type EncodedEvent, encodeEvent, isCopied } from "./stored-event.ts";
 
 interface ReaderOptions {
-  /** Runs a request, and repeats it while the log is unavailable. */
   request<Result>(send: () => Promise<Result>): Promise<Result>;
   signal: AbortSignal;
 }

@@ -1,6 +1,5 @@
 import type { StoredEvent } from "../../../shared/eventstore/raw-requests.ts";
 
-/** An event with its encoding, see {@link encodeEvent}. */
 export interface EncodedEvent extends StoredEvent {
   encodedBytes: Buffer;
 }
@@ -26,7 +25,7 @@ export function getDescribedStream(stream: string): string | undefined {
   return stream.startsWith("$$") ? stream.slice(2) : undefined;
 }
 
-/** Value of `$tb` in the metadata of a stream that was deleted, but not permanently. As a number, 2⁶³ - 1 is 2⁶³. */
+/** `$tb` in the metadata of a soft-deleted stream: 2⁶³ - 1, which a JavaScript number rounds to 2⁶³. */
 const DELETED_TRUNCATE_BEFORE = 2 ** 63;
 
 /** Returns true if the event is stream metadata that deletes the described stream, but not permanently. */

@@ -68,7 +68,6 @@ export async function applyRetention(
   return { ...summary, isInterrupted: options.signal.aborted };
 }
 
-/** @returns number of due persons; fewer if the signal aborts */
 async function countDuePersons(
   pool: pg.Pool,
   clinicIds: readonly string[],

@@ -4,7 +4,7 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 
 const MAX_KEYS = 1_000;
 
-/** SQL expression for the time at which an erasure `e` last erased the category of a key `k`. */
+/** SQL expression: time when the erasure `e` last erased the category of the key `k`. */
 const CATEGORY_ERASED_AT =
   "CASE k.category WHEN 'contact' THEN e.contact_erased_at WHEN 'animal' THEN e.animal_erased_at ELSE e.notes_erased_at END";
 

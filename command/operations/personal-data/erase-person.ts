@@ -20,7 +20,6 @@ type ErasablePerson =
   | { type: TypeWithoutClinic; id: string };
 
 export interface ErasureResult {
-  /** False if the erasure had been recorded before. */
   isRecorded: boolean;
   destroyedKeyCount: number;
   /** Log position that the read models must reach to show the erasure; undefined if the stream is empty. */

@@ -5,7 +5,6 @@ import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts
 
 export type RetainedType = "customer" | "appointment" | "queueTicket";
 
-/** A person whose retention period has ended for at least one category. */
 export interface DuePerson {
   type: RetainedType;
   id: string;
@@ -59,7 +58,7 @@ function buildDuePersonsSql(type: RetainedType, rowsSql: string): string {
     ) due WHERE cardinality(categories) > 0 ORDER BY id LIMIT $3`;
 }
 
-/** Rows of a clinic `$1` with an id after `$2`, with the time of the person's last visit. */
+/** Persons of the clinic `$1` with ids after `$2`, and the time of their last visit. */
 const rowsSqlByType: Record<RetainedType, string> = {
   customer: `
     SELECT c.customer_id AS id, COALESCE(GREATEST(

@@ -17,7 +17,6 @@ import { loadCommandClinic } from "../operation.ts";
 /** Types of persons who belong to no clinic. */
 export type TypeWithoutClinic = "portalUser" | "auditor";
 
-/** Categories of personal data that each type of person can have. */
 export const categoriesByType: Record<PersonType, readonly PersonalDataCategory[]> = {
   customer: ["contact", "animal", "notes"],
   staff: ["contact"],

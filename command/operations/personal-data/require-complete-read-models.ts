@@ -13,7 +13,7 @@ const PAGE_SIZE = 500;
 
 const PAGE_TIMEOUT_MS = 10_000;
 
-/** Streams of these categories contain visits, retention rules, and the persons to erase. */
+/** Streams with visits, retention rules and the persons to erase. */
 const REQUIRED_STREAM_PATTERN = "^(appointment|queueTicket|animal|customer|clinic)-";
 
 /**

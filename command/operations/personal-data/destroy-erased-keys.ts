@@ -19,20 +19,11 @@ const ERASED_KEYS_SQL = `
   SELECT k.id FROM ${READ_MODEL_SCHEMA}.erasure e
     JOIN data_keys.data_key k ON k.person_type = e.person_type AND k.person_id = e.person_id
    WHERE k.destroyed_at IS NULL AND ($1::uuid IS NULL OR e.person_id = $1) AND ${IS_ERASED_KEY}
-  UNION
-  -- Queue tickets of former releases name no customer, so their data has keys of its own.
-  SELECT k.id FROM data_keys.data_key k
-    JOIN ${READ_MODEL_SCHEMA}.queue_ticket t ON t.ticket_id = k.person_id
-    LEFT JOIN ${READ_MODEL_SCHEMA}.animal a ON a.animal_id = t.animal_id
-    LEFT JOIN ${READ_MODEL_SCHEMA}.appointment p ON p.appointment_id = t.appointment_id
-    JOIN ${READ_MODEL_SCHEMA}.erasure e ON e.person_type = 'customer' AND e.person_id IN (a.customer_id, p.customer_id)
-   WHERE k.person_type = 'queueTicket' AND k.destroyed_at IS NULL AND ($1::uuid IS NULL OR e.person_id = $1)
-     AND ${IS_ERASED_KEY}
   LIMIT ${MAX_KEYS}`;
 
 /**
- * Destroys the data keys that still exist although their data was erased: keys of queue tickets of an erased customer,
- * keys that a restore of Postgres has brought back, and keys of an erasure that was interrupted.
+ * Destroys the data keys that still exist although their data was erased: keys that a restore of Postgres has brought back,
+ * and keys of an erasure that was interrupted.
  *
  * @param personId person of the erasures; all persons if undefined
  */

@@ -48,9 +48,7 @@ type QueueTicketRef = { clinicId: string; ticketId: string };
 export function decideIssueTicket(data: QueueTicketIssue, clinic: Clinic): QueueTicketDecision {
   return (state) => {
     requireBranch(clinic, data.branchId);
-    // Tickets of former releases name no customer.
-    const earlierIssue = state && { ...state.issue, customerId: data.customerId };
-    return registerIdempotently(earlierIssue, { type: "QueueTicketIssued", data }, "queue_ticket");
+    return registerIdempotently(state?.issue, { type: "QueueTicketIssued", data }, "queue_ticket");
   };
 }
 

@@ -113,8 +113,8 @@ export const queueTicketStreams = defineCategory("queueTicket", {
     appointmentId: uuid.nullable(),
     visitId: uuid.nullable(),
     animalId: uuid.nullable(),
-    /** Owner of the animal, or customer of the appointment; null if the ticket has no customer, or a former release issued it. */
-    customerId: uuid.nullable().default(null),
+    /** Owner of the animal, or customer of the appointment; null if the ticket has no customer. */
+    customerId: uuid.nullable(),
     ticketNumber: notPersonal(boundedText(20), "number that the front desk calls"),
     queueDate: calendarDate,
     arrivalType: notPersonal(boundedText(40), "code of the front desk"),

@@ -130,8 +130,7 @@ export type EncryptedHeader = z.infer<typeof encryptedHeader>;
 
 /**
  * Events of a webhook endpoint, which receives a clinic's events for an application. Signing secrets are encrypted as
- * compact JWE with the key's id. Stream id: id of the endpoint, or of the test. Earlier releases appended tests to the
- * stream of the endpoint.
+ * compact JWE with the key's id. Stream id: id of the endpoint, or of the test.
  */
 export const webhookEndpointStreams = defineCategory("webhookEndpoint", {
   WebhookEndpointRegistered: z.object({

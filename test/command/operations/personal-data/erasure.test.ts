@@ -7,7 +7,6 @@ import { recordErasure } from "../../../../command/operations/personal-data/reco
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
 import { runClinic } from "../../cli/terminal.ts";
-import { createTicket } from "../ticket.ts";
 import { createPersonalDataWorld, type PersonalDataWorld } from "./personal-data-world.ts";
 
 describe("erasure of personal data", function () {
@@ -69,21 +68,6 @@ describe("erasure of personal data", function () {
       .to.contain("was erased before")
       .and.contain("2 data keys destroyed");
     expect(await world.countKeys("customer", id)).to.equal(0);
-  });
-
-  it("the data of a ticket of a former release, which names no customer, is erased with the customer", async () => {
-    const { customerId, animalId } = clinic;
-    const ticket = { ...createTicket(clinic), animalId, notes: "Bites" };
-    const { ticketId } = ticket;
-    await world.append(`queueTicket-${ticketId}`, { type: "QueueTicketIssued", data: ticket });
-    await world.insertKey("queueTicket", ticketId, "now() - interval '1 day'");
-    await world.eraseCustomer(customerId, clinic.clinicId);
-    expect(await world.countKeys("queueTicket", ticketId)).to.equal(0);
-    const { rows } = await world.pool.query(
-      `SELECT notes FROM ${READ_MODEL_SCHEMA}.queue_ticket WHERE ticket_id = $1`,
-      [ticketId],
-    );
-    expect(rows).to.deep.equal([{ notes: null }]);
   });
 
   it("a staff member, a portal user, an auditor, an appointment and a ticket can be erased by themselves", async () => {

@@ -64,6 +64,7 @@ async function findAwaitedPosition(
   awaitedBefore: AwaitedPosition | undefined,
 ): Promise<AwaitedPosition | undefined> {
   const since = performance.now();
+  // Without the primary, nobody knows the lag. The standby still serves reads.
   const position = await readPosition(primaryPool).catch(() => undefined);
   if (position === undefined) return undefined;
   // After an operator has adopted another log, the primary can have a lower position.

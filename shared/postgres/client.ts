@@ -119,6 +119,7 @@ export class DatabaseClient extends pg.Client {
     try {
       await this.requireServerKind();
     } catch (error) {
+      // A connection that cannot be closed is already broken. The original error is thrown.
       void this.end().catch(() => undefined);
       throw error;
     }

@@ -123,6 +123,7 @@ async function askServer(server: ServerAddress, { login, serverKind, timeoutMs }
     await client.connect();
     if (serverKind !== "any") await requireServerKind(client, serverKind);
   } finally {
+    // A connection that cannot be closed is already broken.
     void client.end().catch(() => undefined);
   }
 }

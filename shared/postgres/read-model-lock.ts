@@ -62,6 +62,7 @@ export function holdReadModelLock(options: ReadModelLockOptions): ReadModelLock 
     failure: new Promise((resolve) => holdPromise.catch(resolve)),
     async release() {
       controller.abort();
+      // `failure` reports the error.
       await holdPromise.catch(() => undefined);
     },
   };

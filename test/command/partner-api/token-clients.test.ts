@@ -122,9 +122,9 @@ describe("the token operation with OAuth clients", () => {
   });
 
   describe("simple-oauth2", () => {
-    const createClient = (options: ModuleOptions["options"]) =>
+    const createClient = (options: ModuleOptions["options"], secret = application.clientSecret) =>
       new ClientCredentials({
-        client: { id: application.applicationId, secret: application.clientSecret },
+        client: { id: application.applicationId, secret },
         auth: { tokenHost: issuer.origin, tokenPath: "/sandbox/v1/oauth/token" },
         ...(options && { options }),
       });
@@ -148,6 +148,19 @@ describe("the token operation with OAuth clients", () => {
         expect(token.scope, JSON.stringify(options)).to.equal("sandbox:write clinic:read");
       }
     });
+
+    it("simple-oauth2 reports a wrong secret and an invalid scope", async () => {
+      const refusals = [
+        await catchError(createClient({}, "cs_wrong").getToken({})),
+        await catchError(createClient({ authorizationMethod: "body" }, "cs_wrong").getToken({})),
+        await catchError(createClient({}).getToken({ scope: "webhooks:read" })),
+      ];
+      expect(refusals.map(({ output, data }) => [output.statusCode, data.payload.error])).to.deep.equal([
+        [401, "invalid_client"],
+        [401, "invalid_client"],
+        [400, "invalid_scope"],
+      ]);
+    });
   });
 
   describe("libraries of resource servers", () => {
@@ -161,12 +174,13 @@ describe("the token operation with OAuth clients", () => {
       oauthClient = { client_id: application.applicationId };
     });
 
-    const exchangeToken = () => {
+    const exchangeToken = (overrides: Record<string, unknown> = {}) => {
       const { applicationId: client_id, clientSecret: client_secret } = application;
+      const parameters = { client_id, client_secret, grant_type: "client_credentials", environment: "sandbox" };
       return fetch(`${issuer.href}/oauth/token`, {
         method: "POST",
         headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ client_id, client_secret, grant_type: "client_credentials", environment: "sandbox" }),
+        body: JSON.stringify({ ...parameters, ...overrides }),
       });
     };
     const validate = (token: string, environment = "sandbox") => {
@@ -190,6 +204,21 @@ describe("the token operation with OAuth clients", () => {
       });
       const refusal = await validate(tokenResponse.access_token, "production").catch((error: unknown) => error);
       expect(refusal).to.be.instanceOf(oauth.OperationProcessingError);
+    });
+
+    it("oauth4webapi recognises the response to a refused token exchange as an OAuth error", async () => {
+      for (const [overrides, code] of [
+        [{ client_secret: "cs_wrong" }, "invalid_client"],
+        [{ scope: "webhooks:write" }, "invalid_scope"],
+        [{ grant_type: "password" }, "unsupported_grant_type"],
+        [{ client_id: undefined }, "invalid_request"],
+      ] as const) {
+        const refusal = await oauth
+          .processClientCredentialsResponse(server, oauthClient, await exchangeToken(overrides))
+          .catch((error: unknown) => error);
+        expect(refusal).to.be.instanceOf(oauth.ResponseBodyError);
+        expect(refusal).to.include({ status: 401, error: code });
+      }
     });
 
     it("fast-jwt accepts a token with the published key and rejects a tampered token", async () => {

@@ -9,7 +9,7 @@ import { type Checkpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
-import { CommandRefusedError } from "../parking/parking-commands.ts";
+import { CommandRefusedError } from "../quarantine/quarantine-commands.ts";
 import { NatsUnavailableError } from "../relay/connect-nats.ts";
 import { deleteEventStream, deriveStreamNames, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
 import { withNats } from "../relay/nats-session.ts";

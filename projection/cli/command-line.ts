@@ -14,14 +14,14 @@ import { createLogger } from "../../shared/runtime/logger.ts";
 import { ServerUnavailableError } from "../../shared/runtime/run-service.ts";
 import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { readInThread } from "../engine/read-in-thread.ts";
-import { CommandRefusedError } from "../parking/parking-commands.ts";
 import { requirePreparedDatabase } from "../prepare-database.ts";
+import { CommandRefusedError } from "../quarantine/quarantine-commands.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../relay/nats-settings.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { pruneOtherReadModels, scrubTables } from "./clean-up.ts";
 import type { CommandContext } from "./command-context.ts";
 import { migrateDatabase } from "./migrate.ts";
-import { park, resume } from "./parking.ts";
+import { quarantine, resume } from "./quarantine.ts";
 import { adoptCurrentLog, rebuildReadModels, verifyReadModels } from "./rebuild.ts";
 import { showStatus } from "./status.ts";
 
@@ -39,7 +39,7 @@ function defineServerCommand<O extends Options>(declaration: {
   });
 }
 
-const parkingOptions = {
+const quarantineOptions = {
   position: option.argument(
     z
       .string()
@@ -51,11 +51,11 @@ const parkingOptions = {
   actor: actorOption,
 };
 
-function defineParkingCommand(name: string, summary: string, run: typeof park): Command {
+function defineQuarantineCommand(name: string, summary: string, run: typeof quarantine): Command {
   return defineServerCommand({
     name,
     summary,
-    options: parkingOptions,
+    options: quarantineOptions,
     example: "1234 --reason 'Unknown event type'",
     run: (context, { position, reason, actor }) =>
       run(context, position, { reason, actor: requireOperator(context.terminal.env, actor) }),
@@ -65,7 +65,7 @@ function defineParkingCommand(name: string, summary: string, run: typeof park): 
 export const projectionCommandLine: CommandLine = {
   program: "clinic projection",
   description:
-    "Migrates the database, inspects, rebuilds and verifies the read models, and parks event streams that stop the projection.",
+    "Migrates the database, inspects, rebuilds and verifies the read models, and quarantines event streams that stop the projection.",
   ownExitCodes: [
     [ProjectionError, EXIT_CODE.failed],
     [CommandRefusedError, EXIT_CODE.refused],
@@ -74,7 +74,7 @@ export const projectionCommandLine: CommandLine = {
   commands: [
     defineServerCommand({
       name: "status",
-      summary: "Shows the state of the projectors, relay and webhooks roles, and the parked streams.",
+      summary: "Shows the state of the projectors, relay and webhooks roles, and the quarantined streams.",
       options: { json: option.flag("print JSON") },
       run: showStatus,
     }),
@@ -132,14 +132,14 @@ export const projectionCommandLine: CommandLine = {
       options: {},
       run: scrubTables,
     }),
-    defineParkingCommand(
-      "park",
-      "Parks the stream of the event that stopped the projectors or the relay: skips this event and all later events of the stream.",
-      park,
+    defineQuarantineCommand(
+      "quarantine",
+      "Quarantines the stream of the event that stopped the projectors or the relay: skips this event and all later events of the stream.",
+      quarantine,
     ),
-    defineParkingCommand(
+    defineQuarantineCommand(
       "resume",
-      "Stops skipping a parked stream. If the read models lack events of the stream, they are rebuilt with these events first.",
+      "Stops skipping a quarantined stream. If the read models lack events of the stream, they are rebuilt with these events first.",
       resume,
     ),
   ],

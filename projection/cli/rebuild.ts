@@ -12,7 +12,7 @@ import type { CommandContext } from "./command-context.ts";
 /**
  * Rebuilds all read models, and prints the progress.
  *
- * @param includedStream a parked stream whose events the rebuild includes
+ * @param includedStream a quarantined stream whose events the rebuild includes
  * @returns the exit code
  */
 export async function rebuildReadModels(

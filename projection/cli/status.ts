@@ -3,7 +3,7 @@ import { readModels } from "../read-models/all.ts";
 import {
   type FollowerStatus,
   findStatus,
-  type ParkedStatus,
+  type QuarantinedStatus,
   type RoleProcesses,
   type Status,
 } from "../status/find-status.ts";
@@ -11,7 +11,7 @@ import type { Lag } from "../status/lag.ts";
 import { MAX_COUNTED_DELIVERIES } from "../status/measure-deliveries.ts";
 import type { CommandContext } from "./command-context.ts";
 
-/** Shows the state of projectors, relay, webhooks and parked streams. @returns the exit code */
+/** Shows the state of projectors, relay, webhooks and quarantined streams. @returns the exit code */
 export async function showStatus(
   { client, pool, terminal, now }: CommandContext,
   { json }: { json: boolean },
@@ -38,7 +38,8 @@ const STATE_TEXTS = {
 };
 
 function formatStatus(status: Status, now: number): string[] {
-  const { differentLog, isOwnRelease, isFilled, otherReadModels, followers, webhooks, readModels, parked } = status;
+  const { differentLog, isOwnRelease, isFilled, otherReadModels, followers, webhooks, readModels, quarantined } =
+    status;
   const tableTexts = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
   return [
     ...(differentLog === null ? [] : [differentLog, ""]),
@@ -53,8 +54,8 @@ function formatStatus(status: Status, now: number): string[] {
       ? []
       : [`read models of other releases: ${otherReadModels.join(", ")}; \`prune\` drops them`]),
     "",
-    parked.length === 0 ? "parked streams: none" : `parked streams: ${parked.length}`,
-    ...parked.flatMap(formatParkedStream),
+    quarantined.length === 0 ? "quarantined streams: none" : `quarantined streams: ${quarantined.length}`,
+    ...quarantined.flatMap(formatQuarantinedStream),
   ];
 }
 
@@ -69,7 +70,7 @@ function formatFollower(follower: FollowerStatus, now: number): string[] {
     formatLastError(follower, now),
     ...(process?.state === "failed" && process.failedAt
       ? [
-          `  to continue  run a release that can process the event, or: ${formatCommandLine(`projection park ${process.failedAt.position} --reason …`)}`,
+          `  to continue  run a release that can process the event, or: ${formatCommandLine(`projection quarantine ${process.failedAt.position} --reason …`)}`,
         ]
       : []),
   ];
@@ -114,18 +115,18 @@ function formatProcess({ process, alive, standby }: RoleProcesses, now: number):
   return `${process.process} ${STATE_TEXTS[process.state]}${reason ? `: ${reason}` : ""}${standbyText}`;
 }
 
-function formatParkedStream(parkedStatus: ParkedStatus): string[] {
-  const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = parkedStatus;
+function formatQuarantinedStream(quarantinedStatus: QuarantinedStatus): string[] {
+  const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = quarantinedStatus;
   const notes = {
-    parked: `${events} events skipped`,
-    untold: "the relay sends no webhooks for the stream, but the read models include the stream",
+    quarantined: `${events} events skipped`,
+    relayOnly: "the relay sends no webhooks for the stream, but the read models include the stream",
     resumed: `${events} events skipped before the stream was resumed; to include these events, run: ${formatCommandLine("projection rebuild")}`,
-    taken: `the read models include the stream; to end the parking, run: ${formatCommandLine(`projection resume ${position}`)}`,
+    taken: `the read models include the stream; to end the quarantine, run: ${formatCommandLine(`projection resume ${position}`)}`,
   };
   const firstLine = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;
   return eventType === undefined
     ? [firstLine]
-    : [firstLine, `    ${eventType}: ${cause}`, `    parked by ${actor} at ${since}: ${reason}`];
+    : [firstLine, `    ${eventType}: ${cause}`, `    quarantined by ${actor} at ${since}: ${reason}`];
 }
 
 function formatColumns(texts: readonly string[], columnCount: number): string[] {

@@ -2,7 +2,7 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
-import { recordSkippedEvents, type SkippedEvents } from "../parking/skipped-events.ts";
+import { recordSkippedEvents, type SkippedEvents } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError } from "../roles/failure.ts";
 import { deleteSandboxRows, loadGenerations, splitBatch } from "./batch-segments.ts";
 import { eraseCustomerRows, eraseLateData } from "./customer-erasures.ts";

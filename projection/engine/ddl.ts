@@ -23,7 +23,7 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     `INSERT INTO ${schema}.checkpoint (name, position, fingerprint, filled)
       VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${computeFingerprint(models)}', false)`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
-    `CREATE TABLE ${schema}.skipped_stream
+    `CREATE TABLE ${schema}.quarantined_stream
       (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`,
   ];
   for (const model of models) {

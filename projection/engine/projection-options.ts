@@ -1,7 +1,7 @@
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
-import type { ParkedStreams } from "../parking/skipped-events.ts";
+import type { QuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import type { ReadLog } from "./read-log.ts";
 import type { AnyReadModel } from "./read-model.ts";
@@ -37,8 +37,8 @@ export interface ProjectionOptions extends LogAndDatabase {
    * disk. If Postgres crashes, the run applies the events of lost commits again.
    */
   fillsUnusedTables?: boolean;
-  /** Reads the parked streams. Called at the start, and after an operator parks or resumes a stream. */
-  loadParkedStreams(): Promise<ParkedStreams>;
+  /** Reads the quarantined streams. Called at the start, and after an operator quarantines or resumes a stream. */
+  loadDecisions(): Promise<QuarantinedStreams>;
   onProgress(progress: ProjectionProgress): void;
   /** Called after each commit, with the number of events and the duration of the transaction. */
   onBatch?(eventCount: number, seconds: number): void;

@@ -10,7 +10,7 @@ import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { markFilled, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
-import { findStreamsToSkip, readSkippedEvents } from "../parking/skipped-events.ts";
+import { findStreamsToSkip, readSkippedEvents } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
@@ -27,7 +27,7 @@ const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
  * Updates the read models of a schema from the log until the signal aborts or the run reaches `endPosition`. While a
  * batch is written, the subscription fills a buffer with the events of the next batch. Batches therefore grow with the
  * lag, and a live event does not wait for a full batch. If the log or the database is unavailable, the run waits. The
- * run skips parked streams and records the skipped events.
+ * run skips quarantined streams and records the skipped events.
  *
  * @throws {ProjectionError} for an event that cannot be processed. Only the events before it are written
  * @throws {LeadershipLostError} if another process moved the checkpoint, or a rebuild or another release replaced the
@@ -85,8 +85,8 @@ async function requireMatchingLog(options: ProjectionOptions, checkpoint: ReadMo
 }
 
 /**
- * Processes the events of one subscription, from the checkpoint on. Returns when an operator parks or resumes a stream,
- * because the next subscription must skip different streams.
+ * Processes the events of one subscription, from the checkpoint on. Returns when an operator quarantines or resumes a
+ * stream, because the next subscription must skip different streams.
  */
 async function runSubscription(
   options: ProjectionOptions,
@@ -100,9 +100,9 @@ async function runSubscription(
   if (signal.aborted) return;
   await requireMatchingLog(options, checkpoint);
   if (hasReachedEnd(options, progress)) return;
-  const parkedStreams = await options.loadParkedStreams();
+  const quarantinedStreams = await options.loadDecisions();
   const skippedEvents = await readSkippedEvents(options.pool, options.schema);
-  const streamsToSkip = findStreamsToSkip(parkedStreams, skippedEvents, checkpoint.position);
+  const streamsToSkip = findStreamsToSkip(quarantinedStreams, skippedEvents, checkpoint.position);
   const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
   if (options.fillsUnusedTables) buffer.setMinimum(MAX_BATCH_ITEMS);
   const subscriptionController = new AbortController();
@@ -114,7 +114,7 @@ async function runSubscription(
   try {
     const projectionRun = { options, checkpoint, streamsToSkip, reportProgress, signal };
     const fillPromise = fillBuffer(buffer, projectionRun, subscriptionController.signal).finally(() => buffer.close());
-    const writePromise = writeFromBuffer(buffer, projectionRun, parkedStreams.lastRevision, progress).finally(
+    const writePromise = writeFromBuffer(buffer, projectionRun, quarantinedStreams.lastRevision, progress).finally(
       endSubscription,
     );
     const [fillResult, writeResult] = await Promise.allSettled([fillPromise, writePromise]);
@@ -157,7 +157,7 @@ async function fillBuffer(
   if (endPosition !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: endPosition });
 }
 
-/** @param knownRevision revision of the last parking event that is reflected in `run.streamsToSkip` */
+/** @param knownRevision revision of the last quarantine event that is reflected in `run.streamsToSkip` */
 async function writeFromBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
   projectionRun: ProjectionRun,
@@ -176,12 +176,12 @@ async function writeFromBuffer(
       reportProgress({ hasCaughtUp: true });
     }
     reportProgress({ waitsFor: null });
-    if (hasReachedEnd(options, progress) || items.some((item) => isParkingEventAfter(item, knownRevision))) return;
+    if (hasReachedEnd(options, progress) || items.some((item) => isQuarantineEventAfter(item, knownRevision))) return;
   }
 }
 
-function isParkingEventAfter(item: SubscriptionItem, knownRevision: bigint): boolean {
+function isQuarantineEventAfter(item: SubscriptionItem, knownRevision: bigint): boolean {
   if (item.kind !== "event") return false;
   const { type, revision } = item.event;
-  return (type === "StreamParked" || type === "StreamResumed") && revision > knownRevision;
+  return (type === "StreamQuarantined" || type === "StreamResumed") && revision > knownRevision;
 }

@@ -4,8 +4,8 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { leadWithRecovery, type RecoveryOptions } from "../parking/lead-with-recovery.ts";
-import { readParkedStreams } from "../parking/parked-streams.ts";
+import { readQuarantineDecisions } from "../quarantine/decisions.ts";
+import { leadWithRecovery, type RecoveryOptions } from "../quarantine/lead-with-recovery.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { pickLastingFields, toFailedStatus, toLastError } from "../roles/role.ts";
@@ -18,8 +18,8 @@ export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "o
 /**
  * Starts the role that updates the read models. One process leads, and the others stand by. If a projector cannot
  * process an event, the role fails at that event and skips nothing. The process then gives up the lead, so that a
- * process with fixed code can continue. The role retries when an operator parks the event's stream, or when another
- * process moves the checkpoint.
+ * process with fixed code can continue. The role retries when an operator quarantines the event's stream, or when
+ * another process moves the checkpoint.
  *
  * The role also fails if the read models were built from another log. It continues when log and read models match
  * again. While the read models belong to another release, the process stands by.
@@ -38,8 +38,8 @@ export function startProjectors(options: ProjectorsOptions): Role {
     const onProgress = (progress: ProjectionProgress) => {
       status = toRunningStatus(status, progress, eventCountBefore);
     };
-    const loadParkedStreams = () => readParkedStreams(log);
-    const runOptions = { ...options, schema: READ_MODEL_SCHEMA, logger, loadParkedStreams, onProgress };
+    const loadDecisions = () => readQuarantineDecisions(log);
+    const runOptions = { ...options, schema: READ_MODEL_SCHEMA, logger, loadDecisions, onProgress };
     await runUntilLeadershipLost(runOptions, logger, termSignal);
   };
   const onStandby = (standbyReason: Detail) => {

@@ -1,6 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { type SubscriptionItem, subscribeToLog } from "../../shared/eventstore/subscription.ts";
-import type { StreamsToSkip } from "../parking/skipped-events.ts";
+import type { StreamsToSkip } from "../quarantine/quarantined-streams.ts";
 
 export interface ReadLogOptions {
   /** Position of the last handled event. If undefined, reading starts at the beginning of the log. */

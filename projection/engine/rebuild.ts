@@ -3,8 +3,8 @@ import { createEventLog } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
-import { readParkedStreams } from "../parking/parked-streams.ts";
-import { isMissingOnlyParkedEvents, readSkippedEvents } from "../parking/skipped-events.ts";
+import { readQuarantineDecisions } from "../quarantine/decisions.ts";
+import { isMissingOnlyQuarantinedEvents, readSkippedEvents } from "../quarantine/quarantined-streams.ts";
 import { buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { dropSchema, withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
@@ -36,13 +36,13 @@ type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
  */
 export async function rebuild(options: RebuildOptions, signal: AbortSignal): Promise<bigint | undefined> {
   const log = createEventLog(options.client);
-  const loadParkedStreams = async () => {
-    const { streams, lastRevision } = await readParkedStreams(log);
+  const loadDecisions = async () => {
+    const { streams, lastRevision } = await readQuarantineDecisions(log);
     const skippedStreams = [...streams].filter(([stream]) => stream !== options.includedStream);
     return { streams: new Map(skippedStreams), lastRevision };
   };
   const adoptsLog = options.adopt !== undefined;
-  const rebuildRun: RebuildRun = { ...options, loadParkedStreams, fillsUnusedTables: true, adoptsLog };
+  const rebuildRun: RebuildRun = { ...options, loadDecisions, fillsUnusedTables: true, adoptsLog };
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!adoptsLog) await requireSameLog(options);
     await prepareNextSchema(connection, rebuildRun, signal);
@@ -72,7 +72,7 @@ async function canContinue(connection: pg.ClientBase, options: RebuildRun): Prom
   if (await findLogDifference(requireCheckpointInLog(options.client, `schema ${NEXT_SCHEMA}`, checkpoint)))
     return false;
   const skippedEvents = await readSkippedEvents(connection, NEXT_SCHEMA);
-  return isMissingOnlyParkedEvents(await options.loadParkedStreams(), skippedEvents, checkpoint.position);
+  return isMissingOnlyQuarantinedEvents(await options.loadDecisions(), skippedEvents, checkpoint.position);
 }
 
 async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {

@@ -2,7 +2,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
-import { readSkippedEvents } from "../parking/skipped-events.ts";
+import { readSkippedEvents } from "../quarantine/quarantined-streams.ts";
 import { OTHER_RELEASE } from "../roles/failure.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
 import { buildTablesDdl, computeFingerprint } from "./ddl.ts";
@@ -48,8 +48,8 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       }
       await requireSameLog(options);
       const skippedEvents = await readSkippedEvents(liveConnection, READ_MODEL_SCHEMA);
-      // No parking event has a revision above MAX_REVISION, so the run never reloads the parked streams.
-      const parkedStreams = { streams: skippedEvents, lastRevision: MAX_REVISION };
+      // No quarantine event has a revision above MAX_REVISION, so the run never reloads the quarantined streams.
+      const quarantinedStreams = { streams: skippedEvents, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(buildTablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(
@@ -58,7 +58,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
           schema: SCRATCH_SCHEMA,
           endPosition: position,
           fillsUnusedTables: true,
-          loadParkedStreams: async () => parkedStreams,
+          loadDecisions: async () => quarantinedStreams,
         },
         signal,
       );

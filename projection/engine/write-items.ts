@@ -7,7 +7,7 @@ import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { isTracing, startSpan } from "../../shared/tracing/span.ts";
 import { type EventCheckpoint, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import type { SkippedEvents, StreamsToSkip } from "../parking/skipped-events.ts";
+import type { SkippedEvents, StreamsToSkip } from "../quarantine/quarantined-streams.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
 import type { ProjectionOptions, ReportProgress } from "./projection-options.ts";

@@ -12,7 +12,7 @@ import { endWith, startSpan } from "../../shared/tracing/span.ts";
 import type { Checkpoint, EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
-import { isParked, PARKING_STREAM, readParkedStreams } from "../parking/parked-streams.ts";
+import { isQuarantined, QUARANTINE_STREAM, readQuarantineDecisions } from "../quarantine/decisions.ts";
 import type { JetStreamBacklog } from "../roles/role.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
@@ -118,8 +118,8 @@ async function readEvents(
   const log = createEventLog(client);
   const afterPosition = checkpoint === BEFORE_FIRST_EVENT ? undefined : checkpoint;
   onAbort(signal, () => preparedEvents.close());
-  let parkedStreams = await readParkedStreams(log);
-  const isSkipped = (stream: string, revision: bigint) => isParked(parkedStreams, "relay", { stream, revision });
+  let decisions = await readQuarantineDecisions(log);
+  const isSkipped = (stream: string, revision: bigint) => isQuarantined(decisions, "relay", { stream, revision });
   const pushEvent = (event: PreparedEvent) => {
     // The publisher awaits this promise later. Until then, its rejection must not count as unhandled.
     event.message?.catch(() => undefined);
@@ -140,10 +140,10 @@ async function readEvents(
       if (logItem.kind === "caughtUp") onCaughtUp();
       if (logItem.kind !== "event" && logItem.kind !== "skipped") continue;
       const eventId = logItem.kind === "event" ? logItem.event.id : logItem.id;
-      const isParkingEvent = logItem.kind === "event" && logItem.event.stream === PARKING_STREAM;
-      if (isParkingEvent) parkedStreams = await readParkedStreams(log);
+      const isQuarantineEvent = logItem.kind === "event" && logItem.event.stream === QUARANTINE_STREAM;
+      if (isQuarantineEvent) decisions = await readQuarantineDecisions(log);
       else onEventRead();
-      const message = logItem.kind === "event" && !isParkingEvent ? createMessage(log, logItem.event) : undefined;
+      const message = logItem.kind === "event" && !isQuarantineEvent ? createMessage(log, logItem.event) : undefined;
       const traceparent = logItem.kind === "event" ? logItem.event.metadata.traceparent : undefined;
       await pushEvent({ checkpoint: { position: logItem.position, eventId }, message, traceparent });
     }

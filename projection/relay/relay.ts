@@ -1,7 +1,7 @@
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { CheckpointLostError, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
-import { leadWithRecovery } from "../parking/lead-with-recovery.ts";
+import { leadWithRecovery } from "../quarantine/lead-with-recovery.ts";
 import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role.ts";
 import { deriveStreamNames } from "./event-stream.ts";
@@ -16,8 +16,8 @@ interface RelayOptions extends RoleDeps {
 /**
  * Starts the role that sends events to the dispatchers over JetStream. One process leads, and the others stand by. If
  * the log, NATS or Postgres is unavailable, the role waits. If the relay cannot map an event to a message, the role
- * fails at that event. The role continues when an operator parks the event's stream, or when another process moves the
- * checkpoint. If the checkpoint belongs to another log, the role fails until log and database match again.
+ * fails at that event. The role continues when an operator quarantines the event's stream, or when another process
+ * moves the checkpoint. If the checkpoint belongs to another log, the role fails until log and database match again.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });

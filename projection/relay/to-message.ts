@@ -2,12 +2,12 @@ import { StreamDeletedError } from "@eventstore/db-client";
 import { type AppointmentEvent, appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import type { Category } from "../../shared/domain/events/category.ts";
-import { parkingStreams } from "../../shared/domain/events/parking.ts";
 import {
   type WebhookEndpointEvent,
   webhookDeliveryStreams,
   webhookEndpointStreams,
 } from "../../shared/domain/events/partner.ts";
+import { quarantineStreams } from "../../shared/domain/events/quarantine.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
@@ -15,12 +15,12 @@ import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
 import { isOperational, toOperationalEvent, toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { createEventMessage, type OutgoingMessage } from "./message.ts";
 
-/** Stream categories that the relay reads. Parking events tell the relay which streams to skip. */
+/** Stream categories that the relay reads. Quarantine events tell the relay which streams to skip. */
 export const relayedCategories: readonly Category[] = [
   appointmentStreams,
   webhookEndpointStreams,
   webhookDeliveryStreams,
-  parkingStreams,
+  quarantineStreams,
 ];
 
 /**

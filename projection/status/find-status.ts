@@ -9,8 +9,8 @@ import { findLogDifference, type LogAndDatabase, requireSameLog } from "../check
 import { computeFingerprint } from "../engine/ddl.ts";
 import { listOtherReadModels } from "../engine/prune.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
-import { type ParkedStream, readParkedStreams } from "../parking/parked-streams.ts";
-import { readSkippedEvents } from "../parking/skipped-events.ts";
+import { type QuarantineDecision, readQuarantineDecisions } from "../quarantine/decisions.ts";
+import { readSkippedEvents } from "../quarantine/quarantined-streams.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
 import { type Lag, measureLag } from "./lag.ts";
@@ -27,7 +27,7 @@ export interface Status {
   webhooks: RoleProcesses & DeliveryCounts;
   /** Empty if another release built the read models. */
   readModels: { table: string; rows: number; exact: boolean }[];
-  parked: ParkedStatus[];
+  quarantined: QuarantinedStatus[];
 }
 
 export interface FollowerStatus extends RoleProcesses {
@@ -50,18 +50,18 @@ export interface RoleProcesses {
   standby: number;
 }
 
-export interface ParkedStatus extends Partial<ParkedStream> {
+export interface QuarantinedStatus extends Partial<QuarantineDecision> {
   stream: string;
   position: bigint;
   revision: bigint;
   /** Number of events of the stream that the read models lack. */
   events: bigint;
   /**
-   * `parked`: the read models skip the stream. `resumed`: the stream is no longer parked, but the read models still
-   * lack events. `taken`: the stream is parked, but the read models lack no events. `untold`: only the relay skips the
-   * stream.
+   * `quarantined`: the read models skip the stream. `resumed`: the stream is no longer quarantined, but the read models
+   * still lack events. `taken`: the stream is quarantined, but the read models lack no events. `relayOnly`: only the
+   * relay skips the stream.
    */
-  state: "parked" | "resumed" | "taken" | "untold";
+  state: "quarantined" | "resumed" | "taken" | "relayOnly";
 }
 
 /** A process that has not reported for this time counts as dead. Processes report every two seconds. */
@@ -92,12 +92,12 @@ export async function findStatus(
   for (const { table } of isOwnRelease ? models : []) {
     readModels.push({ table, ...(await countRows(pool, table)) });
   }
-  const parked = await listParkedStreams(client, pool, positionsByRole.projectors);
+  const quarantined = await listQuarantinedStreams(client, pool, positionsByRole.projectors);
   const releases = {
     isFilled: await isFilled(pool, READ_MODEL_SCHEMA),
     otherReadModels: await listOtherReadModels(pool),
   };
-  return { differentLog, isOwnRelease, ...releases, followers, webhooks, readModels, parked };
+  return { differentLog, isOwnRelease, ...releases, followers, webhooks, readModels, quarantined };
 }
 
 function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessStatus[], now: number): RoleProcesses {
@@ -131,17 +131,22 @@ async function countRows(pool: pg.Pool, table: string): Promise<{ rows: number; 
   return { rows: Math.max(MAX_COUNTED_ROWS, Number(estimated ?? 0n)), exact: false };
 }
 
-async function listParkedStreams(client: EventStoreDBClient, pool: pg.Pool, position: bigint): Promise<ParkedStatus[]> {
-  const { streams, relayOnlyStreams } = await readParkedStreams(createEventLog(client));
+async function listQuarantinedStreams(
+  client: EventStoreDBClient,
+  pool: pg.Pool,
+  position: bigint,
+): Promise<QuarantinedStatus[]> {
+  const { streams, relayOnlyStreams } = await readQuarantineDecisions(createEventLog(client));
   const skippedEvents = await readSkippedEvents(pool, READ_MODEL_SCHEMA);
-  const parkedStatuses = [...streams.values()].map((stream): ParkedStatus => {
+  const quarantinedStatuses = [...streams.values()].map((stream): QuarantinedStatus => {
     const events = skippedEvents.get(stream.stream)?.events ?? 0n;
-    return { ...stream, events, state: events === 0n && stream.position <= position ? "taken" : "parked" };
+    return { ...stream, events, state: events === 0n && stream.position <= position ? "taken" : "quarantined" };
   });
   const resumedStatuses = [...skippedEvents]
     .filter(([stream]) => !streams.has(stream))
-    .map(([stream, events]): ParkedStatus => ({ stream, ...events, state: "resumed" }));
-  const untoldStreams = [...relayOnlyStreams.values()];
-  const untoldStatuses = untoldStreams.map((stream): ParkedStatus => ({ ...stream, events: 0n, state: "untold" }));
-  return [...parkedStatuses, ...resumedStatuses, ...untoldStatuses];
+    .map(([stream, events]): QuarantinedStatus => ({ stream, ...events, state: "resumed" }));
+  const relayOnlyStatuses = [...relayOnlyStreams.values()].map(
+    (stream): QuarantinedStatus => ({ ...stream, events: 0n, state: "relayOnly" }),
+  );
+  return [...quarantinedStatuses, ...resumedStatuses, ...relayOnlyStatuses];
 }

@@ -38,10 +38,10 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
       registers,
     }),
-    parkedStreams: createGauge("projection_parked_streams", "Number of parked streams."),
-    parkedEvents: createGauge(
-      "projection_parked_events",
-      "Number of events of parked streams that the read models skipped.",
+    quarantinedStreams: createGauge("projection_quarantined_streams", "Number of quarantined streams."),
+    quarantinedEvents: createGauge(
+      "projection_quarantined_events",
+      "Number of events of quarantined streams that the read models skipped.",
     ),
     backlog: createGauge(
       "jetstream_backlog_messages",

@@ -8,8 +8,8 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
-import { readParkedStreams } from "../parking/parked-streams.ts";
-import { readSkippedEvents } from "../parking/skipped-events.ts";
+import { readQuarantineDecisions } from "../quarantine/decisions.ts";
+import { readSkippedEvents } from "../quarantine/quarantined-streams.ts";
 import { STANDBY_DETAIL } from "../roles/leadership.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
@@ -109,10 +109,10 @@ async function measureGauges(
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
-  const { streams, relayOnlyStreams } = await readParkedStreams(createEventLog(client));
-  metrics.parkedStreams.set(new Set([...streams.keys(), ...relayOnlyStreams.keys()]).size);
+  const { streams, relayOnlyStreams } = await readQuarantineDecisions(createEventLog(client));
+  metrics.quarantinedStreams.set(new Set([...streams.keys(), ...relayOnlyStreams.keys()]).size);
   const skippedEvents = [...(await readSkippedEvents(pool, READ_MODEL_SCHEMA)).values()];
-  metrics.parkedEvents.set(Number(skippedEvents.reduce((sum, { events }) => sum + events, 0n)));
+  metrics.quarantinedEvents.set(Number(skippedEvents.reduce((sum, { events }) => sum + events, 0n)));
   const deliveryCounts = await countDeliveries(pool, now);
   for (const [state, count] of Object.entries(deliveryCounts)) metrics.deliveries.set({ state }, count);
   const delays = await measureDeliveryDelays(pool, now);

@@ -44,12 +44,12 @@ describe("the projection command line", () => {
       /^Rebuilt in [\d.]+ s\. The new read models are in use from position \d+\.$/m,
     );
     const status = await runProjection("status --json");
-    const { followers, readModels: tables, parked } = JSON.parse(status.stdout);
+    const { followers, readModels: tables, quarantined } = JSON.parse(status.stdout);
     expect(followers[0]).to.deep.include({ role: "projectors", lag: { events: 0, exact: true, seconds: 0 } });
     expect(BigInt(followers[0].position) > 0n).to.equal(true);
     expect(tables.map(({ table }: { table: string }) => table)).to.deep.equal(readModels.map(({ table }) => table));
     expect(tables.find(({ table }: { table: string }) => table === "customer").rows).to.be.above(0);
-    expect(parked).to.be.an("array");
+    expect(quarantined).to.be.an("array");
     const verifyResult = await runProjection("verify");
     expect(verifyResult.stdout).to.match(/^\d+ rows compared at position \d+: 0 differ$/m);
     expect([rebuildResult.code, status.code, verifyResult.code]).to.deep.equal([0, 0, 0]);

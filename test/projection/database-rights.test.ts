@@ -74,7 +74,7 @@ describe("the rights of the database roles", () => {
     expect(readModelCount).to.equal(readModels.filter(({ isHidden }) => !isHidden).length + 1);
     const summarizedRights = [
       ...rows.filter((row) => !isReadModel(row)).map(({ right }) => right),
-      `clinic_query ${READ_MODEL_SCHEMA}.*, except webhook_secret, erasure and skipped_stream SELECT`,
+      `clinic_query ${READ_MODEL_SCHEMA}.*, except webhook_secret, erasure and quarantined_stream SELECT`,
     ];
     expect(summarizedRights).to.have.members(listDocumentedRights());
   });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { findReplayableDeliveries } from "../../command/operations/recover-deliveries.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
-import { readSkippedEvents } from "../../projection/parking/skipped-events.ts";
+import { readSkippedEvents } from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { startRelay } from "../../projection/relay/relay.ts";
 import type { Role } from "../../projection/roles/role.ts";
@@ -82,11 +82,11 @@ describe("an event of a type that only a newer release knows", () => {
     expect((error as Error).message).to.equal(`CustomerPraised ${UNKNOWN_TYPE_TEXT}`);
   });
 
-  it("projectors skip a parked stream with an event of an unknown type, and record the skipped events", async () => {
+  it("projectors skip a quarantined stream with an event of an unknown type, and record the skipped events", async () => {
     await eventually("the status", async () =>
-      (await world.runCommand("status")).stdout.includes(`clinic projection park ${position} --reason`),
+      (await world.runCommand("status")).stdout.includes(`clinic projection quarantine ${position} --reason`),
     );
-    const { code, stderr } = await world.runCommand("park", `${position}`, "--reason", "Newer release failed");
+    const { code, stderr } = await world.runCommand("quarantine", `${position}`, "--reason", "Newer release failed");
     expect(code, stderr).to.equal(0);
     await eventually("the projectors continue", async () => (await world.readName(otherCustomerId)) === "Bor");
     await stopRoles();
@@ -100,7 +100,7 @@ describe("an event of a type that only a newer release knows", () => {
     );
   });
 
-  it("the relay stops at an event of an unknown type until the event's stream is parked", async () => {
+  it("the relay stops at an event of an unknown type until the event's stream is quarantined", async () => {
     await eventually("running", () => roles[1]!.getStatus().state === "running");
     const appendedPosition = await world.append(appointmentStream, { type: "AppointmentPainted", data: {} });
     const { lastError } = await awaitFailure(roles[1]!, appendedPosition);
@@ -108,7 +108,7 @@ describe("an event of a type that only a newer release knows", () => {
     await awaitFailure(roles[0]!, appendedPosition);
     await eventually(
       "the status",
-      async () => (await world.runCommand("park", `${appendedPosition}`, "--reason", "x")).code === 0,
+      async () => (await world.runCommand("quarantine", `${appendedPosition}`, "--reason", "x")).code === 0,
     );
     for (const role of roles) await eventually("the role continues", () => role.getStatus().state === "running");
   });

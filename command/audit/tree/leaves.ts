@@ -23,7 +23,7 @@ export type LeafEvent = Omit<AuditEvent, "problem">;
 const LEAF_CATEGORIES = new Set([
   ...["clinic", "service", "resource", "membership", "staff", "portalUser", "customer", "animal", "appointment"],
   ...["hold", "queueTicket", "partnerApplication", "installation", "webhookEndpoint", "webhookEndpointPlaces"],
-  ...["webhookDelivery", "sandbox", "auditor", "auditAccess", "auditTree", "parking"],
+  ...["webhookDelivery", "sandbox", "auditor", "auditAccess", "auditTree", "quarantine"],
 ]);
 
 /**

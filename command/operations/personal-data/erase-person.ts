@@ -38,7 +38,7 @@ const READ_MODELS_TIMEOUT_MS = 60_000;
  *
  * @throws {DomainError} `clinic_not_found`, `<object>_not_found` if there is no such person, or `auditor_not_revoked`
  * @throws {ReadModelsBehindError} if the act is recorded and the keys are destroyed, but the read models are behind, or
- *   skip the person's stream because it is parked
+ *   skip the person's stream because it is quarantined
  */
 export async function erasePerson(
   stores: PersonalDataStores,
@@ -82,11 +82,11 @@ async function readDatabaseTime(pool: pg.Pool): Promise<number> {
 
 /** Requires that the projectors do not skip a stream. @throws {ReadModelsBehindError} */
 async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void> {
-  const statement = `SELECT FROM ${READ_MODEL_SCHEMA}.skipped_stream WHERE stream = $1 LIMIT 1`;
+  const statement = `SELECT FROM ${READ_MODEL_SCHEMA}.quarantined_stream WHERE stream = $1 LIMIT 1`;
   const { rowCount } = await pool.query(statement, [stream]);
   if (!rowCount) return;
   throw new ReadModelsBehindError(
-    `the data keys are destroyed, but stream ${stream} is parked, so the read models still contain the data; resume the stream`,
+    `the data keys are destroyed, but stream ${stream} is quarantined, so the read models still contain the data; resume the stream`,
   );
 }
 

@@ -21,7 +21,7 @@ const REQUIRED_STREAM_PATTERN = "^(appointment|queueTicket|animal|customer|clini
  * or a longer retention period, and an erasure cannot be undone. They could also keep the data of an erased customer.
  *
  * @throws {ReadModelsBehindError} if the read models do not reach the end of the log in time
- * @throws {DomainError} `read_models_incomplete` if a required stream is parked, or the end of the log is not found
+ * @throws {DomainError} `read_models_incomplete` if a required stream is quarantined, or the end of the log is not found
  * @throws {LogUnavailableError}
  */
 export async function requireCompleteReadModels(
@@ -31,13 +31,13 @@ export async function requireCompleteReadModels(
 ): Promise<void> {
   await waitForReadModels(pool, await readLastPosition(client, maxReadEvents, pageSize));
   const { rows } = await pool.query<{ stream: string }>(
-    `SELECT stream FROM ${READ_MODEL_SCHEMA}.skipped_stream WHERE stream ~ $1 LIMIT 1`,
+    `SELECT stream FROM ${READ_MODEL_SCHEMA}.quarantined_stream WHERE stream ~ $1 LIMIT 1`,
     [REQUIRED_STREAM_PATTERN],
   );
   if (!rows[0]) return;
   throw new DomainError(
     "read_models_incomplete",
-    `stream ${rows[0].stream} is parked, so the read models may lack a visit, a rule or an erasure; resume the stream first`,
+    `stream ${rows[0].stream} is quarantined, so the read models may lack a visit, a rule or an erasure; resume the stream first`,
   );
 }
 

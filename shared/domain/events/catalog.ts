@@ -2,7 +2,6 @@ import { appointmentStreams, holdStreams, queueTicketStreams } from "./appointme
 import { auditAccessStreams, auditorStreams, auditTreeStreams } from "./audit.ts";
 import type { EventOf } from "./category.ts";
 import { clinicStreams, resourceStreams, serviceStreams } from "./clinic.ts";
-import { parkingStreams } from "./parking.ts";
 import {
   installationStreams,
   partnerApplicationStreams,
@@ -12,6 +11,7 @@ import {
   webhookReplayStreams,
 } from "./partner.ts";
 import { animalStreams, customerStreams, membershipStreams, portalUserStreams, staffStreams } from "./people.ts";
+import { quarantineStreams } from "./quarantine.ts";
 import { sandboxStreams } from "./sandbox.ts";
 
 /** Categories of all streams that this project writes. */
@@ -37,7 +37,7 @@ export const categories = [
   auditorStreams,
   auditAccessStreams,
   auditTreeStreams,
-  parkingStreams,
+  quarantineStreams,
 ] as const;
 
 /** Union of all events, discriminated by `type`. Each event type belongs to exactly one category. */

@@ -171,7 +171,7 @@ describe("the projection of encrypted events", () => {
         logger,
         schema: READ_MODEL_SCHEMA,
         onProgress: () => undefined,
-        loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
+        loadDecisions: async () => ({ streams: new Map(), lastRevision: -1n }),
       };
       const error = await runProjection(
         { ...options, dataKeys: createDataKeyStore(world.pool, otherMasterKeys) },

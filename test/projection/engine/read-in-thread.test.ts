@@ -80,7 +80,7 @@ describe("reading all of the log", () => {
         logger,
         schema,
         fillsUnusedTables: true,
-        loadParkedStreams: async () => ({ streams: new Map(), lastRevision: -1n }),
+        loadDecisions: async () => ({ streams: new Map(), lastRevision: -1n }),
         onBatch: (eventCount) => batchSizes.push(eventCount),
         onProgress: ({ hasCaughtUp, eventCount }) => {
           if (hasCaughtUp) appendPromise ??= world.append(stream, createRenamedEvent(id, "live"));
@@ -95,14 +95,14 @@ describe("reading all of the log", () => {
     expect(rows).to.deep.equal([{ full_name: "live" }]);
   });
 
-  it("the thread skips parked streams, and names an unreadable event after the events before it", async () => {
-    const parkedId = randomUUID();
+  it("the thread skips quarantined streams, and names an unreadable event after the events before it", async () => {
+    const quarantinedId = randomUUID();
     const brokenRename = { type: "CustomerDetailsChanged", data: { fullName: 7 } };
-    const parkedPosition = await world.append(`customer-${parkedId}`, brokenRename);
+    const quarantinedPosition = await world.append(`customer-${quarantinedId}`, brokenRename);
     const unreadablePosition = await world.append(stream, brokenRename);
     const items: SubscriptionItem[] = [];
     const readAll = async () => {
-      const streamsToSkip = new Map([[`customer-${parkedId}`, { revision: 0n, position: parkedPosition }]]);
+      const streamsToSkip = new Map([[`customer-${quarantinedId}`, { revision: 0n, position: quarantinedPosition }]]);
       const readLog = readInThread(world.eventstoreUrl);
       for await (const item of readLog({ after: undefined, streamsToSkip, signal: neverAbortedSignal }))
         items.push(item);
@@ -112,7 +112,11 @@ describe("reading all of the log", () => {
     expect(error).to.have.nested.include({ "logPosition.stream": stream, "logPosition.position": unreadablePosition });
     expect((error as UnreadableEventError).message).to.contain("data.fullName must be of type string");
     const skippedItem = items.pop();
-    expect(skippedItem).to.include({ kind: "skipped", stream: `customer-${parkedId}`, position: parkedPosition });
+    expect(skippedItem).to.include({
+      kind: "skipped",
+      stream: `customer-${quarantinedId}`,
+      position: quarantinedPosition,
+    });
     const revisions = items.map((item) => item.kind === "event" && Number(item.event.revision));
     // One more event was appended live.
     expect(revisions).to.deep.equal([...Array(EVENT_COUNT + 1).keys()]);

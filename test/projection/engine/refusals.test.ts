@@ -130,14 +130,14 @@ describe("a projection with a database that refuses statements", () => {
     onProgress: (progress: ProjectionProgress) => void = () => undefined,
     pool = world.pool,
   ) => {
-    const loadParkedStreams = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
+    const loadDecisions = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
     const options = {
       ...world,
       pool,
       schema: SCHEMA,
       models: numericNameModels,
       logger,
-      loadParkedStreams,
+      loadDecisions,
       onProgress,
     };
     return runProjection(options, signal).then(

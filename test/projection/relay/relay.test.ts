@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { connect } from "nats";
 import type { Servers } from "../../../deploy/local/servers/servers.ts";
 import { readRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
-import { PARKING_STREAM } from "../../../projection/parking/parked-streams.ts";
+import { QUARANTINE_STREAM } from "../../../projection/quarantine/decisions.ts";
 import type { NewEventMetadata } from "../../../shared/domain/events/metadata.ts";
 import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -145,7 +145,7 @@ describe("relay and dispatchers during failures of servers", () => {
     await world.stopRoles(relay, webhooksRole);
   });
 
-  it("the relay stops at an unreadable event, and continues when the event's stream is parked", async () => {
+  it("the relay stops at an unreadable event, and continues when the event's stream is quarantined", async () => {
     const eventIds = await requestAppointments(5);
     await world.client.appendToStream(
       `appointment-${randomUUID()}`,
@@ -167,14 +167,14 @@ describe("relay and dispatchers during failures of servers", () => {
       stream,
       revision: 0,
       position: `${position}`,
-      passedOverBy: "all" as const,
+      scope: "all" as const,
       eventType,
       cause: "nonsense",
       reason: "import",
     };
     const { schemaVersion: _, ...newMetadata } = METADATA;
-    await world.log.append(PARKING_STREAM, EMPTY_STREAM, [
-      { id: randomUUID(), event: { type: "StreamParked", data }, metadata: newMetadata as NewEventMetadata },
+    await world.log.append(QUARANTINE_STREAM, EMPTY_STREAM, [
+      { id: randomUUID(), event: { type: "StreamQuarantined", data }, metadata: newMetadata as NewEventMetadata },
     ]);
     await awaitDeliveries([...eventIds, ...laterEventIds]);
     await eventually("the relay continues", () => relay.getStatus().state === "running");

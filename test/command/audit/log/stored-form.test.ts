@@ -56,7 +56,7 @@ describe("the form of exported events and leaves", () => {
     const [event] = historyEvents;
     const isLeafOf = (stream: string, fields: object = {}) => isLeaf({ ...event!, ...fields, stream });
     for (const { name } of categories) expect(isLeafOf(`${name}-1`), name).to.equal(true);
-    for (const name of ["clinic", "queueTicket", "parking"])
+    for (const name of ["clinic", "queueTicket", "quarantine"])
       expect(isLeafOf(`${name}-1`, { actor: null, schemaVersion: null }), name).to.equal(true);
     expect(isLeafOf("laboratory-1")).to.equal(true);
     for (const member of ["actor", "occurredAt", "correlationId", "causationId", "schemaVersion"])

@@ -178,11 +178,11 @@ describe("erasure of personal data", function () {
     }
   });
 
-  it("an erasure fails while the stream of the customer is parked, because the read models then keep the data", async () => {
+  it("an erasure fails while the stream of the customer is quarantined, because the read models then keep the data", async () => {
     const customerId = await world.createCustomer(clinic, 0);
     const stream = `customer-${customerId}`;
-    const result = await world.whileParked(stream, () => world.eraseCustomer(customerId, clinic.clinicId));
+    const result = await world.whileQuarantined(stream, () => world.eraseCustomer(customerId, clinic.clinicId));
     expect(result.code).not.to.equal(0);
-    expect(result.errorLines[0]).to.contain(`stream ${stream} is parked`);
+    expect(result.errorLines[0]).to.contain(`stream ${stream} is quarantined`);
   });
 });

@@ -23,7 +23,7 @@ export interface PersonalDataWorld extends EngineWorld {
   /** Inserts a data key for notes, as another process or a restore of an older backup does. */
   insertKey(type: PersonType, id: string, createdAtSql: string): Promise<unknown>;
   /** Records that the projectors skip a stream, for as long as `run` takes. */
-  whileParked<Result>(stream: string, run: () => Promise<Result>): Promise<Result>;
+  whileQuarantined<Result>(stream: string, run: () => Promise<Result>): Promise<Result>;
   /** Requests an appointment with notes. @param now time of the request, milliseconds @returns the appointment's id */
   requestVisit(clinic: TestClinic, now: number, animalId: string | null): Promise<string>;
   /** Registers a customer with one animal, whose last visit was some years ago. @returns the customer's id */
@@ -60,9 +60,9 @@ export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
          VALUES (gen_random_uuid(), $1, $2, 'notes', '\\x00', 'test', ${createdAtSql})`,
         [type, id],
       ),
-    async whileParked(stream, runWhileParked) {
-      await pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.skipped_stream VALUES ($1, 0, 0, 1)`, [stream]);
-      return runWhileParked().finally(() => pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.skipped_stream`));
+    async whileQuarantined(stream, runWhileQuarantined) {
+      await pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream VALUES ($1, 0, 0, 1)`, [stream]);
+      return runWhileQuarantined().finally(() => pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream`));
     },
     async createCustomer(clinic, yearsSinceVisit) {
       const { clinicId } = clinic;

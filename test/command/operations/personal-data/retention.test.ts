@@ -110,21 +110,23 @@ describe("retention of personal data", function () {
     expect(await world.countKeys("customer", customerId)).to.equal(3);
   });
 
-  it("retention erases nothing while a stream with visits, rules or persons is parked", async () => {
+  it("retention erases nothing while a stream with visits, rules or persons is quarantined", async () => {
     const customerId = await world.createCustomer(clinic, 6);
     await setRule("contact");
     for (const category of ["appointment", "queueTicket", "animal", "customer", "clinic"]) {
       const stream = `${category}-${randomUUID()}`;
-      const result = await world.whileParked(stream, () =>
+      const result = await world.whileQuarantined(stream, () =>
         world.run("retention", "apply", "--clinic", clinic.clinicId),
       );
       expect(result.code, category).to.equal(3);
-      expect(result.errorLines[0]).to.contain(`stream ${stream} is parked`).and.contain("(read_models_incomplete)");
+      expect(result.errorLines[0])
+        .to.contain(`stream ${stream} is quarantined`)
+        .and.contain("(read_models_incomplete)");
       expect(await world.countKeys("customer", customerId), category).to.equal(3);
     }
   });
 
-  it("retention stops before the next page of persons if a stream was parked during the run", async () => {
+  it("retention stops before the next page of persons if a stream was quarantined during the run", async () => {
     const customerId = await world.createCustomer(clinic, 6);
     // Persons of another type are on another page.
     const appointmentId = await world.requestVisit(clinic, Date.now() - 6 * YEAR_MS, null);
@@ -133,13 +135,13 @@ describe("retention of personal data", function () {
     const log: EventLog = {
       ...world.log,
       append: async (...args) => {
-        const statement = `INSERT INTO ${READ_MODEL_SCHEMA}.skipped_stream VALUES ($1, 0, 0, 1) ON CONFLICT DO NOTHING`;
+        const statement = `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream VALUES ($1, 0, 0, 1) ON CONFLICT DO NOTHING`;
         await world.pool.query(statement, [stream]);
         return world.log.append(...args);
       },
     };
     const error = await runRetention(log).catch((error: unknown) => error);
-    await world.pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.skipped_stream`);
+    await world.pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream`);
     expect(error).to.be.instanceOf(DomainError).with.property("code", "read_models_incomplete");
     expect(await world.countKeys("customer", customerId)).to.equal(2);
     expect(await world.countKeys("appointment", appointmentId)).to.equal(1);

@@ -1,62 +1,62 @@
 import type { Actor } from "../../shared/domain/events/metadata.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
-import { findParkedStream, parkStream, resumeStream } from "../parking/parking-commands.ts";
+import { findQuarantinedStream, quarantineStream, resumeStream } from "../quarantine/quarantine-commands.ts";
 import type { CommandContext } from "./command-context.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 
-interface ParkingOptions {
+interface QuarantineOptions {
   reason: string;
   actor: Actor;
 }
 
 /**
- * Parks the stream of the event at the given log position.
+ * Quarantines the stream of the event at the given log position.
  *
  * @returns the exit code
  * @throws {CommandRefusedError}
  */
-export async function park(
+export async function quarantine(
   { client, pool, terminal, now }: CommandContext,
   position: bigint,
-  options: ParkingOptions,
+  options: QuarantineOptions,
 ): Promise<number> {
   const log = createEventLog(client);
   const command = { ...options, now };
-  const { stream, revision, passedOverBy } = await parkStream({ client, log, pool }, position, command);
-  if (passedOverBy === "relay") {
+  const { stream, revision, scope } = await quarantineStream({ client, log, pool }, position, command);
+  if (scope === "relay") {
     await terminal.writeOutput(
-      `Parked: the relay skips stream ${stream} from revision ${revision} on. Partners get no webhooks for the stream.`,
+      `Quarantined: the relay skips stream ${stream} from revision ${revision} on. Partners get no webhooks for the stream.`,
     );
     await terminal.writeOutput(
       "The read models still include the stream. The relay continues within seconds. To stop skipping the stream, run `resume`.",
     );
   } else {
-    await terminal.writeOutput(`Parked: stream ${stream} is skipped from revision ${revision} on.`);
+    await terminal.writeOutput(`Quarantined: stream ${stream} is skipped from revision ${revision} on.`);
     await terminal.writeOutput("The projectors continue within seconds. To stop skipping the stream, run `resume`.");
   }
   return 0;
 }
 
 /**
- * Resumes the stream that is parked at a log position. Skipped webhooks are not sent later. If the read models lack
- * events of the stream, the read models are first rebuilt with these events. If the rebuild fails, the stream stays
- * parked and the current read models stay in use.
+ * Resumes the stream that is quarantined at a log position. Skipped webhooks are not sent later. If the read models
+ * lack events of the stream, the read models are first rebuilt with these events. If the rebuild fails, the stream
+ * stays quarantined and the current read models stay in use.
  *
  * @returns the exit code
  * @throws {CommandRefusedError}
  * @throws {ProjectionError} if an event of the stream still cannot be processed
  */
-export async function resume(context: CommandContext, position: bigint, options: ParkingOptions): Promise<number> {
+export async function resume(context: CommandContext, position: bigint, options: QuarantineOptions): Promise<number> {
   const { client, pool, terminal, now } = context;
   const command = { ...options, now };
   const log = createEventLog(client);
-  const { parkedStream, isIncomplete } = await findParkedStream({ client, log, pool }, position);
-  const { stream, revision } = parkedStream;
+  const { quarantinedStream, isIncomplete } = await findQuarantinedStream({ client, log, pool }, position);
+  const { stream, revision } = quarantinedStream;
   if (isIncomplete) {
     await terminal.writeOutput(`The read models lack events of stream ${stream}. Rebuilding them with these events.`);
     const exitCode = await rebuildReadModels(context, stream);
     if (exitCode !== 0) {
-      await terminal.writeOutput("The stream stays parked.");
+      await terminal.writeOutput("The stream stays quarantined.");
       return exitCode;
     }
   }

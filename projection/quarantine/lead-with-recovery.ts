@@ -4,7 +4,7 @@ import { pause } from "../../shared/runtime/backoff.ts";
 import { DifferentLogError, waitForSameLog } from "../checkpoints/same-log.ts";
 import { type LeadershipOptions, withLeadership } from "../roles/leadership.ts";
 import type { LogRole, RoleDeps } from "../roles/role.ts";
-import { isParked, readParkedStreams } from "./parked-streams.ts";
+import { isQuarantined, readQuarantineDecisions } from "./decisions.ts";
 
 export interface RecoveryOptions extends RoleDeps {
   signal: AbortSignal;
@@ -25,8 +25,8 @@ const RECOVERY_CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Leads a role until the signal aborts. If the role fails, this process gives up the lead. The process retries when an
- * operator has parked the stream of the failed event, another process has moved the checkpoint, or the log matches the
- * database again.
+ * operator has quarantined the stream of the failed event, another process has moved the checkpoint, or the log matches
+ * the database again.
  */
 export async function leadWithRecovery(options: RecoveryOptions): Promise<void> {
   const { databaseUrl, leadership, lead, logger, role, signal } = options;
@@ -51,10 +51,10 @@ async function waitUntilRecoverable(
   while (!signal.aborted) {
     await pause(RECOVERY_CHECK_INTERVAL_MS, signal);
     try {
-      if (failedEventPosition && isParked(await readParkedStreams(log), role, failedEventPosition)) return;
+      if (failedEventPosition && isQuarantined(await readQuarantineDecisions(log), role, failedEventPosition)) return;
       if (await hasCheckpointMoved()) return;
     } catch (error) {
-      logger.warn({ error }, "Cannot check whether the stream is parked or the checkpoint has moved.");
+      logger.warn({ error }, "Cannot check whether the stream is quarantined or the checkpoint has moved.");
     }
   }
 }

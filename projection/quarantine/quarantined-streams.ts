@@ -10,7 +10,7 @@ export interface SkippedEvents {
 /** Reads the events that the read models of a schema lack, by stream. */
 export async function readSkippedEvents(db: Pool | ClientBase, schema: string): Promise<Map<string, SkippedEvents>> {
   const { rows } = await db.query<SkippedEvents & { stream: string }>(
-    `SELECT stream, revision, position, events FROM ${schema}.skipped_stream`,
+    `SELECT stream, revision, position, events FROM ${schema}.quarantined_stream`,
   );
   return new Map(rows.map(({ stream, ...skippedEvents }) => [stream, skippedEvents]));
 }
@@ -22,7 +22,7 @@ export async function recordSkippedEvents(
 ): Promise<void> {
   for (const [stream, { revision, position, events }] of skippedEvents) {
     await client.query(
-      `INSERT INTO ${schema}.skipped_stream AS p (stream, revision, position, events) VALUES ($1, $2, $3, $4)
+      `INSERT INTO ${schema}.quarantined_stream AS p (stream, revision, position, events) VALUES ($1, $2, $3, $4)
        ON CONFLICT (stream) DO UPDATE SET events = p.events + excluded.events`,
       [stream, revision, position, events],
     );
@@ -33,33 +33,35 @@ type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
 
 export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
 
-export interface ParkedStreams {
+export interface QuarantinedStreams {
   streams: StreamsToSkip;
-  /** Revision of the last parking event that is reflected in `streams`. */
+  /** Revision of the last quarantine event that is reflected in `streams`. */
   lastRevision: bigint;
 }
 
 /**
  * Returns the streams that a projection run must skip if it starts at a checkpoint. Pure. There are two kinds:
- * - Parked streams whose first parked event comes after the checkpoint.
+ * - Quarantined streams whose first quarantined event comes after the checkpoint.
  * - Streams with events that the tables already lack, even if the stream was resumed.
  */
 export function findStreamsToSkip(
-  parkedStreams: ParkedStreams,
+  quarantinedStreams: QuarantinedStreams,
   skippedStreams: StreamsToSkip,
   checkpointPosition: bigint,
 ): StreamsToSkip {
-  const streamsAhead = [...parkedStreams.streams].filter(([, { position }]) => position > checkpointPosition);
+  const streamsAhead = [...quarantinedStreams.streams].filter(([, { position }]) => position > checkpointPosition);
   return new Map([...streamsAhead, ...skippedStreams]);
 }
 
-/** Returns true if tables at a checkpoint lack all parked events up to the checkpoint, and no other events. Pure. */
-export function isMissingOnlyParkedEvents(
-  parkedStreams: ParkedStreams,
+/**
+ * Returns true if tables at a checkpoint lack all quarantined events up to the checkpoint, and no other events. Pure.
+ */
+export function isMissingOnlyQuarantinedEvents(
+  quarantinedStreams: QuarantinedStreams,
   skippedStreams: StreamsToSkip,
   checkpointPosition: bigint,
 ): boolean {
-  const expectedStreams = [...parkedStreams.streams].filter(([, { position }]) => position <= checkpointPosition);
+  const expectedStreams = [...quarantinedStreams.streams].filter(([, { position }]) => position <= checkpointPosition);
   return (
     expectedStreams.length === skippedStreams.size &&
     expectedStreams.every(([stream, { revision }]) => skippedStreams.get(stream)?.revision === revision)

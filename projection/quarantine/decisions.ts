@@ -1,14 +1,14 @@
 import { toStreamName } from "../../shared/domain/events/category.ts";
-import { type ParkingEvent, parkingStreams } from "../../shared/domain/events/parking.ts";
+import { type QuarantineEvent, quarantineStreams } from "../../shared/domain/events/quarantine.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { LogRole } from "../roles/role.ts";
 
-/** Stream of the parking events: `StreamParked` and `StreamResumed`. */
-export const PARKING_STREAM = toStreamName(parkingStreams, "streams");
+/** Stream of the quarantine events: `StreamQuarantined` and `StreamResumed`. */
+export const QUARANTINE_STREAM = toStreamName(quarantineStreams, "streams");
 
-export interface ParkedStream {
+export interface QuarantineDecision {
   stream: string;
   revision: bigint;
   /** Position of the first skipped event. */
@@ -23,18 +23,18 @@ export interface ParkedStream {
   since: string;
 }
 
-interface ParkedList {
+interface QuarantineDecisions {
   /** Streams that projectors and relay skip. */
-  streams: ReadonlyMap<string, ParkedStream>;
+  streams: ReadonlyMap<string, QuarantineDecision>;
   /** Streams that only the relay skips. */
-  relayOnlyStreams: ReadonlyMap<string, ParkedStream>;
-  /** Revision of the last parking event that these lists reflect; `EMPTY_STREAM` if there is none. */
+  relayOnlyStreams: ReadonlyMap<string, QuarantineDecision>;
+  /** Revision of the last quarantine event that these lists reflect; `EMPTY_STREAM` if there is none. */
   lastRevision: bigint;
 }
 
-function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): ParkedList {
-  const streams = new Map<string, ParkedStream>();
-  const relayOnlyStreams = new Map<string, ParkedStream>();
+function foldQuarantineEvents(events: readonly RecordedEvent<QuarantineEvent>[]): QuarantineDecisions {
+  const streams = new Map<string, QuarantineDecision>();
+  const relayOnlyStreams = new Map<string, QuarantineDecision>();
   for (const { type, data, metadata } of events) {
     const { stream } = data;
     if (type === "StreamResumed") {
@@ -42,7 +42,7 @@ function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): Park
       relayOnlyStreams.delete(stream);
     } else {
       const { eventType, cause, reason } = data;
-      const streamMap = data.passedOverBy === "all" ? streams : relayOnlyStreams;
+      const streamMap = data.scope === "all" ? streams : relayOnlyStreams;
       streamMap.set(stream, {
         stream,
         revision: BigInt(data.revision),
@@ -58,19 +58,19 @@ function foldParkingEvents(events: readonly RecordedEvent<ParkingEvent>[]): Park
   return { streams, relayOnlyStreams, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
 }
 
-export function isParked(
-  { streams, relayOnlyStreams }: ParkedList,
+export function isQuarantined(
+  { streams, relayOnlyStreams }: QuarantineDecisions,
   role: LogRole,
   { stream, revision }: Pick<LogPosition, "stream" | "revision">,
 ): boolean {
   const streamMaps = role === "relay" ? [streams, relayOnlyStreams] : [streams];
   return streamMaps.some((streamMap) => {
-    const parkedStream = streamMap.get(stream);
-    return parkedStream !== undefined && parkedStream.revision <= revision;
+    const quarantinedStream = streamMap.get(stream);
+    return quarantinedStream !== undefined && quarantinedStream.revision <= revision;
   });
 }
 
 /** @throws {LogUnavailableError} */
-export async function readParkedStreams(log: EventLog): Promise<ParkedList> {
-  return foldParkingEvents(await log.read<ParkingEvent>(PARKING_STREAM));
+export async function readQuarantineDecisions(log: EventLog): Promise<QuarantineDecisions> {
+  return foldQuarantineEvents(await log.read<QuarantineEvent>(QUARANTINE_STREAM));
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import type { Actor } from "../../shared/domain/events/metadata.ts";
-import type { ParkingEvent } from "../../shared/domain/events/parking.ts";
+import type { QuarantineEvent } from "../../shared/domain/events/quarantine.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { readEventAt } from "../../shared/eventstore/read-log.ts";
@@ -12,39 +12,39 @@ import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
-import { isParked, PARKING_STREAM, type ParkedStream, readParkedStreams } from "./parked-streams.ts";
-import { readSkippedEvents } from "./skipped-events.ts";
+import { isQuarantined, QUARANTINE_STREAM, type QuarantineDecision, readQuarantineDecisions } from "./decisions.ts";
+import { readSkippedEvents } from "./quarantined-streams.ts";
 
 export class CommandRefusedError extends Error {
   override readonly name = "CommandRefusedError";
 }
 
-interface ParkingCommand {
+interface QuarantineCommand {
   actor: Actor;
   reason: string;
   /** Milliseconds since 1970. */
   now: number;
 }
 
-interface ParkingDeps extends LogAndDatabase {
+interface QuarantineDeps extends LogAndDatabase {
   log: EventLog;
 }
 
 const MAX_CAUSE_LENGTH = 2_000;
 
 /**
- * Parks the stream of the event at which the projectors or the relay stopped. Parking starts with that event. Other
- * streams cannot be parked, because the read models could then include events that a rebuild skips. If only the relay
- * stopped, parking applies only to the relay.
+ * Quarantines the stream of the event at which the projectors or the relay stopped. Quarantine starts with that event.
+ * Other streams cannot be quarantined, because the read models could then include events that a rebuild skips. If only
+ * the relay stopped, quarantine applies only to the relay.
  *
  * @returns the event, and the roles that skip the event's stream
  * @throws {CommandRefusedError}
  */
-export async function parkStream(
-  deps: ParkingDeps,
+export async function quarantineStream(
+  deps: QuarantineDeps,
   position: bigint,
-  command: ParkingCommand,
-): Promise<LogPosition & { passedOverBy: "all" | "relay" }> {
+  command: QuarantineCommand,
+): Promise<LogPosition & { scope: "all" | "relay" }> {
   const storedEvent = await readEventAt(deps.client, position);
   if (!storedEvent) throw new CommandRefusedError(`There is no event at position ${position}.`);
   const { id, streamId: stream, revision, type: eventType } = storedEvent;
@@ -55,21 +55,21 @@ export async function parkStream(
       `Neither projectors nor relay stopped at position ${position}. Run status to see the position.`,
     );
   }
-  const parkedList = await readParkedStreams(deps.log);
-  if (isParked(parkedList, stoppedRole.role, event))
-    throw new CommandRefusedError(`Stream ${stream} is already parked. Run status for details.`);
-  const passedOverBy: "all" | "relay" = stoppedRole.role === "relay" ? "relay" : "all";
+  const decisions = await readQuarantineDecisions(deps.log);
+  if (isQuarantined(decisions, stoppedRole.role, event))
+    throw new CommandRefusedError(`Stream ${stream} is already quarantined. Run status for details.`);
+  const scope: "all" | "relay" = stoppedRole.role === "relay" ? "relay" : "all";
   const data = {
     stream,
     revision: Number(revision),
     position: String(position),
-    passedOverBy,
+    scope,
     eventType,
     cause: stoppedRole.cause,
     reason: command.reason,
   };
-  await appendParkingEvent(deps.log, parkedList.lastRevision, { type: "StreamParked", data }, command);
-  return { ...event, passedOverBy };
+  await appendQuarantineEvent(deps.log, decisions.lastRevision, { type: "StreamQuarantined", data }, command);
+  return { ...event, scope };
 }
 
 /** If both roles stopped at this position, returns the projectors role. */
@@ -90,39 +90,42 @@ async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role:
 }
 
 /**
- * Finds the stream that is parked at a position.
+ * Finds the stream that is quarantined at a position.
  *
  * @returns the stream. `isIncomplete` is true if the read models lack events of the stream. In that case, the read
  *   models must be rebuilt with these events before the stream is resumed
  * @throws {CommandRefusedError}
  */
-export async function findParkedStream(
-  { log, pool }: ParkingDeps,
+export async function findQuarantinedStream(
+  { log, pool }: QuarantineDeps,
   position: bigint,
-): Promise<{ parkedStream: ParkedStream; isIncomplete: boolean }> {
-  const { streams, relayOnlyStreams } = await readParkedStreams(log);
-  const parkedStreams = [...streams.values(), ...relayOnlyStreams.values()];
-  const parkedStream = parkedStreams.find((stream) => stream.position === position);
-  if (!parkedStream) throw new CommandRefusedError(`No stream is parked at position ${position}.`);
-  return { parkedStream, isIncomplete: (await readSkippedEvents(pool, READ_MODEL_SCHEMA)).has(parkedStream.stream) };
+): Promise<{ quarantinedStream: QuarantineDecision; isIncomplete: boolean }> {
+  const { streams, relayOnlyStreams } = await readQuarantineDecisions(log);
+  const quarantinedStreams = [...streams.values(), ...relayOnlyStreams.values()];
+  const quarantinedStream = quarantinedStreams.find((stream) => stream.position === position);
+  if (!quarantinedStream) throw new CommandRefusedError(`No stream is quarantined at position ${position}.`);
+  return {
+    quarantinedStream,
+    isIncomplete: (await readSkippedEvents(pool, READ_MODEL_SCHEMA)).has(quarantinedStream.stream),
+  };
 }
 
 /**
- * Resumes a parked stream.
+ * Resumes a quarantined stream.
  *
- * @throws {CommandRefusedError} if another command has just parked or resumed a stream
+ * @throws {CommandRefusedError} if another command has just quarantined or resumed a stream
  */
-export async function resumeStream(log: EventLog, stream: string, command: ParkingCommand): Promise<void> {
-  const { lastRevision } = await readParkedStreams(log);
+export async function resumeStream(log: EventLog, stream: string, command: QuarantineCommand): Promise<void> {
+  const { lastRevision } = await readQuarantineDecisions(log);
   const event = { type: "StreamResumed", data: { stream, reason: command.reason } } as const;
-  await appendParkingEvent(log, lastRevision, event, command);
+  await appendQuarantineEvent(log, lastRevision, event, command);
 }
 
-async function appendParkingEvent(
+async function appendQuarantineEvent(
   log: EventLog,
   lastRevision: bigint,
-  event: ParkingEvent,
-  command: ParkingCommand,
+  event: QuarantineEvent,
+  command: QuarantineCommand,
 ): Promise<void> {
   const id = randomUUID();
   const metadata = {
@@ -134,11 +137,14 @@ async function appendParkingEvent(
     occurredAt: toInstant(command.now),
   };
   try {
-    await log.append(PARKING_STREAM, lastRevision, [{ id, event, metadata }]);
+    await log.append(QUARANTINE_STREAM, lastRevision, [{ id, event, metadata }]);
   } catch (error) {
     if (!(error instanceof WrongExpectedRevisionError)) throw error;
-    throw new CommandRefusedError("Another operator parked or resumed a stream just now. Run status, then try again.", {
-      cause: error,
-    });
+    throw new CommandRefusedError(
+      "Another operator quarantined or resumed a stream just now. Run status, then try again.",
+      {
+        cause: error,
+      },
+    );
   }
 }

@@ -6,13 +6,13 @@ import { boundedText, label } from "./fields.ts";
 const stream = notPersonal(boundedText(300), "name of a stream, with an id");
 
 /**
- * Operators' decisions about streams that the projectors or the relay cannot process. Consumers skip a parked stream
- * from the given revision until an operator resumes it. If only the relay failed, only the relay skips the stream.
- * Otherwise all consumers skip the stream, because they must not fold later events after a gap. All decisions are in
- * one stream, so that one short read returns all parked streams. Stream id: `streams`.
+ * Operators' decisions about streams that the projectors or the relay cannot process. Consumers skip a quarantined
+ * stream from the given revision until an operator resumes it. If only the relay failed, only the relay skips the
+ * stream. Otherwise all consumers skip the stream, because they must not fold later events after a gap. All decisions
+ * are in one stream, so that one short read returns all quarantined streams. Stream id: `streams`.
  */
-export const parkingStreams = defineCategory("parking", {
-  StreamParked: z.object({
+export const quarantineStreams = defineCategory("quarantine", {
+  StreamQuarantined: z.object({
     stream,
     /** Revision of the first event that is skipped. */
     revision: z.int().min(0),
@@ -22,12 +22,12 @@ export const parkingStreams = defineCategory("parking", {
      */
     position: z.string().regex(/^\d{1,20}$/, "must be a log position"),
     eventType: notPersonal(boundedText(200), "name of an event type"),
-    passedOverBy: z.enum(["all", "relay"]),
+    scope: z.enum(["all", "relay"]),
     /** Reason why the event cannot be processed. */
     cause: notPersonal(boundedText(2_000), "error message without values of the event"),
-    /** Operator's reason for parking the stream. */
+    /** Operator's reason. */
     reason: notPersonal(label, "reason about an error"),
   }),
   StreamResumed: z.object({ stream, reason: notPersonal(label, "reason about an error") }),
 });
-export type ParkingEvent = EventOf<typeof parkingStreams>;
+export type QuarantineEvent = EventOf<typeof quarantineStreams>;

@@ -1,7 +1,7 @@
 import { jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
-import { readSkippedEvents } from "../../../projection/parking/skipped-events.ts";
+import { readSkippedEvents } from "../../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { RelayError, toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
@@ -45,7 +45,7 @@ describe("an event that projectors can process and the relay cannot map", () => 
     await log.stop();
   });
 
-  const runOperatorCommand = (name: "park" | "resume", position: bigint) =>
+  const runOperatorCommand = (name: "quarantine" | "resume", position: bigint) =>
     runProjectionCommand(world, name, `${position}`, "--reason", "Written by another program", "--actor", "Ada");
   const readStatus = async () => (await runProjectionCommand(world, "status")).stdout;
   /** Appends an event without domain checks, as another program might do. */
@@ -82,13 +82,13 @@ describe("an event that projectors can process and the relay cannot map", () => 
       stream: `appointment-${appointment.appointmentId}`,
       type: "AppointmentRescheduled",
     });
-    const hint = `clinic projection park ${event.position} --reason`;
+    const hint = `clinic projection quarantine ${event.position} --reason`;
     await eventually("the status", async () => (await readStatus()).includes(hint));
     await eventually("the row", async () => (await readDurationMinutes(appointment)) === 45);
     return event.position;
   };
 
-  it("if only the relay stopped at an event, parking the event's stream applies only to the relay", async () => {
+  it("if only the relay stopped at an event, the quarantine of the event's stream applies only to the relay", async () => {
     const oddAppointment = await requestAppointment();
     // The relay cannot map the event to a public event, because the earlier events of the appointment are missing.
     const stream = `appointment-${oddAppointment.appointmentId}`;
@@ -96,7 +96,7 @@ describe("an event that projectors can process and the relay cannot map", () => 
     await reschedule(oddAppointment);
     const position = await waitUntilStopped(oddAppointment);
     const laterAppointment = await world.requestAppointment(endpoint.clinicId);
-    const { code, stdout: out } = await runOperatorCommand("park", position);
+    const { code, stdout: out } = await runOperatorCommand("quarantine", position);
     expect(code).to.equal(0);
     expect(out).to.contain(
       `the relay skips stream ${stream} from revision 1 on. Partners get no webhooks for the stream.`,
@@ -110,23 +110,23 @@ describe("an event that projectors can process and the relay cannot map", () => 
     expect(await readDurationMinutes(oddAppointment)).to.equal(45);
     expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
     expect(await readStatus()).to.match(
-      /parked streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: the relay sends no webhooks for the stream.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
+      /quarantined streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: the relay sends no webhooks for the stream.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
     );
   });
 
-  it("after a parked stream is resumed, partners get the later events of the stream", async () => {
+  it("after a quarantined stream is resumed, partners get the later events of the stream", async () => {
     const hiddenAppointment = await requestAppointment();
     const stream = `appointment-${hiddenAppointment.appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
     await reschedule(hiddenAppointment);
     const position = await waitUntilStopped(hiddenAppointment);
-    await runOperatorCommand("park", position);
+    await runOperatorCommand("quarantine", position);
     await requestAppointment();
     await world.client.setStreamMetadata(stream, {});
     const { code, stdout: out } = await runOperatorCommand("resume", position);
     expect(code).to.equal(0);
     expect(out).to.equal(`Resumed: stream ${stream} is no longer skipped from revision 1 on.\n`);
-    expect(await readStatus()).to.contain("parked streams: none");
+    expect(await readStatus()).to.contain("quarantined streams: none");
     const eventId = await world.changeAppointment(hiddenAppointment.appointmentId, "AppointmentConfirmed");
     await awaitDelivery(eventId);
     expect(receiver.requests).to.have.length(3);

@@ -2,9 +2,13 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
-import { PARKING_STREAM, readParkedStreams } from "../../projection/parking/parked-streams.ts";
-import { CommandRefusedError, findParkedStream, parkStream } from "../../projection/parking/parking-commands.ts";
-import { readSkippedEvents } from "../../projection/parking/skipped-events.ts";
+import { QUARANTINE_STREAM, readQuarantineDecisions } from "../../projection/quarantine/decisions.ts";
+import {
+  CommandRefusedError,
+  findQuarantinedStream,
+  quarantineStream,
+} from "../../projection/quarantine/quarantine-commands.ts";
+import { readSkippedEvents } from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import { ProjectionError } from "../../projection/roles/failure.ts";
@@ -42,12 +46,12 @@ describe("a stream with an event that projectors cannot process", () => {
   const [badCustomerId, goodCustomerId] = [randomUUID(), randomUUID()];
   let stoppedPosition: bigint;
 
-  const parkingCommand = {
+  const quarantineCommand = {
     actor: { type: "operator", id: "Ada" } as const,
     reason: "Broken by an import",
     now: Date.now(),
   };
-  const park = (position: bigint) => parkStream(world, position, parkingCommand);
+  const quarantine = (position: bigint) => quarantineStream(world, position, quarantineCommand);
   const catchError = async (promise: Promise<unknown>) =>
     promise.then(
       () => undefined,
@@ -89,7 +93,7 @@ describe("a stream with an event that projectors cannot process", () => {
     );
   });
 
-  it("the status suggests the command that parks the stream", async () => {
+  it("the status suggests the command that quarantines the stream", async () => {
     await eventually("the record", async () => {
       const { rowCount } = await world.pool.query("SELECT FROM projection.process_status WHERE state = 'failed'");
       return rowCount === 1;
@@ -98,28 +102,30 @@ describe("a stream with an event that projectors cannot process", () => {
     expect(stdout).to.match(
       /process {6}test:1 stopped: position \d+, stream customer-.*, revision 1: .*cannot be Poison$/m,
     );
-    expect(stdout).to.contain(`clinic projection park ${stoppedPosition} --reason`);
+    expect(stdout).to.contain(`clinic projection quarantine ${stoppedPosition} --reason`);
     expect(stdout).to.match(/position {5}\d+ {2}3 events and [\d.]+ s behind/);
-    expect(stdout).to.match(/parked streams: none/);
+    expect(stdout).to.match(/quarantined streams: none/);
   });
 
-  it("only the event at which the projectors stopped can be parked", async () => {
-    expect((await catchError(park(stoppedPosition + 1n)))?.message).to.match(/^There is no event at position \d+\.$/);
+  it("only the event at which the projectors stopped can be quarantined", async () => {
+    expect((await catchError(quarantine(stoppedPosition + 1n)))?.message).to.match(
+      /^There is no event at position \d+\.$/,
+    );
     const { position: checkpointPosition } = await readCheckpoint(world.pool, READ_MODEL_SCHEMA);
-    const error = await catchError(park(checkpointPosition));
+    const error = await catchError(quarantine(checkpointPosition));
     expect(error).to.be.instanceOf(CommandRefusedError);
     expect(error?.message).to.match(
       /^Neither projectors nor relay stopped at position \d+\. Run status to see the position\.$/,
     );
-    expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
+    expect((await readQuarantineDecisions(world.log)).streams.size).to.equal(0);
   });
 
-  it("projectors skip a parked stream and continue", async () => {
+  it("projectors skip a quarantined stream and continue", async () => {
     const { code, stdout } = await world.runCommand(
-      "park",
+      "quarantine",
       `${stoppedPosition}`,
       "--reason",
-      parkingCommand.reason,
+      quarantineCommand.reason,
       "--actor",
       "Ada",
     );
@@ -133,12 +139,14 @@ describe("a stream with an event that projectors cannot process", () => {
     expect(await world.readName(badCustomerId)).to.equal("Before");
     const { events } = (await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).get(`customer-${badCustomerId}`)!;
     expect(events).to.equal(3n);
-    const [parkingEvent] = await world.log.read(PARKING_STREAM);
-    expect(parkingEvent?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
-    expect((await catchError(park(stoppedPosition)))?.message).to.match(/ stopped at position|is already parked/);
+    const [quarantineEvent] = await world.log.read(QUARANTINE_STREAM);
+    expect(quarantineEvent?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
+    expect((await catchError(quarantine(stoppedPosition)))?.message).to.match(
+      / stopped at position|is already quarantined/,
+    );
   });
 
-  it("`verify` and `rebuild` skip a parked stream", async () => {
+  it("`verify` and `rebuild` skip a quarantined stream", async () => {
     expect(await world.verify()).to.deep.include({ differences: [], differenceCount: 0, skippedStreamCount: 1 });
     await world.rebuild({ models: brokenModels });
     expect(await world.readName(badCustomerId)).to.equal("Before");
@@ -148,26 +156,28 @@ describe("a stream with an event that projectors cannot process", () => {
     );
   });
 
-  it("the status shows the position, cause, reason, actor and time of a parked stream, and the metrics count the stream", async () => {
+  it("the status shows the position, cause, reason, actor and time of a quarantined stream, and the metrics count the stream", async () => {
     const { stdout } = await world.runCommand("status", "--json");
-    const { parked } = JSON.parse(stdout);
-    expect(parked).to.have.length(1);
-    expect(parked[0]).to.deep.include({
+    const { quarantined } = JSON.parse(stdout);
+    expect(quarantined).to.have.length(1);
+    expect(quarantined[0]).to.deep.include({
       stream: `customer-${badCustomerId}`,
       position: String(stoppedPosition),
       revision: "1",
       events: "3",
-      reason: parkingCommand.reason,
+      reason: quarantineCommand.reason,
       actor: "Ada",
-      state: "parked",
+      state: "quarantined",
       eventType: "CustomerDetailsChanged",
     });
-    expect(parked[0].cause).to.contain("read model customer cannot process CustomerDetailsChanged: cannot be Poison");
-    expect(Date.parse(parked[0].since)).to.be.closeTo(Date.now(), 60_000);
+    expect(quarantined[0].cause).to.contain(
+      "read model customer cannot process CustomerDetailsChanged: cannot be Poison",
+    );
+    expect(Date.parse(quarantined[0].since)).to.be.closeTo(Date.now(), 60_000);
     const showsMetric = async (line: string) => (await metrics.registry.metrics()).split("\n").includes(line);
-    await eventually("the metrics", () => showsMetric("projection_parked_events 3"));
+    await eventually("the metrics", () => showsMetric("projection_quarantined_events 3"));
     for (const line of [
-      "projection_parked_streams 1",
+      "projection_quarantined_streams 1",
       'projection_leader{role="projectors"} 1',
       'projection_failed{role="projectors"} 0',
       'projection_lag_events{role="projectors"} 0',
@@ -176,22 +186,24 @@ describe("a stream with an event that projectors cannot process", () => {
     }
   });
 
-  it("a stream stays parked if a rebuild that includes the stream fails", async () => {
+  it("a stream stays quarantined if a rebuild that includes the stream fails", async () => {
     const error = await catchError(
       world.rebuild({ models: brokenModels, includedStream: `customer-${badCustomerId}` }),
     );
     expect(error).to.be.instanceOf(ProjectionError);
     expect(await world.readName(badCustomerId)).to.equal("Before");
-    expect((await readParkedStreams(world.log)).streams.size).to.equal(1);
+    expect((await readQuarantineDecisions(world.log)).streams.size).to.equal(1);
   });
 
-  it("after `resume`, a release with the bug fix processes all events of the parked stream in order", async () => {
-    expect((await catchError(findParkedStream(world, 1n)))?.message).to.equal("No stream is parked at position 1.");
+  it("after `resume`, a release with the bug fix processes all events of the quarantined stream in order", async () => {
+    expect((await catchError(findQuarantinedStream(world, 1n)))?.message).to.equal(
+      "No stream is quarantined at position 1.",
+    );
     const { code, stdout, stderr } = await world.runCommand("resume", `${stoppedPosition}`, "--reason", "Mended");
     expect(code, stderr).to.equal(0);
     expect(stdout).to.contain(`Resumed: stream customer-${badCustomerId} is no longer skipped from revision 1 on.`);
     expect(await world.readName(badCustomerId)).to.equal("Later");
-    expect((await readParkedStreams(world.log)).streams.size).to.equal(0);
+    expect((await readQuarantineDecisions(world.log)).streams.size).to.equal(0);
     await world.append(`customer-${badCustomerId}`, createRenamedEvent(badCustomerId, "Live again"));
     await eventually("the live event", async () => (await world.readName(badCustomerId)) === "Live again");
     expect(await world.verify()).to.deep.include({ differences: [], skippedStreamCount: 0 });

@@ -71,6 +71,7 @@ const EXAMPLE_VALUES: Record<ColumnType, unknown> = {
   date: "2000-01-01",
   time: "00:00:00",
   timestamptz: "2000-01-01T00:00:00.000Z",
+  json: {},
   jsonb: {},
 };
 

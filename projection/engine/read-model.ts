@@ -17,16 +17,19 @@ interface ColumnValues {
   date: string;
   time: string;
   timestamptz: string;
+  json: unknown;
   jsonb: unknown;
 }
 
 export type ColumnType = keyof ColumnValues;
 
-/** The values of jsonb columns without a known type have the type `unknown`. */
-type Json<Value> = "jsonb" & { readonly value?: Value };
+type JsonType = "json" | "jsonb";
 
-export function defineJsonColumn<Value>(): Json<Value> {
-  return "jsonb" as Json<Value>;
+/** The values of JSON columns without a known type have the type `unknown`. */
+type Json<Value> = JsonType & { readonly value?: Value };
+
+export function defineJsonColumn<Value>(type: JsonType = "jsonb"): Json<Value> {
+  return type as Json<Value>;
 }
 
 export type Row = Record<string, unknown>;
@@ -72,6 +75,7 @@ interface ReadModel<
   /**
    * Text columns that contain JSON for API responses: the members of an object, without the braces. The engine renders
    * the JSON when it writes the row. Concatenating the stored text in a query is cheaper than building the JSON there.
+   * A rendered JSON column has the type `json`, because `jsonb` does not keep the order of members.
    */
   renderedColumns?: { [column: string]: (row: RowOf<C, Nullable>) => object };
   /**

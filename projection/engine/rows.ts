@@ -79,7 +79,7 @@ function toColumnSql(column: string, type: ColumnType): string {
 
 function toText(value: unknown, type: ColumnType): string | null {
   if (value === null || value === undefined) return null;
-  return type === "jsonb" ? JSON.stringify(value) : String(value);
+  return type === "json" || type === "jsonb" ? JSON.stringify(value) : String(value);
 }
 
 const ESCAPED_CHARACTER_PATTERN = /["\\]/;

@@ -89,7 +89,7 @@ export const appointments = defineReadModel({
     created_at: "timestamptz",
     updated_at: "timestamptz",
     /** Sorted as in the response. A resource keeps its type and name forever. */
-    resources: defineJsonColumn<AssignedResource[]>(),
+    resources: defineJsonColumn<AssignedResource[]>("json"),
   },
   nullable: ["animal_id", "customer_id", "application_id", "reason", "notes"],
   primaryKey: ["appointment_id"],

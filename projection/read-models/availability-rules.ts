@@ -12,7 +12,7 @@ export const availabilityRules = defineReadModel({
     valid_from: "date",
     valid_until: "date",
     rule_type: "text",
-    recurrence: "jsonb",
+    recurrence: "json",
   },
   nullable: ["valid_from", "valid_until", "recurrence"],
   primaryKey: ["rule_id"],

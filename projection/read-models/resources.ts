@@ -12,7 +12,7 @@ export const resources = defineReadModel({
     capacity: "numeric",
     timezone: "text",
     status: "text",
-    metadata: "jsonb",
+    metadata: "json",
     /**
      * Duration of the resource's longest allocation so far. To find allocations that reach into a time window, a query
      * starts its search this much earlier than the window.

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "730c847d721b2b4d3edfe5a9af68c465ce9c7a2ce0065fff8f92d148860fa9a4",
+  fingerprint: "b8945ac2e29d5a0da36198ec1a7a5f69057f025385423b1b12bfcc9de30caf12",
 };
 
 describe("the schema of the read models", () => {

@@ -22,6 +22,7 @@ export interface Access {
  * Appends an access to the event log. Must be called before the query runs. If the access cannot be recorded, no data
  * may be returned.
  *
+ * @returns id of the access and of its event
  * @throws {LogUnavailableError} if the access cannot be recorded
  */
 export async function recordAccess(log: EventLog, access: Access, context: CommandContext): Promise<string> {
@@ -36,6 +37,6 @@ export async function recordAccess(log: EventLog, access: Access, context: Comma
     data: { accessId, auditorId, action, asked: queryFields, ...ids },
   };
   const stream = toStreamName(auditAccessStreams, accessId);
-  await log.append(stream, EMPTY_STREAM, [{ id: randomUUID(), event, metadata: toMetadata(context) }]);
+  await log.append(stream, EMPTY_STREAM, [{ id: accessId, event, metadata: toMetadata(context) }]);
   return accessId;
 }

@@ -78,6 +78,11 @@ describe("an audit export", () => {
     );
     expect({ ...firstManifest, made: null }).to.deep.equal({ ...secondManifest, made: null });
     expect(firstManifest.made.accessId).not.to.equal(secondManifest.made.accessId);
+    const { accessId } = firstManifest.made;
+    const { lines } = await (await world.registerAuditor(null)).request(
+      `/audit/v1/events?stream=auditAccess-${accessId}`,
+    );
+    expect(lines.map(({ id, type, data }) => [id, type, data.action])).to.eql([[accessId, "AuditAccessed", "export"]]);
     expect((await world.verify(firstLines.join(""))).ok).to.equal(true);
   });
 

@@ -7,6 +7,7 @@ import { type Scope, scope } from "../../shared/domain/events/partner.ts";
 import { type Application, applicationAggregate, type Credential } from "../../shared/domain/partner/application.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { toCallerAddress } from "../../shared/http/request.ts";
+import { MAX_EXCHANGES_PER_MINUTE } from "../../shared/partner-api/rate-limits.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { enforceRateLimit } from "../../shared/rate-limit/middleware.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
@@ -14,9 +15,6 @@ import { hashClientSecret } from "../operations/application-operations.ts";
 import type { LogPositionState } from "./expose-log-position.ts";
 import { createTokenError, readTokenRequest, type TokenRequest } from "./token-request.ts";
 import type { TokenSigner } from "./token-signer.ts";
-
-/** Maximum number of token exchanges per minute for one client id and address. */
-const MAX_EXCHANGES_PER_MINUTE = 30;
 
 /**
  * Dummy credential for applications that are unknown or have no credential, so that the response time does not reveal

@@ -12,6 +12,9 @@ import type { ClinicState, PartnerState } from "./access.ts";
  */
 export const MAX_ADDRESS_REQUESTS_PER_MINUTE = 1_200;
 
+/** Maximum number of token exchanges, per minute, client id and address. */
+export const MAX_EXCHANGES_PER_MINUTE = 30;
+
 /**
  * Maximum number of refused requests with a valid token, per minute and application. Requests that count against an
  * installation's limit do not count here.

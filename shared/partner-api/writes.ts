@@ -2,7 +2,7 @@ import { z } from "zod";
 import { TOKEN_LIFETIME_SECONDS } from "../auth/access-token.ts";
 import type { PartnerRefusals } from "./error-codes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
-import { MAX_RESETS_PER_HOUR } from "./rate-limits.ts";
+import { MAX_EXCHANGES_PER_MINUTE, MAX_RESETS_PER_HOUR } from "./rate-limits.ts";
 import {
   partnerAppointment,
   sandboxRecord,
@@ -89,8 +89,7 @@ const endpointUrlErrors = {
  */
 export const partnerWrites = {
   exchangeToken: {
-    description:
-      "Exchanges an application's credentials for an access token that is valid for 900 seconds. Send JSON, or a form as in RFC 6749. With a form, you can send the credentials in the form or with HTTP Basic authentication. If the parameters or credentials are invalid, a JSON request returns 401. A form request returns the status that RFC 6749 defines: 401 for `invalid_client`, otherwise 400.",
+    description: `Exchanges an application's credentials for an access token that is valid for 900 seconds. Send JSON, or a form as in RFC 6749. With a form, you can send the credentials in the form or with HTTP Basic authentication. If the parameters or credentials are invalid, a JSON request returns 401. A form request returns the status that RFC 6749 defines: 401 for \`invalid_client\`, otherwise 400. Each client id can exchange at most ${MAX_EXCHANGES_PER_MINUTE} tokens per minute from one IP address.`,
     request: tokenRequest,
     form: {
       schema: tokenForm,

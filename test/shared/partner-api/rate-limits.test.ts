@@ -1,14 +1,12 @@
 import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { expect } from "chai";
 import pg from "pg";
 import { agreeRateLimit, revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { loadSandbox } from "../../../command/operations/sandbox-operations.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../../shared/domain/partner/installation.ts";
-import {
-  MAX_ADDRESS_REQUESTS_PER_MINUTE,
-  MAX_REFUSED_REQUESTS_PER_MINUTE,
-  MAX_RESETS_PER_HOUR,
-} from "../../../shared/partner-api/rate-limits.ts";
+import * as rateLimits from "../../../shared/partner-api/rate-limits.ts";
+import { partnerWrites } from "../../../shared/partner-api/writes.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createClinic,
@@ -24,7 +22,18 @@ import {
 } from "../../support/partner.ts";
 import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
 
+const { MAX_ADDRESS_REQUESTS_PER_MINUTE, MAX_REFUSED_REQUESTS_PER_MINUTE, MAX_RESETS_PER_HOUR } = rateLimits;
 const WRONG_SECRET = { client_secret: "cs_wrong" };
+
+it("docs/partners.md lists each rate limit of the partner API, and OpenAPI the limit of token exchanges", () => {
+  const limits = Object.entries({ ...rateLimits, DEFAULT_RATE_LIMIT_PER_MINUTE });
+  const document = readFileSync("docs/partners.md", "utf8");
+  for (const [name, limit] of limits.filter((entry) => typeof entry[1] === "number"))
+    expect(document, name).to.contain(`${limit.toLocaleString("en")} per ${name.split("_").at(-1)?.toLowerCase()} |`);
+  expect(partnerWrites.exchangeToken.description).to.contain(
+    ` ${rateLimits.MAX_EXCHANGES_PER_MINUTE} tokens per minute`,
+  );
+});
 
 describe("rate limits of the partner API", () => {
   let api: PartnerApi;

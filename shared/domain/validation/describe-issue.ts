@@ -26,6 +26,8 @@ export function describeIssue(issue: z.core.$ZodIssue): string {
       return `must be of type ${issue.expected === "int" ? "integer" : issue.expected}`;
     case "invalid_value":
       return `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.join(", ")}`;
+    case "invalid_key":
+      return issue.issues.map(describeIssue).join(", ");
     case "too_small":
       return describeLimit(issue.inclusive ? "at least" : "more than", issue.minimum, issue.origin);
     case "too_big":

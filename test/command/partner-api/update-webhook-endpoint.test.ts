@@ -162,6 +162,11 @@ describe("changes of a webhook endpoint by its partner", () => {
       expect([status, body.error], caseName).to.deep.equal([400, code]);
       expect(body.details, caseName).to.have.length.above(0);
     }
+    const { body } = await call("PATCH", `/${id}`, { headers: { Host: "a", "a b": "c" } });
+    expect(body.details).to.deep.equal([
+      { path: "headers.Host", message: "is reserved for the service" },
+      { path: "headers.a b", message: "must be a header name with at most 64 characters" },
+    ]);
     expect(await readEvents(id)).to.have.length(1);
   });
 

@@ -18,6 +18,7 @@ describe("the description of a validation issue", () => {
     [z.url(), "x", "must be a URL"],
     [z.string().regex(/^a$/), "b", "has the wrong form"],
     [z.string().regex(/^a$/, "must be an a"), "b", "must be an a"],
+    [z.record(z.string().regex(/^a$/, "must be an a"), z.string()), { b: "" }, "must be an a"],
     [z.string().refine(() => false, "must not be"), "b", "must not be"],
   ] as const) {
     it(`the issue of the invalid value ${JSON.stringify(value)} is described as "${description}"`, () => {

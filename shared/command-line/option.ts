@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { uuid } from "../domain/events/fields.ts";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
+import { findInexactNumber, isExactNumber } from "../domain/validation/inexact-number.ts";
 import { InputError } from "./failure.ts";
 
 export interface Option<Schema extends z.ZodType = z.ZodType> {
@@ -62,7 +63,9 @@ export const option = {
   },
 
   number<Schema extends z.ZodType>(schema: Schema, help: string) {
-    return createOption(schema, help, "number", (text) => (/^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text));
+    return createOption(schema, help, "number", (text) =>
+      /^-?\d+(\.\d+)?$/.test(text) && isExactNumber(text) ? Number(text) : text,
+    );
   },
 
   /** Defines an option without a value: true if given, otherwise false. */
@@ -83,11 +86,13 @@ export const option = {
     const nestedSchema = z
       .unknown()
       .optional()
+      .refine((value) => typeof value !== "string", "must be JSON, with numbers that can be stored exactly")
       .refine(isNestedWithinLimit, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
       .pipe(schema);
     return createOption(nestedSchema, help, "json", (text) => {
       try {
-        return JSON.parse(text) as unknown;
+        const value: unknown = JSON.parse(text);
+        return findInexactNumber(text) === undefined ? value : text;
       } catch {
         return text;
       }

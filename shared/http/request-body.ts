@@ -1,12 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
 import bodyParser from "koa-bodyparser";
+import { findInexactNumber } from "../domain/validation/inexact-number.ts";
 import { ApiError } from "./api-error.ts";
 
 /**
  * Parses a JSON request body into `ctx.request.body`, without validating its shape.
  *
- * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8; 413 `body_too_large` if the body exceeds 64
+ * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8, or contains a number that would change; 413 `body_too_large` if the body exceeds 64
  *   KiB; 415 `unsupported_media_type` if the headers declare a content type other than JSON, a charset other than
  *   UTF-8, or a compressed body
  */
@@ -27,7 +28,12 @@ export function parseJsonBody(): Koa.Middleware {
     if (!ctx.is("json", "+json") || !isPlainUtf8Declared(ctx)) throw new ApiError(415, "unsupported_media_type");
     const isUtf8 = watchUtf8(ctx.req);
     await parse(ctx, async () => {
-      if (ctx.request.rawBody === "" || !isUtf8()) throw new ApiError(400, "invalid_json");
+      const rawBody = String(ctx.request.rawBody);
+      if (rawBody === "" || !isUtf8()) throw new ApiError(400, "invalid_json");
+      if (findInexactNumber(rawBody) !== undefined) {
+        const details = [{ path: "body", message: "must contain only numbers that can be stored exactly" }];
+        throw new ApiError(400, "invalid_json", { details });
+      }
       await next();
     });
   };

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { formatProblems } from "../../../shared/command-line/option.ts";
 import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import type { DomainError } from "../../../shared/domain/domain-error.ts";
+import { findInexactNumber } from "../../../shared/domain/validation/inexact-number.ts";
 import { domainCommands } from "../commands/domain-commands.ts";
 import type { DomainCommand, PreparedCommand } from "../domain-command.ts";
 
@@ -36,6 +37,9 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   if (value === undefined) return createInvalidLine("is not valid JSON");
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return createInvalidLine("is not a JSON object");
+  const inexactNumber = findInexactNumber(text);
+  if (inexactNumber !== undefined)
+    return createInvalidLine(`contains the number ${inexactNumber.slice(0, 60)}, which cannot be stored exactly`);
   const { command: name, ...givenValues } = value as Record<string, unknown>;
   if (name === undefined) return createInvalidCommandLine("is missing");
   const command = typeof name === "string" ? importableCommands.get(name) : undefined;

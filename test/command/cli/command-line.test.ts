@@ -94,6 +94,14 @@ describe("the operator's command line", () => {
       "clinic: --id must be a UUID; --weight-kg must be of type number",
     ],
     [
+      "numbers that cannot be stored exactly",
+      [
+        ...["resource", "add", "--clinic", randomUUID(), "--branch", randomUUID(), "--type", "x", "--name", "x"],
+        ...["--metadata", '{"a":1e400}', "--capacity", "12345678901234567890"],
+      ],
+      "clinic: --capacity must be of type number; --metadata must be JSON, with numbers that can be stored exactly",
+    ],
+    [
       "a deprecated time zone name",
       ["clinic", "register", ...LAKE_VETS_OPTIONS, "--timezone", "US/Eastern"],
       "clinic: --timezone must be an IANA time zone such as Europe/Zurich, or UTC",

@@ -4,7 +4,9 @@ import fs from "node:fs";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "chai";
+import fc from "fast-check";
 import { type Line, readLines } from "../../../../command/cli/import/import-lines.ts";
+import { findInexactNumber } from "../../../../shared/domain/validation/inexact-number.ts";
 import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
@@ -114,6 +116,37 @@ describe("the lines of an import", function () {
     expect(await importInvalidLine(formatCustomer('"fullName": "Ada", "a b": 1'))).to.equal(
       '$["a b"] is not an option of this command',
     );
+  });
+
+  it("an import reports a number that would change if it were stored", async () => {
+    for (const number of ["12345678901234567890", "1e400", "-1e-400", "0.10000000000000000555", "9".repeat(500_000)]) {
+      expect(
+        await importInvalidLine(formatCustomer(`"fullName": "1e400\\\\", "more": {"a": [1, ${number}]}`)),
+      ).to.equal(`$ contains the number ${number.slice(0, 60)}, which cannot be stored exactly`);
+    }
+  });
+
+  it("numbers are inexact exactly if reading and writing them changes the value", () => {
+    const exactNumbers = [
+      "0",
+      "-0.0e9",
+      "1.0",
+      "100e-2",
+      "12345678901234567e3",
+      "1e308",
+      "5e-324",
+      "0.1",
+      "9007199254740992e1",
+    ];
+    for (const number of exactNumbers) expect(findInexactNumber(`[${number}]`), number).to.equal(undefined);
+    for (const number of ["9007199254740993", "1.00000000000000000001", "1e309", "1e-325"])
+      expect(findInexactNumber(`{"1e400": "\\"1e400", "a": ${number}}`)).to.equal(number);
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.double({ noNaN: true, noDefaultInfinity: true }), (value, number) => {
+        expect(findInexactNumber(JSON.stringify([value, number]))).to.equal(undefined);
+      }),
+    );
+    expect(findInexactNumber(`"${"\\\\".repeat(500_000)}"`)).to.equal(undefined);
   });
 
   it("an import accepts a byte order mark, CRLF, and a last line without a line ending", async () => {

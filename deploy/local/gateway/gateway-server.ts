@@ -26,8 +26,8 @@ export interface GatewayOptions {
 /** A service that sends no data for this time is considered unavailable. */
 const UPSTREAM_TIMEOUT_MS = 60_000;
 
-/** The services have the same limit. */
-const MAX_BODY_BYTES = 65_536;
+/** One byte more than the services accept, so that a service refuses a body that is too large. */
+const MAX_FORWARDED_BYTES = 65_537;
 
 /**
  * Hop-by-hop headers (RFC 9110, section 7.6.1), headers that the gateway handles itself, and the client's address,
@@ -73,11 +73,11 @@ async function forward(
   log: (line: string) => void,
 ): Promise<void> {
   const body = await readBody(request);
-  if (body === undefined) return sendError(response, 413, "body_too_large");
   const { method, url, rawHeaders, socket } = request;
-  const headers = selectHeaders(rawHeaders);
+  const headers = selectHeaders(rawHeaders, "content-length");
   headers.push("X-Forwarded-For", socket.remoteAddress ?? "unknown");
-  if (request.headers["transfer-encoding"] !== undefined) headers.push("Content-Length", String(body.length));
+  if ("content-length" in request.headers || "transfer-encoding" in request.headers)
+    headers.push("Content-Length", String(body.length));
   const { hostname, port } = origin;
   const upstreamRequest = http.request({
     hostname,
@@ -109,28 +109,29 @@ async function forward(
 }
 
 /**
- * Returns undefined if the body is too large. Reads it to its end nevertheless, because many clients read the response
- * only after they have sent the whole body.
+ * Returns the bytes of the body to forward. Reads a longer body to its end nevertheless, because many clients read the
+ * response only after they have sent the whole body.
  */
-async function readBody(request: http.IncomingMessage): Promise<Buffer | undefined> {
+async function readBody(request: http.IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of request) {
+    if (length < MAX_FORWARDED_BYTES) chunks.push(chunk);
     length += chunk.length;
-    if (length <= MAX_BODY_BYTES) chunks.push(chunk);
   }
-  return length <= MAX_BODY_BYTES ? Buffer.concat(chunks) : undefined;
+  return Buffer.concat(chunks).subarray(0, MAX_FORWARDED_BYTES);
 }
 
 /**
  * Preserves case, order and repetitions.
  * @param rawHeaders alternating names and values
  */
-function selectHeaders(rawHeaders: readonly string[]): string[] {
+function selectHeaders(rawHeaders: readonly string[], ...otherDroppedHeaders: string[]): string[] {
+  const droppedHeaders = [...DROPPED_HEADERS, ...otherDroppedHeaders];
   const headers: string[] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const [name = "", value = ""] = rawHeaders.slice(index, index + 2);
-    if (!DROPPED_HEADERS.includes(name.toLowerCase())) headers.push(name, value);
+    if (!droppedHeaders.includes(name.toLowerCase())) headers.push(name, value);
   }
   return headers;
 }

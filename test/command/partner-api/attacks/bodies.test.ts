@@ -1,5 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
+import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts";
 import { expectRefusal, sendOneRequest, toRequest } from "../../../support/raw-http.ts";
 import { createAttacker, JSON_TYPE } from "./attacker.ts";
 
@@ -45,6 +46,7 @@ describe("attacks on the partner API with bodies", () => {
     ["truncated UTF-8", () => Buffer.from([0x22, 0xe2, 0x82]), 400, "invalid_json"],
     ["UTF-16", () => Buffer.from(JSON.stringify(createBody()), "utf16le"), 400, "invalid_json"],
     ["NaN", () => `{"scheduledAt":NaN}`, 400, "invalid_json"],
+    ["a number that JavaScript cannot keep", () => '{"a":"1e400","b":[1.0,-0.5e1,1e400]}', 400, "invalid_json"],
     ["a trailing comma", () => `${JSON.stringify(createBody()).slice(0, -1)},}`, 400, "invalid_json"],
     ["half a surrogate pair", () => JSON.stringify(createBody({ notes: "\ud83d" })), 422, "validation_failed"],
     [
@@ -71,6 +73,22 @@ describe("attacks on the partner API with bodies", () => {
     ]);
     const response = await sendOneRequest(attacker.command.url, requestHead, chunk.repeat(256), "0\r\n\r\n");
     expectRefusal(response, 413, "body_too_large");
+  });
+
+  it("a body that is too large gets the same 413 with rate limit headers through the local gateway", async () => {
+    const { url } = attacker.command;
+    const upstreamUrls = { command: url, queryApi: url, audit: url };
+    const gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log: () => undefined });
+    try {
+      const requestLine = "POST /production/v1/appointments HTTP/1.1";
+      const headers = [...getOwnHeaders(), createKeyHeader(), JSON_TYPE];
+      const request = toRequest(requestLine, headers, "x".repeat(2_000_000));
+      const response = await sendOneRequest(gateway.url, request);
+      expectRefusal(response, 413, "body_too_large");
+      expect(Number(response.headers["ratelimit-remaining"])).to.be.greaterThan(0);
+    } finally {
+      await gateway.close();
+    }
   });
 
   const unsupportedBodies: [string, string[], (string | Buffer)?][] = [

@@ -144,15 +144,18 @@ function traceRequests(): Koa.Middleware<RequestState> {
 
 /**
  * Replaces a request target in absolute form with its path and query (RFC 9112, section 3.2.2). Refuses any other
- * target that is not a path, such as `*`, with 400 `malformed_request`.
+ * target that is not a path, such as `*`, with 400 `malformed_request`. Encodes the `+` of UTC offsets.
  */
 function normalizeTarget(): Koa.Middleware {
   return (ctx, next) => {
     const { url = "" } = ctx.req;
-    if (!url.startsWith("/")) ctx.req.url = extractPath(url);
+    ctx.req.url = (url.startsWith("/") ? url : extractPath(url)).replace(OFFSET_SIGN_PATTERN, "%2B");
     return next();
   };
 }
+
+/** Matches the `+` before the UTC offset of a date-time. The query parser would decode it to a space. */
+const OFFSET_SIGN_PATTERN = /(?<=T\d\d(?::|%3A)\d\d(?::|%3A)\d\d(?:\.\d+)?)\+(?=\d\d(?::|%3A)\d\d)/gi;
 
 /**
  * Extracts path and query exactly as the client sent them. The path is not taken from `URL`, which would resolve dot

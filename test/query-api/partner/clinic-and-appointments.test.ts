@@ -138,6 +138,14 @@ describe("partner listInstallations, getClinicContext and listPartnerAppointment
       });
     });
 
+    it("the `+` of a UTC offset need not be encoded in the query", async () => {
+      const { window } = await listAppointments();
+      for (const plus of ["+", "%2B"]) {
+        const query = `from=2026-03-01T02:00:00${plus}02:00&to=2026-04-01T00:00:00.000${plus}00:00`;
+        expect((await caller.readBody("listPartnerAppointments", `/appointments?${query}`)).window).to.eql(window);
+      }
+    });
+
     it("each change of an appointment increases the revision that listPartnerAppointments returns", async () => {
       const { clinicId, branchId } = caller.clinic;
       const appointmentId = randomUUID();

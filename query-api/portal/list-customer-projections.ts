@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { email } from "../../shared/domain/events/fields.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
 import { createLimitParameter, offsetParameter } from "../http/parameters.ts";
@@ -22,7 +23,7 @@ const customerSchema = z.strictObject({
   id: uuid,
   fullName: z.string(),
   phone: z.string().nullable(),
-  email: z.email().nullable(),
+  email: email.nullable(),
   city: z.string().nullable(),
   createdAt: instant,
   updatedAt: instant,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { email } from "../../shared/domain/events/fields.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant, uuid } from "../http/fields.ts";
 import { buildBranchIdsSql } from "./authorization.ts";
@@ -11,7 +12,7 @@ const staffMemberSchema = z.strictObject({
   id: uuid,
   userId: uuid.nullable(),
   fullName: z.string().nullable(),
-  email: z.email().nullable(),
+  email: email.nullable(),
   role: z.string(),
   active: z.boolean(),
   createdAt: instant,

@@ -1,16 +1,13 @@
 import type pg from "pg";
 import { z } from "zod";
-import { uuid } from "../../../shared/domain/events/fields.ts";
+import { label, uuid } from "../../../shared/domain/events/fields.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { narrowScope, queryReadModels } from "./read-models.ts";
 
 const searchKinds = ["customer", "animal", "staff"] as const;
 
 export const searchQuerySchema = z.strictObject({
-  name: z
-    .string()
-    .refine((text) => !/[\0\p{Cs}]/u.test(text), "must not contain NUL or lone surrogates")
-    .pipe(z.string().trim().min(2).max(100)),
+  name: label.pipe(z.string().min(2).max(100)),
   kind: z.enum(searchKinds).optional(),
   clinic: uuid.optional(),
 });

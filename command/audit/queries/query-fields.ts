@@ -18,7 +18,9 @@ export const filterFields = {
     .transform((text) => text.split(",").map((type) => type.trim()))
     .pipe(z.array(z.string().refine((type) => eventTypes.has(type), "must name event types, such as ClinicRegistered")))
     .optional(),
-  actor: boundedText(220).optional(),
+  actor: boundedText(220)
+    .transform((text) => text.normalize())
+    .optional(),
 };
 
 /**
@@ -52,7 +54,8 @@ export function createEventFilter({
     if (to !== undefined && eventTime >= to) return false;
     if (types && !types.has(event.type)) return false;
     if (actor === undefined) return true;
-    return event.actor?.id === actor || `${event.actor?.type}:${event.actor?.id}` === actor;
+    const actorId = event.actor?.id.normalize();
+    return actorId === actor || `${event.actor?.type}:${actorId}` === actor;
   };
 }
 

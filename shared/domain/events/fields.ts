@@ -55,14 +55,25 @@ function isStorableDeep(value: unknown): boolean {
   return Object.entries(value).every(([key, member]) => isStorable(key) && isStorableDeep(member));
 }
 
-/** Schema of a short text that a person wrote. The text must not be blank. */
-export const label = storableText.pipe(z.string().trim().min(1).max(200));
+/**
+ * Schema of a short text that a person wrote, such as a name. The text must not be blank. Converts it to the Unicode
+ * normal form C, so that searches find it in any form.
+ */
+export const label = storableText.pipe(z.string().normalize().trim().min(1).max(200));
 
 /** Creates the schema of a non-empty word or code with a maximum length in characters. */
 export const boundedText = (maxLength: number) => storableText.pipe(z.string().min(1).max(maxLength));
 
 /** Schema of free text with up to 2000 characters. Characters are code points, as in JSON Schema. */
 export const notes = storableText.refine((text) => [...text].length <= 2000, "must have at most 2000 characters");
+
+/** Schema of an e-mail address (RFC 5322) without quotes and comments. A domain with other letters is in Punycode. */
+export const email = z
+  .email({
+    pattern:
+      /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z][A-Za-z0-9-]*[A-Za-z0-9]$/,
+  })
+  .max(254);
 
 /** Schema of a W3C trace context (`traceparent`) of version 00. */
 export const traceparent = z

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ERASED_TEXT, personal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
 import { erasureRecord } from "./erasure.ts";
-import { boundedText, calendarDate, instant, label, uuid } from "./fields.ts";
+import { boundedText, calendarDate, email, instant, label, uuid } from "./fields.ts";
 
 export const permission = z.enum(["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"]);
 export type Permission = z.infer<typeof permission>;
@@ -45,7 +45,7 @@ export const staffStreams = defineCategory("staff", {
     clinicId: uuid,
     userId: uuid.nullable(),
     fullName: personal("contact", label.nullable(), null),
-    email: personal("contact", z.email().nullable(), null),
+    email: personal("contact", email.nullable(), null),
     role: staffRole,
   }),
   StaffMemberDeactivated: z.object({ staffId: uuid }),
@@ -64,7 +64,7 @@ export type PortalUserEvent = EventOf<typeof portalUserStreams>;
 const customerDetails = {
   fullName: personal("contact", label, ERASED_TEXT),
   phone: personal("contact", boundedText(40).nullable(), null),
-  email: personal("contact", z.email().nullable(), null),
+  email: personal("contact", email.nullable(), null),
   city: personal("contact", label.nullable(), null),
 };
 

@@ -45,7 +45,7 @@ describe("auditors' search by names", () => {
     await database.given(
       clinicRegistered(clinicId, { name: "Lindenhof", timezone: "Europe/Zurich" }),
       branchOpened(clinicId, branchId, { name: "Zug" }),
-      customerRegistered(clinicId, customerId, { fullName: "Zoë 100% Müller" }),
+      customerRegistered(clinicId, customerId, { fullName: "Zoe\u0308 100% Müller" }),
       animalRegistered(clinicId, customerId, animalId, { name: "Rex" }),
       {
         type: "StaffMemberHired",
@@ -110,6 +110,8 @@ describe("auditors' search by names", () => {
     expect(results[0]).to.deep.include({ id: ids.animalId, detail: "cat" });
     expect(results[0].customer).to.deep.equal({ id: ids.customerId, name: "Zoë 100% Müller" });
     expect((await search(auditor, { name: "müller", kind: "staff" })).body.results).to.have.length(1);
+    expect((await search(auditor, { name: "mu\u0308ller" })).body).to.deep.equal(body);
+    expect((await search(auditor, { name: "zoë" })).body.results).to.have.length(1);
     expect((await search(auditor, { name: "100%" })).body.results).to.have.length(1);
     expect((await search(auditor, { name: "x_z%" })).body.results).to.deep.equal([]);
   });

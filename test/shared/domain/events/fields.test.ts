@@ -1,6 +1,14 @@
 import { expect } from "chai";
 import type { z } from "zod";
-import { boundedText, calendarDate, freeForm, instant, label, notes } from "../../../../shared/domain/events/fields.ts";
+import {
+  boundedText,
+  calendarDate,
+  email,
+  freeForm,
+  instant,
+  label,
+  notes,
+} from "../../../../shared/domain/events/fields.ts";
 
 /** The first half of a surrogate pair. */
 const LONE_SURROGATE = "\ud83d";
@@ -65,6 +73,26 @@ describe("the fields of events", () => {
         expect(parse(schema, text)).to.equal(undefined);
     });
   }
+
+  for (const [text, isValid] of [
+    ...["anna&max@example.com", "a/b@example.com", "x=y@example.com", "o'hara+x@sub.example.co"].map((t) => [t, true]),
+    ...["praxis@xn--e1afmkfd.xn--p1ai", "a.b.c@1.example", "_%{}|~^`*?$#!@a-b.io"].map((t) => [t, true]),
+    ...["a@b", "a b@example.com", ".a@example.com", "a..b@example.com", "a.@example.com", "a@-b.com"].map((t) => [
+      t,
+      false,
+    ]),
+    ...["a@b-.com", "a@b..com", "a@10.0.0.1", "ä@example.com", "a@example.com\n", `${"a".repeat(250)}@b.co`].map(
+      (t) => [t, false],
+    ),
+  ] as [string, boolean][]) {
+    it(`the e-mail schema ${isValid ? "accepts" : "refuses"} ${JSON.stringify(text)}`, () => {
+      expect(parse(email, text)).to.equal(isValid ? text : undefined);
+    });
+  }
+
+  it("a label has the Unicode normal form C", () => {
+    expect(parse(label, " Zoe\u0308 ")).to.equal("Zo\u00eb");
+  });
 
   it("a bounded text must not be empty or exceed the maximum length", () => {
     expect([parse(boundedText(3), ""), parse(boundedText(3), "abcd"), parse(boundedText(3), "abc")]).to.eql([

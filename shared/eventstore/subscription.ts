@@ -7,11 +7,13 @@ import {
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
+import { type Channel, connectivityState } from "@grpc/grpc-js";
 import { isCatalogStream } from "../domain/events/catalog.ts";
 import type { Category } from "../domain/events/category.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-event.ts";
 import { onAbort } from "../runtime/abort.ts";
+import { LogUnavailableError } from "./log.ts";
 
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
@@ -66,9 +68,10 @@ interface SubscriptionOptions {
 const CHECKPOINT_INTERVAL_BATCHES = 1_000;
 
 /**
- * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, and
- * returns if the server ends the subscription or the signal aborts. Unless the signal aborted, the caller should back
- * off and subscribe again after the last handled position. An unreadable event in a stream of the catalog ends the
+ * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, or if the
+ * client sends new calls on another one: a response to a call then never hides that the subscription's connection is
+ * dead. The subscription returns if the server ends it or the signal aborts. Unless the signal aborted, the caller should
+ * back off and subscribe again after the last handled position. An unreadable event in a stream of the catalog ends the
  * subscription. Events of an unknown type or schema version count as unreadable. Events in streams of other programs
  * are delivered as `foreign`.
  *
@@ -78,12 +81,16 @@ const CHECKPOINT_INTERVAL_BATCHES = 1_000;
 export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
   const { client, after, categories, isSkipped = () => false, signal } = options;
   if (signal.aborted) return;
+  const channel = await getChannel(client);
   const subscription = client.subscribeToAll({
     fromPosition: typeof after === "bigint" ? { commit: after, prepare: after } : (after ?? START),
     filter: createFilter(categories),
   });
   // The client emits this signal outside of the stream. Pushing an item into the stream orders it after earlier events.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
+  onReconnection(channel, () =>
+    subscription.destroy(new LogUnavailableError("the connection to the event log was replaced")),
+  );
   const removeListener = onAbort(signal, () => subscription.destroy());
   try {
     for await (const streamedItem of subscription as AsyncIterable<StreamedItem>) {
@@ -95,6 +102,22 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
     removeListener();
     await subscription.unsubscribe().catch(ignoreUnsubscribeError);
   }
+}
+
+/** Returns the channel of the client's next calls. The client replaces it if the server is unavailable to a call. */
+function getChannel(client: EventStoreDBClient): Promise<Channel> {
+  return (client as unknown as { getChannel: EventStoreDBClient["getChannel"] }).getChannel();
+}
+
+/** Calls the listener when the channel has closed or has connected again. Its earlier calls keep their connection. */
+function onReconnection(channel: Channel, listener: () => void, wasReady = false): void {
+  const state = channel.getConnectivityState(false);
+  const isReady = state === connectivityState.READY;
+  if (state === connectivityState.SHUTDOWN || (isReady && wasReady)) listener();
+  else
+    channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, () =>
+      onReconnection(channel, listener, wasReady || isReady),
+    );
 }
 
 type StreamedItem = SubscriptionItem | ResolvedEvent;

@@ -11,6 +11,11 @@ export interface FaultProxy {
   url: string;
   /** Stops forwarding, but closes no connection, as if the machine had disappeared. */
   mute(): void;
+  /**
+   * Asks the clients with HTTP/2's GOAWAY to send new calls on new connections, as a load balancer does. Then stops
+   * forwarding on the old connections only.
+   */
+  replaceConnections(): void;
   /** Delays all later responses of the server by this number of milliseconds. */
   delay(milliseconds: number): void;
   /** Closes all connections and refuses new ones until `restore` is called. */
@@ -20,10 +25,14 @@ export interface FaultProxy {
   close(): Promise<void>;
 }
 
+/** HTTP/2's frame GOAWAY with the highest stream id and without an error: started calls may continue. */
+const GOAWAY_FRAME = Buffer.from("0000080700000000007fffffff00000000", "hex");
+
 /** @param url URL of the server, with host and port */
 export async function startFaultProxy(url: string): Promise<FaultProxy> {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();
+  const clientSockets = new Set<Socket>();
   let proxyState: "open" | "muted" | "disconnected" = "open";
   let delayMs = 0;
   const trackSocket = (socket: Socket) => {
@@ -35,6 +44,7 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
     trackSocket(clientSocket);
     if (proxyState === "disconnected") clientSocket.destroy();
     if (proxyState !== "open") return;
+    clientSockets.add(clientSocket);
     const serverSocket = connect(Number(port), hostname);
     trackSocket(serverSocket);
     clientSocket.pipe(serverSocket);
@@ -48,7 +58,10 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
         .then(() => void clientSocket.write(bytes));
     });
     serverSocket.on("close", () => clientSocket.destroy());
-    clientSocket.on("close", () => serverSocket.destroy());
+    clientSocket.on("close", () => {
+      clientSockets.delete(clientSocket);
+      serverSocket.destroy();
+    });
   });
   proxy.listen(0, "127.0.0.1");
   await once(proxy, "listening");
@@ -58,11 +71,18 @@ export async function startFaultProxy(url: string): Promise<FaultProxy> {
     proxyState = "disconnected";
     for (const socket of sockets) socket.destroy();
   };
+  const stopForwarding = () => {
+    for (const socket of sockets) socket.unpipe().pause();
+  };
   return {
     url: proxyUrl.href,
     mute() {
       proxyState = "muted";
-      for (const socket of sockets) socket.unpipe().pause();
+      stopForwarding();
+    },
+    replaceConnections() {
+      for (const socket of clientSockets) socket.write(GOAWAY_FRAME);
+      stopForwarding();
     },
     delay(milliseconds) {
       delayMs = milliseconds;

@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
+import streamsGrpc from "@eventstore/db-client/generated/streams_grpc_pb.js";
+import { Metadata } from "@grpc/grpc-js";
 import { expect } from "chai";
 import { pino } from "pino";
 import { AggregateCache, type LoadAggregate } from "../../../command/handling/aggregate-cache.ts";
@@ -108,6 +110,37 @@ describe("the aggregate cache", () => {
     await eventually("the cache is not used", async () => (await countReads(createBranchCounter(clinicId))) === 1);
     expect(await cache.decide(createBranchCounter(clinicId))).to.equal(3);
   });
+
+  const replacements: [string, () => void][] = [
+    ["the server asks for a new connection", () => proxy.replaceConnections()],
+    [
+      "the client opens a new connection",
+      () => {
+        proxy.mute();
+        proxy.restore();
+        const sender = subscriber as unknown as { execute: EventStoreDBClient["execute"] };
+        const unavailable = Object.assign(new Error("unavailable"), { code: 14, metadata: new Metadata() });
+        void sender
+          .execute(streamsGrpc.StreamsClient, "failed call", () => Promise.reject(unavailable))
+          .catch(() => {});
+      },
+    ],
+  ];
+  for (const [event, replaceConnection] of replacements)
+    it(`no aggregate is outdated for more than a second if ${event} and the old one is dead`, async () => {
+      const { clinicId } = await createClinic(log);
+      await waitUntilCached(clinicId);
+      replaceConnection();
+      await addBranch(clinicId);
+      const appendedAt = performance.now();
+      await eventually("the aggregate with the new branch is cached", async () => {
+        const decidedAt = performance.now();
+        const readCountBefore = readCount;
+        const branchCount = await cache.decide(createBranchCounter(clinicId));
+        if (branchCount === 2) expect(decidedAt - appendedAt).to.be.below(1_000);
+        return branchCount === 3 && readCount === readCountBefore;
+      });
+    });
 
   it("after a broken connection, no aggregate from before is used, and aggregates are cached again", async () => {
     const { clinicId } = await createClinic(log);

@@ -1,7 +1,9 @@
-import { mkdir, rm } from "node:fs/promises";
+import { copyFile, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
+import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
 import { isUnavailable } from "../../../shared/eventstore/log.ts";
 import { collect, createEvent, getRejection } from "../../conformance/log-under-test.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
@@ -47,6 +49,34 @@ describe("the embedded log on a failing disk", function () {
     expect(events.map(({ event }) => (event!.data as { n: number }).n)).to.deep.equal(events.map((_, n) => n));
     await restartedClient.dispose();
     await restartedLog.kill();
+    await remove();
+  });
+
+  it("after a failed flush and a restart, a power loss loses no event that the restarted log has returned", async () => {
+    const { dir, remove } = await createTemporaryDir();
+    const logPath = join(dir, "events", "log");
+    const diskPath = join(dir, "disk");
+    const lossyDisk = pathToFileURL(join(PROJECT_FOLDER, "test/deploy/eventstore/lossy-disk.mjs")).href;
+    const lossyEnv = { NODE_OPTIONS: `--import=${lossyDisk}`, LOSSY_FILE: logPath, LOSSY_DISK: diskPath };
+    const writer = new Writer();
+    const log = await LogProcess.start(dir, 0, undefined, { ...lossyEnv, LOSSY_FLUSH: "5" });
+    const client = log.createClient();
+    await writer.appendUntilFailure(client);
+    await client.dispose();
+    expect((await log.exitPromise).stderr).to.match(/^The embedded log stopped: EIO.+\n$/);
+    expect(writer.acknowledgedIds).to.have.length(3);
+
+    const readIds = async (restartedLog: LogProcess) => {
+      const restartedClient = restartedLog.createClient();
+      const events = await collect(restartedClient.readStream("large"));
+      await restartedClient.dispose();
+      await restartedLog.kill("SIGKILL");
+      return events.map(({ event }) => event?.id);
+    };
+    const ids = await readIds(await LogProcess.start(dir, 0, undefined, lossyEnv));
+    expect(ids.slice(0, 3)).to.deep.equal(writer.acknowledgedIds);
+    await copyFile(diskPath, logPath);
+    expect(await readIds(await LogProcess.start(dir))).to.deep.equal(ids);
     await remove();
   });
 

@@ -23,13 +23,16 @@ export class LogProcess {
   #stdout = "";
   #stderr = "";
 
-  /** @param fileLimitKib maximum size in KiB of the files that the process writes */
-  constructor(args: readonly string[], fileLimitKib?: number) {
+  /**
+   * @param fileLimitKib maximum size in KiB of the files that the process writes
+   * @param env further environment variables
+   */
+  constructor(args: readonly string[], fileLimitKib?: number, env: Record<string, string> = {}) {
     const nodeCommand = buildNodeCommand("deploy/local/eventstore/main.ts", args);
     const command = [nodeCommand.command, ...nodeCommand.args];
     const shellArgs = ["-c", `ulimit -f ${fileLimitKib}; exec "$@"`, "sh", ...command];
     const [program = "", ...programArgs] = fileLimitKib === undefined ? command : ["bash", ...shellArgs];
-    this.#child = spawn(program, programArgs, { stdio: ["ignore", "pipe", "pipe"] });
+    this.#child = spawn(program, programArgs, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env } });
     this.#child.stdout?.on("data", (chunk) => {
       this.#stdout += String(chunk);
     });
@@ -51,8 +54,13 @@ export class LogProcess {
   }
 
   /** Starts a log and waits until its port accepts connections. */
-  static async start(dir: string, port = 0, fileLimitKib?: number): Promise<LogProcess> {
-    const log = new LogProcess(["--dir", dir, "--port", String(port)], fileLimitKib);
+  static async start(
+    dir: string,
+    port = 0,
+    fileLimitKib?: number,
+    env: Record<string, string> = {},
+  ): Promise<LogProcess> {
+    const log = new LogProcess(["--dir", dir, "--port", String(port)], fileLimitKib, env);
     await Promise.race([
       log.waitUntilListening(),
       log.exitPromise.then(({ stderr }) => {

@@ -88,6 +88,7 @@ async function openEventsDirectory(dir: string, options: LogOptions): Promise<Op
       );
       await file.truncate(end.offset);
     }
+    await file.rewrite(acknowledgedEnd.offset, end.offset, end.position);
     await file.flush();
     if (!isSameLogEnd(end, acknowledgedEnd)) endFile.write(end);
     return {

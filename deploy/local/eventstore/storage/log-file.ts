@@ -7,6 +7,8 @@ import { createDamageError } from "../model/log-errors.ts";
 const readAt = promisify(fs.read);
 const writeAt = promisify(fs.write);
 
+const REWRITE_BYTES = 4 * 1024 * 1024;
+
 /** Makes created and renamed files survive a power loss. */
 export async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
@@ -70,6 +72,17 @@ export class LogFile {
       if (bytesWritten === 0) throw new Error(`Could not write to ${this.path}.`);
       count += bytesWritten;
     }
+  }
+
+  /**
+   * Writes a range again, so that the next flush includes it. After a failed flush, the kernel may regard pages as
+   * flushed that only its cache contains.
+   *
+   * @param position log position for the message of a read error
+   */
+  async rewrite(start: number, end: number, position: number): Promise<void> {
+    for (let offset = start; offset < end; offset += REWRITE_BYTES)
+      await this.write(await this.read(offset, Math.min(REWRITE_BYTES, end - offset), position), offset);
   }
 
   async truncate(length: number): Promise<void> {

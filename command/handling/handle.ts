@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { Aggregate, Decision } from "../../shared/domain/aggregate.ts";
+import { type Aggregate, type Decision, SUMMARY_INTERVAL } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
-import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
+import { type CatalogEvent, getCompleteTypes } from "../../shared/domain/events/catalog.ts";
 import { type Category, type EventOf, toStreamName } from "../../shared/domain/events/category.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import type { Actor, NewEventMetadata } from "../../shared/domain/events/metadata.ts";
@@ -36,6 +36,8 @@ export interface LoadedAggregate<State> {
   position: bigint | undefined;
   /** True if the state has neutral values instead of personal data, because a data key is missing. */
   isKeyMissing: boolean;
+  /** Number of events after the last complete event. */
+  eventsSinceComplete: number;
 }
 
 export interface CommandResult<State> {
@@ -56,7 +58,9 @@ export async function loadAggregate<C extends Category, State>(
   aggregate: Aggregate<C, State>,
   id: string,
 ): Promise<LoadedAggregate<State>> {
-  const events = await log.read<RecordedEvent & EventOf<C>>(toStreamName(aggregate.category, id));
+  const stream = toStreamName(aggregate.category, id);
+  const events = await log.read<RecordedEvent & EventOf<C>>(stream);
+  const completeTypes = getCompleteTypes(stream);
   const loadedAggregate: LoadedAggregate<State> = { ...NEW_AGGREGATE };
   for (const event of events) {
     loadedAggregate.state = aggregate.evolve(loadedAggregate.state, event);
@@ -64,6 +68,9 @@ export async function loadAggregate<C extends Category, State>(
     loadedAggregate.revision = event.revision;
     loadedAggregate.position = event.position;
     if (event.isKeyMissing) loadedAggregate.isKeyMissing = true;
+    loadedAggregate.eventsSinceComplete = completeTypes.includes(event.type)
+      ? 0
+      : loadedAggregate.eventsSinceComplete + 1;
   }
   return loadedAggregate;
 }
@@ -74,6 +81,7 @@ const NEW_AGGREGATE = {
   revision: EMPTY_STREAM,
   position: undefined,
   isKeyMissing: false,
+  eventsSinceComplete: 0,
 };
 
 /**
@@ -127,19 +135,24 @@ function decideAsNew<C extends Category, State>(
 
 function decideChange<C extends Category, State>(
   aggregate: Aggregate<C, State>,
-  { state: loadedState, initialState: loadedInitialState, revision, position, isKeyMissing }: LoadedAggregate<State>,
+  loadedAggregate: LoadedAggregate<State>,
   decide: Decision<State, EventOf<C>>,
   context: CommandContext,
 ) {
-  let [state, initialState] = [loadedState, loadedInitialState];
+  const { revision, position, isKeyMissing, eventsSinceComplete } = loadedAggregate;
+  let { state, initialState } = loadedAggregate;
   const events = decide(state) as (EventOf<C> & CatalogEvent)[];
   if (isKeyMissing) requireKnownPersonalData(events);
-  const newEvents = events.map((event): NewEvent => {
+  const evolve = (event: EventOf<C> & CatalogEvent): NewEvent => {
     const newEvent = toNewEvent(event, context);
     state = aggregate.evolve(state, { ...event, metadata: newEvent.metadata });
     initialState ??= state;
     return { ...newEvent, person: state && aggregate.personOf?.(state) };
-  });
+  };
+  const newEvents = events.map(evolve);
+  const isSummaryDue = events.length > 0 && eventsSinceComplete + events.length >= SUMMARY_INTERVAL;
+  if (isSummaryDue && state && aggregate.summarize)
+    newEvents.push(evolve(aggregate.summarize(state) as EventOf<C> & CatalogEvent));
   return { state, initialState, events, newEvents, revision, position };
 }
 

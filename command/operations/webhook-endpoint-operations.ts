@@ -108,7 +108,7 @@ export const revokeEndpoint = defineOperation(decideRevokeEndpoint());
 
 /**
  * Sends a test event to an endpoint. The test event is delivered like any other event. It has its own stream, because
- * commands and the relay read the whole stream of an endpoint.
+ * it does not change the endpoint.
  *
  * @throws {DomainError} `webhook_endpoint_disabled`, `webhook_endpoint_revoked`
  */

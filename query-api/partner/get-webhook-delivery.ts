@@ -4,7 +4,7 @@ import { toStreamName } from "../../shared/domain/events/category.ts";
 import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
-import { createWebhookBody, MAX_ENDPOINT_EVENTS } from "../../shared/partner-api/webhook-body.ts";
+import { createWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createCommonHeaders, createDeliveryIdHeaders } from "../../shared/webhooks/delivery-headers.ts";
 import { uuid } from "../http/fields.ts";
@@ -24,7 +24,7 @@ const deliveryRequest = z.strictObject({
     .string()
     .nullable()
     .describe(
-      `Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available, or if it is about an endpoint that was changed ${MAX_ENDPOINT_EVENTS} times before.`,
+      `Body of the requests. Its encoding in UTF-8 is exactly the bytes that are signed and sent. The service creates it again from the event. It has the endpoint's current format. A body that another release of the service has sent can differ. Null if the event is no longer available.`,
     ),
   headers: z
     .record(z.string(), z.string())
@@ -104,7 +104,7 @@ export const getWebhookDelivery = definePartnerRead({
 /**
  * Creates the webhook body again.
  *
- * @returns null if the log does not contain the event, if this release cannot read it, or if its stream is too long
+ * @returns null if the log does not contain the event, or if this release cannot read it
  * @throws {LogUnavailableError}
  */
 async function recreateBody(
@@ -112,7 +112,6 @@ async function recreateBody(
   source: { stream: string; revision: bigint },
   eventId: string,
 ): Promise<string | null> {
-  if (source.revision >= MAX_ENDPOINT_EVENTS) return null;
   try {
     const body = await createWebhookBody(log, source);
     return body?.id === eventId ? JSON.stringify(body) : null;

@@ -12,7 +12,16 @@ export interface Aggregate<C extends Category, State> {
    * event of the category has personal fields.
    */
   personOf?(state: State): Person;
+  /**
+   * Returns an event that contains the state. Commands append it after every {@link SUMMARY_INTERVAL} changes, so that
+   * the cost of a command does not depend on the number of earlier changes. Required if a tenant can lengthen a stream
+   * without limit, unless other events are complete (`getCompleteTypes`).
+   */
+  summarize?(state: State): EventOf<C>;
 }
+
+/** Number of events after which a stream gets a summary. Less than a page of a read, which then contains a summary. */
+export const SUMMARY_INTERVAL = 50;
 
 /**
  * Decides a command, based on the current state. Returns the events to append, or an empty array if the command changes

@@ -11,7 +11,7 @@ import {
   UnknownError,
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
-import type { CatalogEvent } from "../domain/events/catalog.ts";
+import { type CatalogEvent, getCompleteTypes } from "../domain/events/catalog.ts";
 import type { NewEventMetadata } from "../domain/events/metadata.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
@@ -46,9 +46,14 @@ export const EMPTY_STREAM = -1n;
 
 export const REQUEST_TIMEOUT_MS = 4_000;
 
+/** Events of a page when a stream is read backwards. */
+const PAGE_SIZE = 100;
+
 export interface EventLog {
   /**
-   * Reads the events of a stream from its start, in order. Returns an empty array if the stream does not exist.
+   * Reads the events of a stream that its state depends on, in order: from a recent complete event
+   * ({@link getCompleteTypes}), or from the start. Returns an empty array if the stream does not exist.
+   *
    * @param maxRevision last revision to read; all revisions if undefined
    *
    * @throws {LogUnavailableError}
@@ -107,8 +112,24 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     return (keys ? events.map((event) => decryptEvent(event, keys)) : events) as RecordedEvent<Event>[];
   }
 
+  /** Reads pages backwards until one has a complete event. Earlier events of that page are dropped, later ones kept. */
+  async function readBack<Event extends CatalogEvent>(
+    stream: string,
+    completeTypes: readonly string[],
+    fromRevision: bigint | typeof END,
+  ): Promise<RecordedEvent<Event>[]> {
+    const options = { direction: BACKWARDS, fromRevision, maxCount: PAGE_SIZE } as const;
+    const page = (await readStream<Event>(stream, options)).reverse();
+    const completeIndex = page.findIndex(({ type }) => completeTypes.includes(type));
+    const [firstEvent] = page;
+    if (!firstEvent || completeIndex >= 0 || firstEvent.revision === 0n) return page.slice(Math.max(0, completeIndex));
+    return [...(await readBack<Event>(stream, completeTypes, firstEvent.revision - 1n)), ...page];
+  }
+
   return {
     read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+      const completeTypes = getCompleteTypes(stream);
+      if (completeTypes.length > 0) return readBack<Event>(stream, completeTypes, maxRevision ?? END);
       return readStream<Event>(stream, maxRevision === undefined ? {} : { maxCount: maxRevision + 1n });
     },
 

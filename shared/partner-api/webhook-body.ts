@@ -61,14 +61,8 @@ interface OperationalEvent {
   exceptEndpointId: string | null;
 }
 
-/**
- * Maximum number of an endpoint's events that are read to create the body of an operational event. Only an endpoint that
- * was changed very often has more. Reading them would delay the webhooks and requests of other partners.
- */
-export const MAX_ENDPOINT_EVENTS = 1_000;
-
-export function isOperational({ type, revision }: { type: string; revision: bigint }): boolean {
-  return OPERATIONAL_EVENT_TYPES.has(type) && revision < MAX_ENDPOINT_EVENTS;
+export function isOperational({ type }: { type: string }): boolean {
+  return OPERATIONAL_EVENT_TYPES.has(type);
 }
 
 const OPERATIONAL_EVENT_TYPES: ReadonlySet<string> = new Set<WebhookEndpointEvent["type"]>([

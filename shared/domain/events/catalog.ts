@@ -44,6 +44,26 @@ export const categories = [
 export type CatalogEvent = EventOf<(typeof categories)[number]>;
 export type CatalogEventType = CatalogEvent["type"];
 
+/** By category: types of events after which the state of a stream does not depend on earlier events. */
+const completeTypes: Readonly<Record<string, readonly CatalogEventType[]>> = {
+  [installationStreams.name]: ["InstallationRequested", "InstallationApproved"],
+  [webhookEndpointStreams.name]: ["WebhookEndpointRegistered", "WebhookEndpointSummarized"],
+  [webhookDeliveryStreams.name]: [
+    "WebhookDeliveryFailed",
+    "WebhookDeliverySkipped",
+    "WebhookDeliveryReplayRequested",
+    "WebhookDeliveryExpired",
+  ],
+};
+
+/**
+ * Returns the types of a stream's events after which its state does not depend on earlier events. Empty if the state
+ * depends on all events.
+ */
+export function getCompleteTypes(stream: string): readonly string[] {
+  return completeTypes[stream.slice(0, Math.max(0, stream.indexOf("-")))] ?? [];
+}
+
 const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
 /** Returns true if a stream belongs to a category of the catalog. Streams of other programs may be in the same log. */

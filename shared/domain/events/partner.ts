@@ -103,7 +103,6 @@ export const deliveredEventType = z.enum([
 ]);
 
 const endpointId = uuid;
-const endpointUrl = notPersonal(z.url(), "URL of a server");
 const encryptedSecret = notPersonal(z.string(), "encrypted secret of an application");
 
 /**
@@ -128,6 +127,25 @@ const encryptedHeader = z.object({
 });
 export type EncryptedHeader = z.infer<typeof encryptedHeader>;
 
+const endpointOwner = { applicationId: uuid, clinicId: uuid, environment };
+
+const endpointSettings = {
+  url: notPersonal(z.url(), "URL of a server"),
+  events: z.array(webhookEventType),
+  /** Types of events about the application's own endpoints that the endpoint receives. */
+  operationalEvents: z.array(operationalEventType),
+  /** Branches whose events the endpoint receives; null for all branches of the installation. */
+  branchIds: z.array(uuid).min(1).nullable(),
+  /** All custom headers of deliveries. The names differ also without regard to case. */
+  headers: z.array(encryptedHeader),
+  /** Maximum number of attempts per second; null for no limit. */
+  rateLimitPerSecond: z.int().min(1).nullable(),
+  ordering: deliveryOrdering,
+  bodyFormat: webhookBodyFormat,
+  /** True if deliveries also have an asymmetric signature. */
+  asymmetricSignature: z.boolean(),
+};
+
 /**
  * Events of a webhook endpoint, which receives a clinic's events for an application. Signing secrets are encrypted as
  * compact JWE with the key's id. Stream id: id of the endpoint, or of the test.
@@ -135,11 +153,9 @@ export type EncryptedHeader = z.infer<typeof encryptedHeader>;
 export const webhookEndpointStreams = defineCategory("webhookEndpoint", {
   WebhookEndpointRegistered: z.object({
     endpointId,
-    applicationId: uuid,
-    clinicId: uuid,
-    environment,
-    url: endpointUrl,
-    events: z.array(webhookEventType).min(1),
+    ...endpointOwner,
+    url: endpointSettings.url,
+    events: endpointSettings.events.min(1),
     secretId: uuid,
     encryptedSecret,
   }),
@@ -156,19 +172,15 @@ export const webhookEndpointStreams = defineCategory("webhookEndpoint", {
   /** Settings of the endpoint were changed. Members that are absent did not change. */
   WebhookEndpointChanged: z.object({
     endpointId,
-    url: endpointUrl.exactOptional(),
-    events: z.array(webhookEventType).exactOptional(),
-    operationalEvents: z.array(operationalEventType).exactOptional(),
-    /** Branches whose events the endpoint receives; null for all branches of the installation. */
-    branchIds: z.array(uuid).min(1).nullable().exactOptional(),
-    /** All custom headers of the endpoint. */
-    headers: z.array(encryptedHeader).exactOptional(),
-    /** Maximum number of attempts per second; null for no limit. */
-    rateLimitPerSecond: z.int().min(1).nullable().exactOptional(),
-    ordering: deliveryOrdering.exactOptional(),
-    bodyFormat: webhookBodyFormat.exactOptional(),
-    /** True if deliveries also have an asymmetric signature. */
-    asymmetricSignature: z.boolean().exactOptional(),
+    url: endpointSettings.url.exactOptional(),
+    events: endpointSettings.events.exactOptional(),
+    operationalEvents: endpointSettings.operationalEvents.exactOptional(),
+    branchIds: endpointSettings.branchIds.exactOptional(),
+    headers: endpointSettings.headers.exactOptional(),
+    rateLimitPerSecond: endpointSettings.rateLimitPerSecond.exactOptional(),
+    ordering: endpointSettings.ordering.exactOptional(),
+    bodyFormat: endpointSettings.bodyFormat.exactOptional(),
+    asymmetricSignature: endpointSettings.asymmetricSignature.exactOptional(),
   }),
   WebhookEndpointDisabled: z.object({ endpointId, reason: disabledReason }),
   WebhookEndpointEnabled: z.object({ endpointId }),
@@ -182,6 +194,17 @@ export const webhookEndpointStreams = defineCategory("webhookEndpoint", {
   WebhookEndpointFailureReported: z.object({ endpointId, since: instant, failedAttempts: z.int().min(1) }),
   /** A former secret will expire soon. Recorded once per secret. */
   WebhookSecretExpiryReported: z.object({ endpointId, secretId: uuid, expiresAt: instant }),
+  /** State of the endpoint, without the signing secret. Changes nothing. */
+  WebhookEndpointSummarized: z.object({
+    endpointId,
+    ...endpointOwner,
+    ...endpointSettings,
+    status: z.enum(["active", "disabled", "revoked"]),
+    disabledReason: disabledReason.nullable(),
+    enabledAt: instant,
+    createdAt: instant,
+    updatedAt: instant,
+  }),
 });
 export type WebhookEndpointEvent = EventOf<typeof webhookEndpointStreams>;
 

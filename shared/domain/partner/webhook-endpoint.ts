@@ -1,43 +1,11 @@
 import type { Aggregate, Decision } from "../aggregate.ts";
 import { DomainError } from "../domain-error.ts";
 import type { DataOf } from "../events/category.ts";
-import type { Environment } from "../events/fields.ts";
-import {
-  type DeliveryOrdering,
-  type DisabledReason,
-  type EncryptedHeader,
-  type OperationalEventType,
-  type WebhookBodyFormat,
-  type WebhookEndpointEvent,
-  type WebhookEventType,
-  webhookEndpointStreams,
-} from "../events/partner.ts";
-import type { Instant } from "../time/rfc3339.ts";
+import { type DisabledReason, type WebhookEndpointEvent, webhookEndpointStreams } from "../events/partner.ts";
 
-/** State of a webhook endpoint. The signing secret is omitted, because no decision needs it. */
-export interface Endpoint {
+/** State of a webhook endpoint. */
+export interface Endpoint extends Omit<DataOf<WebhookEndpointEvent, "WebhookEndpointSummarized">, "endpointId"> {
   id: string;
-  applicationId: string;
-  clinicId: string;
-  environment: Environment;
-  url: string;
-  events: WebhookEventType[];
-  /** Types of events about the application's own endpoints that the endpoint receives. */
-  operationalEvents: OperationalEventType[];
-  /** Branches whose events the endpoint receives; null for all branches of the installation. */
-  branchIds: string[] | null;
-  /** Custom headers of deliveries. The names differ also without regard to case. */
-  headers: EncryptedHeader[];
-  /** Maximum number of attempts per second; null for no limit. */
-  rateLimitPerSecond: number | null;
-  ordering: DeliveryOrdering;
-  bodyFormat: WebhookBodyFormat;
-  /** True if deliveries also have an asymmetric signature. */
-  asymmetricSignature: boolean;
-  status: "active" | "disabled" | "revoked";
-  disabledReason: DisabledReason | null;
-  createdAt: Instant;
-  updatedAt: Instant;
 }
 
 export const endpointAggregate: Aggregate<typeof webhookEndpointStreams, Endpoint> = {
@@ -58,9 +26,14 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointStreams, Endpoin
         asymmetricSignature: false,
         status: "active",
         disabledReason: null,
+        enabledAt: occurredAt,
         createdAt: occurredAt,
         updatedAt: occurredAt,
       };
+    }
+    if (event.type === "WebhookEndpointSummarized") {
+      const { endpointId: id, ...settings } = event.data;
+      return { id, ...settings };
     }
     if (!state) return undefined;
     switch (event.type) {
@@ -80,11 +53,12 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointStreams, Endpoin
         return { ...state, status: "disabled", disabledReason: event.data.reason, updatedAt: occurredAt };
       case "WebhookEndpointEnabled":
         if (state.status !== "disabled") return state;
-        return { ...state, status: "active", disabledReason: null, updatedAt: occurredAt };
+        return { ...state, status: "active", disabledReason: null, enabledAt: occurredAt, updatedAt: occurredAt };
       case "WebhookEndpointRevoked":
         return { ...state, status: "revoked", disabledReason: null, updatedAt: occurredAt };
     }
   },
+  summarize: ({ id: endpointId, ...state }) => ({ type: "WebhookEndpointSummarized", data: { endpointId, ...state } }),
 };
 
 type EndpointDecision = Decision<Endpoint, WebhookEndpointEvent>;

@@ -1,11 +1,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { toMessage } from "../../../projection/relay/to-message.ts";
 import { reportExpiringSecrets } from "../../../projection/webhooks/maintain/run-maintenance.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { OperationalEventType } from "../../../shared/domain/events/partner.ts";
-import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import {
   endpointDisabledBody,
   endpointFailingBody,
@@ -69,11 +66,6 @@ describe("operational events", () => {
     const types = await world.listEventTypes(`webhookEndpoint-${endpointId}`);
     return types.filter((type) => type.endsWith("Reported"));
   }
-
-  it("after a thousand events of an endpoint, the relay creates no operational event, because it would read them all", async () => {
-    const event = { type: "WebhookEndpointDisabled", revision: 1_000n, metadata: {} } as RecordedEvent;
-    expect(await toMessage({} as EventLog, event)).to.equal(undefined);
-  });
 
   it("endpoint.failing is sent once a day to other endpoints of the application, and never to the failing endpoint", async () => {
     const endpoint = await world.registerEndpoint(`${receiver.url}/failing`);

@@ -2,9 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
-import { getWebhookDelivery } from "../../../query-api/partner/get-webhook-delivery.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
-import type { StreamReader } from "../../../shared/eventstore/read-log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestOperatorContext, sendRequest, TOKEN_ISSUER } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
@@ -145,18 +143,6 @@ describe("the deliveries of an endpoint", function () {
     ]);
     await admin.end();
     expect((await getDelivery(id)).body.delivery.request.body).to.equal(null);
-  });
-
-  it("the body is null, and the log is not read, if the event comes after a thousand others in its stream", async () => {
-    const row = {
-      delivery: { id: randomUUID(), eventId: randomUUID(), attempts: [] },
-      customHeaderNames: [],
-      source: { stream: `webhookEndpoint-${endpointId}`, revision: "1000" },
-      bodyFormat: "standard",
-    };
-    const withoutLog = { log: {} as StreamReader, brand: "SERVICE" };
-    const body = await getWebhookDelivery.completeBody?.(JSON.stringify(row), withoutLog);
-    expect(JSON.parse(body ?? "").delivery.request.body).to.equal(null);
   });
 
   it("a request with an unknown id, or with the delivery of another endpoint, gets 404", async () => {

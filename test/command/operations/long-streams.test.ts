@@ -1,0 +1,203 @@
+import { randomUUID } from "node:crypto";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import { handle, loadAggregate, toMetadata } from "../../../command/handling/handle.ts";
+import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { replayDelivery, requestReplay } from "../../../command/operations/replay-operations.ts";
+import { loadSandbox, resetSandbox } from "../../../command/operations/sandbox-operations.ts";
+import {
+  changeEndpoint,
+  disableOwnEndpoint,
+  enableOwnEndpoint,
+  registerEndpoint,
+  revokeEndpoint,
+  rotateSecret,
+  testEndpoint,
+} from "../../../command/operations/webhook-endpoint-operations.ts";
+import { createSecretBox } from "../../../shared/auth/secret-box.ts";
+import type { Aggregate } from "../../../shared/domain/aggregate.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import type { Category, EventOf } from "../../../shared/domain/events/category.ts";
+import { deriveInstallationId, deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
+import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
+import { installationAggregate } from "../../../shared/domain/partner/installation.ts";
+import { deliveryAggregate } from "../../../shared/domain/partner/webhook-delivery.ts";
+import { type Endpoint, endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
+import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
+
+const EVENT_COUNT = 20_000;
+
+/** Maximum number of events that one command may read. */
+const MAX_EVENTS_READ = 250;
+
+const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
+const secret = { secretId: randomUUID(), encryptedSecret: "sealed" };
+const previousExpiresAt = "2026-05-05T08:00:00.000Z";
+
+describe("commands on streams that a tenant has lengthened by 20,000 events", () => {
+  let ownLog: OwnLog;
+  let client: EventStoreDBClient;
+  let log: EventLog;
+  let eventsRead = 0;
+  const context = createTestOperatorContext();
+  const [applicationId, clinicId] = [randomUUID(), randomUUID()];
+  const owner = { applicationId, clinicId, environment: "production" } as const;
+
+  before(async () => {
+    ownLog = await startOwnLog();
+    client = connectEventStore(ownLog.eventstoreUrl, "test");
+    const readStream = client.readStream.bind(client);
+    const countingRead = async function* (...args: Parameters<typeof readStream>) {
+      for await (const event of readStream(...args)) {
+        eventsRead += 1;
+        yield event;
+      }
+    };
+    log = createEventLog(Object.assign(client, { readStream: countingRead }));
+  });
+  after(async () => {
+    await client.dispose();
+    await ownLog.stop();
+  });
+
+  /** Repeats events in a stream, as commands do that append them. */
+  async function lengthen<C extends Category, State>(
+    aggregate: Aggregate<C, State>,
+    id: string,
+    events: EventOf<C>[],
+  ): Promise<void> {
+    for (let count = 0; count < EVENT_COUNT; count += events.length)
+      await handle(log, aggregate, id, () => events, context);
+  }
+
+  /** Appends 20,000 events with the same data to a new stream. */
+  async function fill(stream: string, event: CatalogEvent): Promise<void> {
+    const newEvents = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), event, metadata: toMetadata(context) }));
+    for (let revision = EMPTY_STREAM; revision < EVENT_COUNT - 1; revision += BigInt(newEvents.length))
+      await log.append(
+        stream,
+        revision,
+        newEvents.map((newEvent) => ({ ...newEvent, id: randomUUID() })),
+      );
+  }
+
+  async function expectBounded<Result>(name: string, command: Promise<Result>): Promise<Result> {
+    eventsRead = 0;
+    const result = await command;
+    expect(eventsRead, name).to.be.within(1, MAX_EVENTS_READ);
+    return result;
+  }
+
+  async function registerLongEndpoint() {
+    const { endpoint } = await registerEndpoint(
+      { log, secretBox },
+      { owner, url: "https://hooks.example.com/", events: ["appointment.created"] },
+      context,
+    );
+    const { id: endpointId } = endpoint;
+    const toggles = Array.from({ length: 12 }, () => [
+      { type: "WebhookEndpointDisabled", data: { endpointId, reason: "partner" } } as const,
+      { type: "WebhookEndpointEnabled", data: { endpointId } } as const,
+    ]).flat();
+    await lengthen(endpointAggregate, endpointId, [
+      { type: "WebhookEndpointChanged", data: { endpointId, rateLimitPerSecond: 7, ordering: "appointment" } },
+      { type: "WebhookSecretRotated", data: { endpointId, ...secret, previousExpiresAt } },
+      ...toggles,
+    ]);
+    return { endpointId, owner };
+  }
+
+  it("changes, switches, rotations, tests and replays of an endpoint read few events, and find its whole state", async () => {
+    const reference = await registerLongEndpoint();
+    const { endpointId } = reference;
+    const stream = `webhookEndpoint-${endpointId}`;
+    const statesByRevision = new Map<bigint, Endpoint | undefined>();
+    let state: Endpoint | undefined;
+    for await (const { event } of client.readStream(stream)) {
+      if (!event) continue;
+      state = endpointAggregate.evolve(
+        state,
+        parseStoredEvent(event) as Parameters<typeof endpointAggregate.evolve>[1],
+      );
+      statesByRevision.set(event.revision, state);
+    }
+    expect(statesByRevision.size).to.be.above(EVENT_COUNT);
+    expect(state).to.include({ rateLimitPerSecond: 7, ordering: "appointment", status: "active" });
+    const { state: loadedState } = await expectBounded("load", loadAggregate(log, endpointAggregate, endpointId));
+    expect(loadedState).to.deep.equal(state);
+    for (const revision of [0n, 99n, 100n, 12_345n]) {
+      const history = await expectBounded("earlier state", log.read<CatalogEvent>(stream, revision));
+      expect(history.at(-1)?.revision).to.equal(revision);
+      const foldedState = (history as Parameters<typeof endpointAggregate.evolve>[1][]).reduce<Endpoint | undefined>(
+        endpointAggregate.evolve,
+        undefined,
+      );
+      expect(foldedState).to.deep.equal(statesByRevision.get(revision));
+    }
+
+    const dependencies = { log, secretBox };
+    const changeRequest = { ...reference, changes: { headers: { "X-Key": "k" } }, permittedBranchIds: [] };
+    await expectBounded("change", changeEndpoint(dependencies, changeRequest, context));
+    await expectBounded("rotate", rotateSecret(dependencies, reference, context));
+    await expectBounded("test", testEndpoint(log, reference, context));
+    const replay = { ...reference, request: { since: "2026-05-05T08:00:00.000Z" }, idempotencyKey: "k" };
+    await expectBounded("replay", requestReplay(log, replay, context));
+    await expectBounded("disable", disableOwnEndpoint(log, reference, context));
+    await expectBounded("enable", enableOwnEndpoint(log, reference, context));
+    const { state: revokedState } = await expectBounded("revoke", revokeEndpoint(log, reference, context));
+    expect(revokedState).to.include({ status: "revoked", rateLimitPerSecond: 7 });
+    expect(revokedState?.headers.map(({ name }) => name)).to.deep.equal(["X-Key"]);
+  });
+
+  it("a replay of a delivery that failed 10,000 times reads few events", async () => {
+    const { endpoint } = await registerEndpoint(
+      { log, secretBox },
+      { owner, url: "https://hooks.example.com/", events: ["appointment.created"] },
+      context,
+    );
+    const [deliveryId, endpointId] = [randomUUID(), endpoint.id];
+    const rounds = Array.from({ length: 25 }, () => [
+      { type: "WebhookDeliveryReplayRequested", data: { deliveryId, endpointId } } as const,
+      { type: "WebhookDeliveryFailed", data: { deliveryId, endpointId, attempts: 8 } } as const,
+    ]).flat();
+    await lengthen(deliveryAggregate, deliveryId, rounds);
+    await expectBounded("replay", replayDelivery(log, { endpointId, owner, deliveryId }, context));
+  });
+
+  it("a command about an installation that was requested, approved and revoked thousands of times reads few events", async () => {
+    const installationId = deriveInstallationId(applicationId, clinicId);
+    const ids = { installationId, applicationId, clinicId };
+    const grant = { scopes: ["clinic:read" as const], branchIds: null, approvedBy: null, rateLimitPerMinute: 60 };
+    const cycle = Array.from({ length: 10 }, () => [
+      { type: "InstallationRevoked", data: { installationId, reason: null } } as const,
+      { type: "InstallationRequested", data: { ...ids, scopes: grant.scopes } } as const,
+      { type: "InstallationApproved", data: { ...ids, ...grant } } as const,
+    ]).flat();
+    await lengthen(installationAggregate, installationId, cycle);
+    const { state } = await expectBounded("load", loadAggregate(log, installationAggregate, installationId));
+    expect(state).to.include({ status: "approved", rateLimitPerMinute: 60 });
+    const revocation = { applicationId, clinicId, reason: null };
+    const { state: revokedState } = await expectBounded("revoke", revokeInstallation(log, revocation, context));
+    expect(revokedState?.status).to.equal("revoked");
+  });
+
+  it("registrations of endpoints and resets of a sandbox read few events", async () => {
+    const places = [{ endpointId: randomUUID(), takenAt: previousExpiresAt }];
+    const otherOwner = { ...owner, applicationId: randomUUID() };
+    const installationId = deriveInstallationId(otherOwner.applicationId, clinicId);
+    const placeTaken: CatalogEvent = { type: "WebhookEndpointPlaceTaken", data: { installationId, places } };
+    await fill(`webhookEndpointPlaces-${installationId}`, placeTaken);
+    const registration = { url: "https://hooks.example.com/", events: ["appointment.created" as const] };
+    const input = { owner: otherOwner, ...registration };
+    await expectBounded("register", registerEndpoint({ log, secretBox }, input, context));
+
+    const sandboxClinicId = deriveSandboxClinicId(applicationId);
+    const reset = { applicationId, clinicId: sandboxClinicId, generation: 1, day: "2026-05-04", events: [] };
+    await fill(`sandbox-${applicationId}`, { type: "SandboxReset", data: reset });
+    await expectBounded("reset", resetSandbox(log, { applicationId }, context));
+    await expectBounded("sandbox", loadSandbox(log, applicationId));
+  });
+});

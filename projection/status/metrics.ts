@@ -43,6 +43,15 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       "projection_quarantined_events",
       "Number of events of quarantined streams that the read models skipped.",
     ),
+    taskSuccess: createGauge(
+      "task_last_success_timestamp_seconds",
+      "Time of the last success of a daily task: backup or retention. Seconds since 1970.",
+      "task",
+    ),
+    walArchived: createGauge(
+      "postgres_wal_last_archived_timestamp_seconds",
+      "Time at which Postgres last archived WAL. Seconds since 1970; 0 if archiving is off.",
+    ),
     backlog: createGauge(
       "jetstream_backlog_messages",
       "Messages that the dispatchers have not acknowledged, by state: pending or unacknowledged (received). Reported by the relay's leader.",

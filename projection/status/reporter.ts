@@ -67,6 +67,7 @@ export function startReporter(options: ReporterOptions): Reporter {
     while (!signal.aborted) {
       await reportStatuses(false);
       await runOrLogError(() => measureGauges(options, lagsByRole, clock()));
+      await runOrLogError(() => measureDatabase(options, clock()));
       await pause(STATUS_INTERVAL_MS, signal);
     }
   })();
@@ -113,11 +114,36 @@ async function measureGauges(
   metrics.quarantinedStreams.set(new Set([...streams.keys(), ...relayOnlyStreams.keys()]).size);
   const skippedEvents = [...(await readSkippedEvents(pool, READ_MODEL_SCHEMA)).values()];
   metrics.quarantinedEvents.set(Number(skippedEvents.reduce((sum, { events }) => sum + events, 0n)));
+}
+
+/** Sets the gauges that do not need the log, so that an outage of the log does not affect them. */
+export async function measureDatabase(
+  { pool, metrics }: Pick<ReporterOptions, "pool" | "metrics">,
+  now: number,
+): Promise<void> {
+  const { rows } = await pool.query<{ task: string; seconds: number }>(MEASURE_TASKS_STATEMENT);
+  for (const { task, seconds } of rows) {
+    if (task === "archive") metrics.walArchived.set(seconds);
+    else metrics.taskSuccess.set({ task }, seconds);
+  }
   const deliveryCounts = await countDeliveries(pool, now);
   for (const [state, count] of Object.entries(deliveryCounts)) metrics.deliveries.set({ state }, count);
   const delays = await measureDeliveryDelays(pool, now);
   for (const [endpoints, seconds] of Object.entries(delays)) metrics.oldestDueDelivery.set({ endpoints }, seconds);
 }
+
+/** Without a time limit for WAL segments, a segment can wait for hours. In this case, only a failed attempt counts. */
+const MEASURE_TASKS_STATEMENT = {
+  name: "daily tasks",
+  text: `
+    SELECT task, extract(epoch FROM succeeded_at)::float8 AS seconds FROM projection.task_success
+    UNION ALL
+    SELECT 'archive', CASE WHEN current_setting('archive_mode') = 'off' THEN 0
+        WHEN current_setting('archive_timeout') <> '0' OR last_failed_time > coalesce(last_archived_time, '-infinity')
+        THEN extract(epoch FROM coalesce(last_archived_time, stats_reset))::float8
+        ELSE extract(epoch FROM now())::float8 END
+      FROM pg_stat_archiver`,
+};
 
 function setRoleGauges(metrics: Metrics, role: string, status: RoleStatus): void {
   const { state, detail, isLeader, position, backlog } = status;

@@ -64,6 +64,9 @@ export async function applyRetention(
     const requireCompleteness = () => requireCompleteReadModels(client, pool);
     await eraseDuePersons({ ...stores, requireCompleteness }, clinicIds, context, options, summary, dueCount);
     summary.destroyedKeys += await destroyErasedKeys(pool);
+    const isComplete = options.clinicId === undefined && summary.refused === 0 && !options.signal.aborted;
+    if (isComplete)
+      await pool.query("UPDATE projection.task_success SET succeeded_at = now() WHERE task = 'retention'");
   }
   return { ...summary, isInterrupted: options.signal.aborted };
 }

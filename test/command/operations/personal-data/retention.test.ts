@@ -99,6 +99,22 @@ describe("retention of personal data", function () {
     expect(await world.countKeys("customer", customerId)).to.equal(3);
   });
 
+  it("only a complete run for all clinics counts as a success of the daily task", async () => {
+    const readSuccess = async () => {
+      const statement = "SELECT succeeded_at FROM projection.task_success WHERE task = 'retention'";
+      return (await world.pool.query(statement)).rows[0].succeeded_at;
+    };
+    const { env } = world;
+    const before = await readSuccess();
+    await world.run("retention", "apply", "--clinic", clinic.clinicId);
+    await world.run("retention", "apply", "--dry-run");
+    await runClinic(["retention", "apply"], { env, signal: AbortSignal.abort() });
+    await world.whileQuarantined(`customer-${randomUUID()}`, () => world.run("retention", "apply"));
+    expect(await readSuccess()).to.equal(before);
+    expect((await world.run("retention", "apply")).code).to.equal(0);
+    expect(await readSuccess()).not.to.equal(before);
+  });
+
   it("an interrupted retention run erases nothing more, and exits with 130", async () => {
     const { clinicId } = clinic;
     const customerId = await world.createCustomer(clinic, 6);

@@ -65,7 +65,6 @@ const EXAMPLE_VALUES: Record<ColumnType, unknown> = {
   uuid: "00000000-0000-4000-8000-000000000000",
   text: "text",
   boolean: true,
-  integer: 1,
   bigint: "1",
   numeric: 1.5,
   date: "2000-01-01",

@@ -5,13 +5,12 @@ import { addNeutralValues } from "../../shared/domain/personal-data/personal-fie
 
 /**
  * Postgres types of columns, with the types of their values. Timestamps are RFC 3339 strings, and dates have the form
- * YYYY-MM-DD.
+ * YYYY-MM-DD. All numbers are `numeric`, which holds every number that the event catalog permits.
  */
 interface ColumnValues {
   uuid: string;
   text: string;
   boolean: boolean;
-  integer: number;
   bigint: string;
   numeric: number;
   date: string;

@@ -81,11 +81,11 @@ export const appointments = defineReadModel({
     customer_id: "uuid",
     application_id: "uuid",
     scheduled_at: "timestamptz",
-    duration_minutes: "integer",
+    duration_minutes: "numeric",
     status: "text",
     reason: "text",
     notes: "text",
-    revision: "integer",
+    revision: "numeric",
     created_at: "timestamptz",
     updated_at: "timestamptz",
     /** Sorted as in the response. A resource keeps its type and name forever. */

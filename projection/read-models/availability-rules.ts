@@ -6,7 +6,7 @@ export const availabilityRules = defineReadModel({
   columns: {
     rule_id: "uuid",
     resource_id: "uuid",
-    weekday: "integer",
+    weekday: "numeric",
     starts_at: "time",
     ends_at: "time",
     valid_from: "date",

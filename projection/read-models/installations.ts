@@ -9,7 +9,7 @@ export const installations = defineReadModel({
     status: "text",
     scopes: "jsonb",
     branch_ids: "jsonb",
-    rate_limit_per_minute: "integer",
+    rate_limit_per_minute: "numeric",
   },
   nullable: ["branch_ids", "rate_limit_per_minute"],
   primaryKey: ["installation_id"],

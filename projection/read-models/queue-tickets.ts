@@ -24,7 +24,7 @@ export const queueTickets = defineReadModel({
     arrival_type: "text",
     priority: "text",
     status: "text",
-    estimated_wait_minutes: "integer",
+    estimated_wait_minutes: "numeric",
     checked_in_at: "timestamptz",
     called_at: "timestamptz",
     completed_at: "timestamptz",

@@ -17,7 +17,7 @@ export const resources = defineReadModel({
      * Duration of the resource's longest allocation so far. To find allocations that reach into a time window, a query
      * starts its search this much earlier than the window.
      */
-    longest_allocation_seconds: "integer",
+    longest_allocation_seconds: "numeric",
   },
   nullable: [],
   primaryKey: ["resource_id"],

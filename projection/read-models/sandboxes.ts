@@ -9,7 +9,7 @@ export const sandboxes = defineReadModel({
   columns: {
     application_id: "uuid",
     clinic_id: "uuid",
-    generation: "integer",
+    generation: "numeric",
     day: "date",
     reset_at: "timestamptz",
   },

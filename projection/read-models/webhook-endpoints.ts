@@ -17,7 +17,7 @@ export const webhookEndpoints = defineReadModel({
     branch_ids: "jsonb",
     header_names: "jsonb",
     /** Null for no limit. */
-    rate_limit_per_second: "integer",
+    rate_limit_per_second: "numeric",
     /** `none` or `appointment`. */
     ordering: "text",
     /** `standard` or `cloudevents`. */

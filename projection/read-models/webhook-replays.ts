@@ -20,8 +20,8 @@ export const webhookReplays = defineReadModel({
     requested_at: "timestamptz",
     /** `completed` or `stopped`; null until the replay has ended. */
     outcome: "text",
-    replayed_count: "integer",
-    not_replayed_count: "integer",
+    replayed_count: "numeric",
+    not_replayed_count: "numeric",
     finished_at: "timestamptz",
   },
   nullable: ["since", "delivery_ids", "outcome", "finished_at"],

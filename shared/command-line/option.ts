@@ -30,9 +30,6 @@ export interface OptionProblem {
   message: string;
 }
 
-/** Maximum nesting of a JSON value. Code that recurses this deep stays far below the stack limit. */
-const MAX_NESTING_LEVELS = 100;
-
 function createOption<Schema extends z.ZodType>(
   schema: Schema,
   help: string,
@@ -78,18 +75,13 @@ export const option = {
     return createOption(schema, help, placeholder, (text) => text.split(",").map((item) => item.trim()));
   },
 
-  /**
-   * Defines an option with a JSON value. The schema of the stored event allows deeper nesting, so that earlier events
-   * stay readable.
-   */
   json<Schema extends z.ZodType>(schema: Schema, help: string) {
-    const nestedSchema = z
+    const jsonSchema = z
       .unknown()
       .optional()
       .refine((value) => typeof value !== "string", "must be JSON, with numbers that can be stored exactly")
-      .refine(isNestedWithinLimit, `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`)
       .pipe(schema);
-    return createOption(nestedSchema, help, "json", (text) => {
+    return createOption(jsonSchema, help, "json", (text) => {
       try {
         const value: unknown = JSON.parse(text);
         return findInexactNumber(text) === undefined ? value : text;
@@ -164,19 +156,6 @@ export function formatProblems(problems: OptionProblem[], getOptionName: (option
 /** Converts an option name to its form on the command line: `fullName` becomes `--full-name`. */
 export function toOptionName(option: string): string {
   return `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-}
-
-/**
- * Returns true if the nesting of a value is within the limit. The function works level by level, because recursion
- * could overflow the stack.
- */
-function isNestedWithinLimit(value: unknown): boolean {
-  let levelValues = [value];
-  for (let depth = 0; levelValues.length > 0; depth += 1) {
-    if (depth > MAX_NESTING_LEVELS) return false;
-    levelValues = levelValues.flatMap((item) => (typeof item === "object" && item !== null ? Object.values(item) : []));
-  }
-  return true;
 }
 
 function toNullIfEmpty(text: string): string | null {

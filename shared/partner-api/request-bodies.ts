@@ -1,6 +1,8 @@
 import { z } from "zod";
+import { scheduledAt } from "../domain/events/appointment.ts";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import {
+  attemptRate,
   deliveryOrdering,
   operationalEventType,
   replayableStatus,
@@ -37,7 +39,7 @@ export const appointmentRequest = z.strictObject({
     description: "Id of the appointment's branch. The installation must cover this branch.",
   }),
   animalId: uuid.meta({ description: "Id of the animal. The animal must belong to the clinic." }),
-  scheduledAt: instant.meta({
+  scheduledAt: scheduledAt.meta({
     format: "date-time",
     description: "Start of the appointment. It must be in the future and have a UTC offset.",
   }),
@@ -140,10 +142,7 @@ export const webhookEndpointChanges = z.strictObject({
         "Branches whose events the endpoint receives. The installation must cover them. Null selects all branches that the installation covers.",
     }),
   headers: customHeaders.optional(),
-  rateLimitPerSecond: z
-    .int()
-    .min(1)
-    .max(1_000)
+  rateLimitPerSecond: attemptRate
     .nullable()
     .optional()
     .meta({ description: "Maximum number of attempts per second. Null removes the limit." }),

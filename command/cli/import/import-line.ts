@@ -124,6 +124,7 @@ export interface LineFailure {
 /** Option that was refused, by error code. Contains only codes that do not include the name of the option. */
 const OPTION_BY_CODE: Record<string, string> = {
   allocation_empty: "until",
+  allocation_too_long: "until",
   expiry_without_demo: "demoExpiresAt",
   hold_ends_before_start: "endsAt",
   hold_expired: "expiresAt",

@@ -3,10 +3,11 @@ import type { Customer } from "../clinic/customer.ts";
 import type { Resource } from "../clinic/resource.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
-import { type AppointmentEvent, appointmentStreams } from "../events/appointment.ts";
+import { type AppointmentEvent, appointmentStreams, MAX_APPOINTMENT_MINUTES } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
 import { type Erasure, isErased, refuseTextAboutErased } from "../personal-data/erasure.ts";
 import { requireExisting } from "../preconditions.ts";
+import { MINUTE_MS } from "../time/local-time.ts";
 import type { Instant } from "../time/rfc3339.ts";
 
 export const appointmentStatuses = [
@@ -226,6 +227,12 @@ export function decideAllocate(
     if (FINAL_STATUSES.includes(status)) throw new DomainError("appointment_over", `the appointment is ${status}`);
     if (allocationEnd <= allocationStart) {
       throw new DomainError("allocation_empty", "the allocation must end after it starts");
+    }
+    if (Date.parse(allocationEnd) - Date.parse(allocationStart) > MAX_APPOINTMENT_MINUTES * MINUTE_MS) {
+      throw new DomainError(
+        "allocation_too_long",
+        `the allocation must not be longer than ${MAX_APPOINTMENT_MINUTES} minutes`,
+      );
     }
     const hasOverlap = assignments.some(
       ({ active, resourceId, start, end }) =>

@@ -5,14 +5,25 @@ import { erasureRecord } from "./erasure.ts";
 import { boundedText, calendarDate, instant, label, notes, uuid } from "./fields.ts";
 
 const appointmentId = uuid;
-const durationMinutes = z.int().min(1).max(1440);
+
+/** Maximum duration of an appointment and of an allocation, in minutes. */
+export const MAX_APPOINTMENT_MINUTES = 1_440;
+
+const durationMinutes = z.int().min(1).max(MAX_APPOINTMENT_MINUTES);
+
+/** Schema of the start of an appointment. The end must also have a four-digit year, as RFC 3339 requires. */
+export const scheduledAt = notPersonal(
+  instant.refine((time) => time < "9999-12-31", "must be before 9999-12-31"),
+  "time of an appointment",
+);
+
 const appointmentDetails = {
   appointmentId,
   clinicId: uuid,
   branchId: uuid,
   animalId: uuid.nullable(),
   customerId: uuid.nullable(),
-  scheduledAt: instant,
+  scheduledAt,
   durationMinutes,
   reason: personal("notes", label.nullable(), null),
   notes: personal("notes", notes.nullable(), null),
@@ -58,7 +69,7 @@ export const appointmentStreams = defineCategory("appointment", {
   AppointmentCompleted: z.object({ appointmentId }),
   AppointmentCancelled: z.object({ appointmentId, reason: personal("notes", label.nullable(), null) }),
   AppointmentMarkedNoShow: z.object({ appointmentId }),
-  AppointmentRescheduled: z.object({ appointmentId, scheduledAt: instant, durationMinutes }),
+  AppointmentRescheduled: z.object({ appointmentId, scheduledAt, durationMinutes }),
   ResourceAllocated: z.object({
     appointmentId,
     assignmentId: uuid,

@@ -42,12 +42,31 @@ export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "
  * lone surrogates.
  */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
-const storableText = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
+
+/** Schema of any text. */
+export const storableText = z.string().refine(isStorable, "must not contain NUL or lone surrogates");
+
+/** Maximum nesting of a JSON object. Code and databases that recurse this deep stay far below their stack limits. */
+const MAX_NESTING_LEVELS = 100;
 
 /** Schema of a JSON object with any members. */
 export const freeForm = z
   .record(z.string(), z.unknown())
-  .refine((value) => isStorableDeep(value), "must not contain NUL or lone surrogates");
+  .refine(isNestedWithinLimit, {
+    message: `must not be nested more than ${MAX_NESTING_LEVELS} levels deep`,
+    abort: true,
+  })
+  .refine(isStorableDeep, "must not contain NUL or lone surrogates");
+
+/** Works level by level, because recursion could overflow the stack. */
+function isNestedWithinLimit(value: unknown): boolean {
+  let levelValues = [value];
+  for (let depth = 0; levelValues.length > 0; depth += 1) {
+    if (depth > MAX_NESTING_LEVELS) return false;
+    levelValues = levelValues.flatMap((item) => (typeof item === "object" && item !== null ? Object.values(item) : []));
+  }
+  return true;
+}
 
 function isStorableDeep(value: unknown): boolean {
   if (typeof value === "string") return isStorable(value);

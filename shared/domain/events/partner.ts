@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
-import { environment, instant, label, uuid } from "./fields.ts";
+import { boundedText, environment, instant, label, storableText, uuid } from "./fields.ts";
 
 /**
  * Scopes of partner applications. Token, application and installation must all have the scope that a request
@@ -22,7 +22,7 @@ export type Scope = z.infer<typeof scope>;
 /** Rate limit of an installation, in requests per minute. */
 export const rateLimit = z.int().min(1).max(100_000);
 
-const origin = notPersonal(z.string().max(300), "origin of a server");
+const origin = notPersonal(boundedText(300), "origin of a server");
 
 /**
  * Events of a partner application in one environment, with its credentials. The application id is the OAuth client id.
@@ -103,7 +103,7 @@ export const deliveredEventType = z.enum([
 ]);
 
 const endpointId = uuid;
-const encryptedSecret = notPersonal(z.string(), "encrypted secret of an application");
+const encryptedSecret = notPersonal(storableText, "encrypted secret of an application");
 
 /**
  * Reason why an endpoint is disabled: by the operator, by the partner, because the receiver returned 410, or after five
@@ -122,15 +122,18 @@ export type WebhookBodyFormat = z.infer<typeof webhookBodyFormat>;
 
 /** Custom header of deliveries to an endpoint. The value is encrypted like a signing secret. */
 const encryptedHeader = z.object({
-  name: notPersonal(z.string().min(1), "name of a header"),
-  encryptedValue: notPersonal(z.string(), "encrypted secret of an application"),
+  name: notPersonal(storableText.min(1), "name of a header"),
+  encryptedValue: notPersonal(storableText, "encrypted secret of an application"),
 });
 export type EncryptedHeader = z.infer<typeof encryptedHeader>;
+
+/** Rate limit of an endpoint, in attempts per second. */
+export const attemptRate = z.int().min(1).max(1_000);
 
 const endpointOwner = { applicationId: uuid, clinicId: uuid, environment };
 
 const endpointSettings = {
-  url: notPersonal(z.url(), "URL of a server"),
+  url: notPersonal(storableText.pipe(z.url()), "URL of a server"),
   events: z.array(webhookEventType),
   /** Types of events about the application's own endpoints that the endpoint receives. */
   operationalEvents: z.array(operationalEventType),
@@ -138,8 +141,8 @@ const endpointSettings = {
   branchIds: z.array(uuid).min(1).nullable(),
   /** All custom headers of deliveries. The names differ also without regard to case. */
   headers: z.array(encryptedHeader),
-  /** Maximum number of attempts per second; null for no limit. */
-  rateLimitPerSecond: z.int().min(1).nullable(),
+  /** Null for no limit. */
+  rateLimitPerSecond: attemptRate.nullable(),
   ordering: deliveryOrdering,
   bodyFormat: webhookBodyFormat,
   /** True if deliveries also have an asymmetric signature. */
@@ -224,7 +227,7 @@ const deliveryId = uuid;
 
 /** Stream and revision of the delivered event. A replay uses this reference to recreate a deleted delivery. */
 const source = z.object({
-  stream: notPersonal(z.string(), "name of a stream, with an id"),
+  stream: notPersonal(storableText, "name of a stream, with an id"),
   revision: z.int().min(0),
 });
 export type DeliverySource = z.infer<typeof source>;

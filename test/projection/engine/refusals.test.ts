@@ -29,7 +29,7 @@ const SCHEMA = "refusing";
 /** Read model in which the name column holds numbers, so that Postgres refuses the name in a valid event. */
 const numericNameModels: AnyReadModel[] = readModels
   .filter(({ table }) => table === customers.table)
-  .map((model) => ({ ...model, columns: { ...model.columns, full_name: "integer" as const }, indexes: [] }));
+  .map((model) => ({ ...model, columns: { ...model.columns, full_name: "numeric" as const }, indexes: [] }));
 
 describe("read models of another release in the same schema", () => {
   it("the projectors of the other release stand by until its `rebuild`, and then those of this release", async () => {

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "b8945ac2e29d5a0da36198ec1a7a5f69057f025385423b1b12bfcc9de30caf12",
+  fingerprint: "1479f8c9b39bf900e02dce8bc7f249cec658d7383174957211dc43098b8fe33d",
 };
 
 describe("the schema of the read models", () => {

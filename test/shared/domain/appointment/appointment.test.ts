@@ -235,6 +235,11 @@ describe("appointment", () => {
     givenAppointment(requested)
       .when(decideAllocate({ ...allocation, allocationEnd: allocation.allocationStart }, createResource(branchId)))
       .thenRefused("allocation_empty");
+    givenAppointment(requested)
+      .when(
+        decideAllocate({ ...allocation, allocationEnd: toInstantInMinutes(60 + 1_440.01) }, createResource(branchId)),
+      )
+      .thenRefused("allocation_too_long");
     givenAppointment(requested, allocated)
       .when(decideAllocate({ ...allocation, assignmentId: "two" }, createResource(branchId)))
       .thenRefused("resource_allocated");

@@ -68,7 +68,7 @@ export interface CommandAppOptions {
  * Default time limit for a response, in milliseconds. The limit is longer than the 20 s in which a request must arrive,
  * and shorter than usual client timeouts.
  */
-const DEFAULT_RESPONSE_TIMEOUT_MS = 25_000;
+export const DEFAULT_RESPONSE_TIMEOUT_MS = 25_000;
 
 /**
  * Creates the Koa application that serves all write operations of the partner API, the public keys for access tokens

@@ -6,7 +6,16 @@ import { parseEnv } from "node:util";
 import { expect } from "chai";
 import { z } from "zod";
 import { makeTestRoot } from "../../support/stack.ts";
-import { type Container, findProblems, IMAGE_ENV, readYaml, SECRETS_FOLDER } from "./containers.ts";
+import {
+  type Container,
+  findProblems,
+  IMAGE_ENV,
+  readMemoryNeed,
+  readYaml,
+  SECRETS_FOLDER,
+  STOP_SECONDS,
+  toMebibytes,
+} from "./containers.ts";
 
 const containerFolder = fileURLToPath(new URL("../../../deploy/container", import.meta.url));
 
@@ -20,6 +29,8 @@ const composeSchema = z.object({
       environment: z.record(z.string(), z.string()).default({}),
       secrets: z.array(z.union([z.string(), z.object({ source: z.string(), target: z.string() })])).default([]),
       networks: z.array(z.string()),
+      mem_limit: z.string().optional(),
+      stop_grace_period: z.string().optional(),
     }),
   ),
   configs: z.record(z.string(), z.object({ file: z.string() })),
@@ -78,6 +89,15 @@ describe("compose.yaml", () => {
       });
     });
   }
+
+  it("every container has the documented memory and time to stop", () => {
+    for (const [name, { mem_limit = "", stop_grace_period = "" }] of productServices) {
+      if (name === "migrate") continue;
+      const need = readMemoryNeed(name === "clinic" ? "clinic projection rebuild" : name);
+      expect(toMebibytes(mem_limit), name).to.be.above(need);
+      expect(Number.parseInt(stop_grace_period, 10), name).to.be.above(STOP_SECONDS);
+    }
+  });
 
   it("create-secrets.sh creates every secret except the portal's, and refuses to overwrite them", () => {
     const files = Object.values(compose.secrets).map(({ file }) => file.replace("secrets/", secretsFolder));

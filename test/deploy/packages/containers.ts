@@ -37,6 +37,30 @@ export function readYaml(path: string): unknown[] {
   return loadAll(readFileSync(join(deployFolder, path), "utf8"), { schema: YAML11_SCHEMA });
 }
 
+/** Returns the memory that a process needs, according to the table in docs/operations/sizing.md. MiB. */
+export function readMemoryNeed(process: string): number {
+  // The documented value of the projection service includes the role webhooks.
+  const need = readMemoryNeeds().get(process === "webhooks" ? "projection" : process);
+  if (need === undefined) throw new Error(`docs/operations/sizing.md does not contain the memory of ${process}`);
+  return need;
+}
+
+function readMemoryNeeds(): Map<string, number> {
+  const text = readFileSync(join(deployFolder, "../docs/operations/sizing.md"), "utf8");
+  const rows = text.matchAll(/^\| `([^`]+)`[^|]*\|[^|]*\|(.*MiB.*)\|$/gm);
+  const sum = (cell: string) => [...cell.matchAll(/(\d+) MiB/g)].reduce((total, [, count]) => total + Number(count), 0);
+  return new Map([...rows].map(([, name = "", peak = ""]) => [name, sum(peak)]));
+}
+
+/** Converts a limit of memory, such as `512m`, `1g`, `768Mi` or `512M`, to MiB. */
+export function toMebibytes(limit: string): number {
+  const [, count, unit = ""] = /^(\d+)([mMgG])i?$/.exec(limit) ?? [];
+  return Number(count) * (unit.toLowerCase() === "g" ? 1024 : 1);
+}
+
+/** Time that a process needs to stop: the default of DRAIN_DELAY_MS plus 8 s, see docs/operations/operate.md. Seconds. */
+export const STOP_SECONDS = 13;
+
 /**
  * Returns what is wrong with the variables of a container: variables that its program does not read, and missing or
  * invalid settings.

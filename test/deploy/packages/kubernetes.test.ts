@@ -3,9 +3,10 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { z } from "zod";
+import { DEFAULT_RESPONSE_TIMEOUT_MS } from "../../../command/app.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
 import { makeTestRoot } from "../../support/stack.ts";
-import { findProblems, readYaml } from "./containers.ts";
+import { findProblems, readMemoryNeed, readYaml, STOP_SECONDS, toMebibytes } from "./containers.ts";
 
 const kubernetesFolder = fileURLToPath(new URL("../../../deploy/kubernetes", import.meta.url));
 
@@ -30,8 +31,29 @@ const variableSchema = z.object({
   value: z.string().optional(),
   valueFrom: z.object({ configMapKeyRef: z.object({ key: z.string() }) }).optional(),
 });
-const containerSchema = z.looseObject({ command: z.array(z.string()), env: z.array(variableSchema) });
-const podSchema = z.object({ template: z.object({ spec: z.looseObject({ containers: z.tuple([containerSchema]) }) }) });
+const containerSchema = z.looseObject({
+  command: z.array(z.string()),
+  env: z.array(variableSchema),
+  resources: z.object({ limits: z.object({ memory: z.string() }) }),
+});
+const podSchema = z.object({
+  template: z.object({
+    spec: z.looseObject({
+      containers: z.tuple([containerSchema]),
+      terminationGracePeriodSeconds: z.number().optional(),
+    }),
+  }),
+});
+const routeSchema = z.object({
+  spec: z.object({
+    rules: z.array(
+      z.object({
+        timeouts: z.object({ request: z.string() }),
+        backendRefs: z.tuple([z.object({ name: z.string() })]),
+      }),
+    ),
+  }),
+});
 const metadata = z.object({ name: z.string() });
 const workloadSchema = z.union([
   z.object({ kind: z.enum(["Deployment", "Job"]), metadata, spec: podSchema }),
@@ -110,6 +132,26 @@ describe("the Kubernetes manifests", () => {
     expect(budgets).to.have.members(deployments.map(({ metadata }) => metadata.name));
     for (const { spec } of deployments)
       expect(spec.template.spec.containers[0]).to.include.keys("readinessProbe", "livenessProbe", "resources");
+  });
+
+  it("every pod has the documented memory and time to stop, also for a rebuild in the pod of the projectors", () => {
+    for (const { kind, metadata, spec } of workloads) {
+      if (kind !== "Deployment") continue;
+      const { containers, terminationGracePeriodSeconds } = spec.template.spec;
+      const rebuildNeed = metadata.name === "projection" ? readMemoryNeed("clinic projection rebuild") : 0;
+      const need = readMemoryNeed(metadata.name) + rebuildNeed;
+      expect(toMebibytes(containers[0].resources.limits.memory), metadata.name).to.be.above(need);
+      expect(terminationGracePeriodSeconds, metadata.name).to.be.above(STOP_SECONDS);
+    }
+  });
+
+  it("the gateway waits longer than the services, and does not limit the time of an export", () => {
+    for (const { timeouts, backendRefs } of routeSchema.parse(readObjects("gateway.yaml")[1]).spec.rules) {
+      const [{ name }] = backendRefs;
+      const seconds = Number(/^(\d+)s$/.exec(timeouts.request)?.[1]);
+      if (name === "audit") expect(seconds, name).to.equal(0);
+      else expect(seconds * 1_000, name).to.be.above(DEFAULT_RESPONSE_TIMEOUT_MS);
+    }
   });
 
   it("autoscaling uses metrics and labels that the projection service exports", async () => {

@@ -6,7 +6,14 @@ import { parseEnv } from "node:util";
 import { expect } from "chai";
 import { parseConnectionString } from "../../../shared/postgres/connection-string.ts";
 import { makeTestRoot } from "../../support/stack.ts";
-import { type Container, findProblems, SECRETS_FOLDER } from "./containers.ts";
+import {
+  type Container,
+  findProblems,
+  readMemoryNeed,
+  SECRETS_FOLDER,
+  STOP_SECONDS,
+  toMebibytes,
+} from "./containers.ts";
 
 const deployFolder = fileURLToPath(new URL("../../../deploy", import.meta.url));
 const createSecrets = join(deployFolder, "container/create-secrets.sh");
@@ -46,6 +53,14 @@ describe("the settings for machines", () => {
   it("the processes of a machine listen on different ports", () => {
     const ports = ["command", "query-api", "projection", "webhooks", "audit"].map((name) => readSettings(name).PORT);
     expect(new Set(ports).size).to.equal(ports.length);
+  });
+
+  it("every service has the documented memory and time to stop", () => {
+    const unit = readFileSync(join(deployFolder, "machines/clinic@.service"), "utf8");
+    const readLimit = (name: string) => new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1] ?? "";
+    for (const name of ["command", "query-api", "projection", "webhooks", "audit"])
+      expect(toMebibytes(readLimit("MemoryMax")), name).to.be.above(readMemoryNeed(name));
+    expect(Number(readLimit("TimeoutStopSec"))).to.be.above(STOP_SECONDS);
   });
 
   it("create-secrets.sh writes connection strings that name all hosts and the authority on the machines", () => {

@@ -35,7 +35,7 @@ export const now = () => performance.timeOrigin + performance.now();
 
 export async function createBenchWorld() {
   // The servers run in separate processes, because a log in this process would compete with the load for the same core.
-  const { eventstoreUrl, natsUrl } = await getTestServers();
+  const { eventstoreUrl, natsUrl, components } = await getTestServers();
   const database = await createTestDatabase();
   const world = await createWorld({ eventstoreUrl, natsUrl, databaseUrl: database.urls.projection });
   const receiptTimes = new Map<string, number>();
@@ -134,6 +134,13 @@ export async function createBenchWorld() {
       const postgresUse = await measurePostgres(world.pool, runWorkload);
       return { ...postgresUse, processCpuMs: readCpuTimes().map((ms, index) => ms - (cpuMsBefore[index] ?? 0)) };
     },
+    /** Returns the ids of the processes of each service and server. */
+    listPids: () => ({
+      ...Object.fromEntries(SERVICE_PROCESSES.map((roles, index) => [roles, [serviceProcesses[index]?.pid ?? 0]])),
+      ...Object.fromEntries(
+        (["postgres", "nats", "eventstore"] as const).map((name) => [name, [components[name].pid ?? 0]]),
+      ),
+    }),
     /** Returns the peak memory of the service's process that uses the most memory. MiB. */
     readPeakMemoryMib() {
       const peakSizesMib = serviceProcesses.map(({ pid }) => {

@@ -1,6 +1,6 @@
 /**
- * Process that receives webhooks. For webhooks to the path `/`, it responds with 200 and reports the arrival time to
- * the parent process. Other paths select slow or failing responses.
+ * Process that receives webhooks. For webhooks to the paths `/` and `/delayed`, it responds with 200 and reports the
+ * arrival time to the parent process. Other paths select slow or failing responses.
  */
 import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
@@ -21,6 +21,9 @@ const REQUESTS_PER_SAMPLE = 100;
 /** Interval at which receipts are sent to the parent process. Milliseconds. */
 const FLUSH_INTERVAL_MS = 20;
 
+/** Delay of the responses of the path `/delayed`. Milliseconds. */
+const DELAY_MS = 50;
+
 /** Delay of slow responses, just below the time limit of an attempt. Milliseconds. */
 const SLOW_RESPONSE_MS = 9_000;
 
@@ -35,8 +38,9 @@ function respond(path: string, response: ServerResponse): void {
     response.writeHead(500).end("broken");
     return;
   }
-  if (path === "/slow") {
-    const timer = setTimeout(() => response.writeHead(200).end("ok"), SLOW_RESPONSE_MS);
+  if (path === "/slow" || path === "/delayed") {
+    const delayMs = path === "/slow" ? SLOW_RESPONSE_MS : DELAY_MS;
+    const timer = setTimeout(() => response.writeHead(200).end("ok"), delayMs);
     response.once("close", () => clearTimeout(timer));
     return;
   }
@@ -59,7 +63,7 @@ const listener: RequestListener = (request, response) => {
     const body = Buffer.concat(chunks);
     const id = body.toString("latin1", 7, 43);
     respond(path, response);
-    if (path !== "/") return;
+    if (path !== "/" && path !== "/delayed") return;
     const headers = request.headers as Record<string, string>;
     receipts.push([headers["webhook-id"] ?? "", id, receivedAt]);
     requestCount += 1;

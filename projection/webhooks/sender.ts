@@ -126,11 +126,12 @@ export class Sender {
     this.#reservedDeliveries.set(delivery.deliveryId, { delivery, slot, interruptController, leaseEndsAt });
     const result = await attemptDelivery(delivery, this.#options, interruptController.signal);
     if (!result) return;
-    // The delivery stays reserved until its outcome is recorded.
-    this.#slots.free(slot);
     const { scheduleSeconds, random, clock } = this.#options;
     const context = { attemptCount: delivery.attempts, scheduleSeconds, now: clock(), random: random() };
-    await this.#finishedAttempts.push({ delivery, result, verdict: judgeAttempt(result, context) });
+    const verdict = judgeAttempt(result, context);
+    // The delivery stays reserved until its outcome is recorded.
+    this.#slots.free(slot, verdict.status === "delivered");
+    await this.#finishedAttempts.push({ delivery, result, verdict });
   }
 
   /** Searches for endpoints with deliveries that have become due, or that another process has added or released. */

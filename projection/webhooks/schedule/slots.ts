@@ -17,6 +17,8 @@ export interface Slot {
 
 interface LaneLimits {
   slotCount: number;
+  /** An endpoint may always use the minimum. The maximum is for endpoints that have answered well, see {@link Slots.free}. */
+  minSlotsPerEndpoint: number;
   maxSlotsPerEndpoint: number;
   /**
    * Maximum number of slots that one decision grants. Equal to the number of slots that one application can occupy.
@@ -29,8 +31,8 @@ interface LaneLimits {
  * application, see {@link grantSlots}.
  */
 export const LANE_LIMITS: Record<Lane, LaneLimits> = {
-  first: { slotCount: 960, maxSlotsPerEndpoint: 4, maxSlotsPerDecision: 192 },
-  retry: { slotCount: 320, maxSlotsPerEndpoint: 2, maxSlotsPerDecision: 64 },
+  first: { slotCount: 960, minSlotsPerEndpoint: 4, maxSlotsPerEndpoint: 64, maxSlotsPerDecision: 192 },
+  retry: { slotCount: 320, minSlotsPerEndpoint: 2, maxSlotsPerEndpoint: 2, maxSlotsPerDecision: 64 },
 };
 
 /**
@@ -42,6 +44,9 @@ const DEFAULT_ATTEMPT_MS = 10_000;
 const MIN_ATTEMPT_MS = 1;
 
 const MAX_SLOTS_WHILE_FAILING = 1;
+
+/** A longer attempt does not let its endpoint use more slots. */
+const MAX_QUICK_ATTEMPT_MS = 1_000;
 
 /** Maximum number of reserved deliveries per slot: one attempt in progress, and one outcome that is not yet recorded. */
 const MAX_RESERVED_PER_SLOT = 2;
@@ -80,6 +85,11 @@ interface PacedUse {
   pace: StartPace;
 }
 
+interface EndpointUse {
+  slotUse: SlotUse;
+  maxSlots: number;
+}
+
 /** The slots of one lane in one environment, and how applications and endpoints use these slots. */
 interface LanePool {
   lane: Lane;
@@ -87,8 +97,10 @@ interface LanePool {
   totalUse: SlotUse;
   /** Number of claimed deliveries whose outcome is not yet recorded. */
   reservedDeliveryCount: number;
+  /** True if several applications had due deliveries at the last decision. */
+  isShared: boolean;
   applications: Map<string, PacedUse>;
-  endpoints: Map<string, SlotUse>;
+  endpoints: Map<string, EndpointUse>;
 }
 
 /** The slots of this process. Each lane of each environment has separate slots. */
@@ -123,10 +135,23 @@ export class Slots {
     return { endpoint, startedAt };
   }
 
-  /** Frees the slot of a finished attempt. The delivery stays reserved until `release`. */
-  free({ endpoint, startedAt }: Slot): void {
+  /**
+   * Frees the slot of a finished attempt. The delivery stays reserved until `release`.
+   *
+   * An endpoint that uses all its slots gets one more after a quick success, unless other applications have due
+   * deliveries. A failed or slow attempt halves the number of its slots.
+   */
+  free({ endpoint, startedAt }: Slot, isSuccess: boolean): void {
     const now = this.#clock();
-    for (const slotUse of listUses(this.#findPool(endpoint), endpoint)) slotUse.end(startedAt, now);
+    const pool = this.#findPool(endpoint);
+    const endpointUse = findOrAddEndpoint(pool, endpoint);
+    const { minSlotsPerEndpoint, maxSlotsPerEndpoint } = LANE_LIMITS[pool.lane];
+    const { maxSlots } = endpointUse;
+    if (!isSuccess || now - startedAt > MAX_QUICK_ATTEMPT_MS)
+      endpointUse.maxSlots = Math.max(minSlotsPerEndpoint, Math.floor(maxSlots / 2));
+    else if (endpointUse.slotUse.occupiedSlots >= maxSlots && !pool.isShared)
+      endpointUse.maxSlots = Math.min(maxSlotsPerEndpoint, maxSlots + 1);
+    for (const slotUse of listUses(pool, endpoint)) slotUse.end(startedAt, now);
   }
 
   /** Ends the reservation of a delivery whose slot is free. */
@@ -138,7 +163,7 @@ export class Slots {
     const now = this.#clock();
     for (const { applications, endpoints } of this.#pools) {
       for (const [id, { slotUse }] of applications) if (slotUse.isNegligible(now)) applications.delete(id);
-      for (const [id, slotUse] of endpoints) if (slotUse.isNegligible(now)) endpoints.delete(id);
+      for (const [id, { slotUse }] of endpoints) if (slotUse.isNegligible(now)) endpoints.delete(id);
     }
   }
 
@@ -151,8 +176,9 @@ export class Slots {
 
 function createPool(lane: Lane, environment: Environment): LanePool {
   const applications = new Map<string, PacedUse>();
-  const endpoints = new Map<string, SlotUse>();
-  return { lane, environment, totalUse: new SlotUse(), reservedDeliveryCount: 0, applications, endpoints };
+  const endpoints = new Map<string, EndpointUse>();
+  const totalUse = new SlotUse();
+  return { lane, environment, totalUse, reservedDeliveryCount: 0, isShared: false, applications, endpoints };
 }
 
 /** Stands for applications and endpoints that are not tracked. Never changed. */
@@ -164,10 +190,15 @@ function findOrAddApplication({ applications }: LanePool, { applicationId }: Due
   return pacedUse;
 }
 
+function findOrAddEndpoint({ lane, endpoints }: LanePool, { endpointId }: DueEndpoint): EndpointUse {
+  const { minSlotsPerEndpoint: maxSlots } = LANE_LIMITS[lane];
+  const endpointUse = endpoints.get(endpointId) ?? { slotUse: new SlotUse(), maxSlots };
+  endpoints.set(endpointId, endpointUse);
+  return endpointUse;
+}
+
 function listUses(pool: LanePool, endpoint: DueEndpoint): SlotUse[] {
-  const slotUse = pool.endpoints.get(endpoint.endpointId) ?? new SlotUse();
-  pool.endpoints.set(endpoint.endpointId, slotUse);
-  return [pool.totalUse, findOrAddApplication(pool, endpoint).slotUse, slotUse];
+  return [pool.totalUse, findOrAddApplication(pool, endpoint).slotUse, findOrAddEndpoint(pool, endpoint).slotUse];
 }
 
 /**
@@ -182,8 +213,9 @@ function calculateSpacingMs({ lane, totalUse }: LanePool, slotUse: SlotUse, now:
 
 function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number): SlotGrant[] {
   const { lane, environment, totalUse } = pool;
-  const { slotCount, maxSlotsPerEndpoint, maxSlotsPerDecision } = LANE_LIMITS[lane];
+  const { slotCount, minSlotsPerEndpoint, maxSlotsPerDecision } = LANE_LIMITS[lane];
   const entries = dueEndpoints.listEntries(lane, environment);
+  pool.isShared = entries.size > 1;
   if (entries.size === 0) return [];
   const waitingApplications = [...entries].map(([applicationId, endpoints]) => {
     const { slotUse, pace } = pool.applications.get(applicationId) ?? NO_USE;
@@ -193,11 +225,12 @@ function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number):
       maxNewSlots: pace.countPossibleStarts(now, calculateSpacingMs(pool, slotUse, now)),
       listEndpoints: () =>
         Array.from(endpoints.values(), ({ endpointId, isFailing, isLimited, notBefore }) => {
-          const endpointUse = pool.endpoints.get(endpointId) ?? NO_USE.slotUse;
-          const { occupiedSlots } = endpointUse;
-          const maxSlotsNow = isFailing ? MAX_SLOTS_WHILE_FAILING : maxSlotsPerEndpoint;
+          const endpointUse = pool.endpoints.get(endpointId);
+          const { slotUse } = endpointUse ?? NO_USE;
+          const { occupiedSlots } = slotUse;
+          const maxSlotsNow = isFailing ? MAX_SLOTS_WHILE_FAILING : (endpointUse?.maxSlots ?? minSlotsPerEndpoint);
           const maxSlots = notBefore > now ? 0 : maxSlotsNow;
-          const usedMs = endpointUse.calculateUsedMs(now);
+          const usedMs = slotUse.calculateUsedMs(now);
           return { applicationId, endpointId, isLimited, maxSlots, occupiedSlots, usedMs };
         }),
     };

@@ -36,9 +36,9 @@ describe("the slots of a sender", () => {
     }
     return occupiedSlots;
   }
-  function endAttempts(occupiedSlots: readonly Slot[]): void {
+  function endAttempts(occupiedSlots: readonly Slot[], isSuccess = true): void {
     for (const slot of occupiedSlots) {
-      slots.free(slot);
+      slots.free(slot, isSuccess);
       slots.release(slot);
     }
   }
@@ -72,7 +72,7 @@ describe("the slots of a sender", () => {
     let heldCount = 0;
     for (let round = 0; round < 400; round += 1) {
       const occupiedSlots = occupyAllSlots(createEagerEndpoints(1), 25);
-      for (const slot of occupiedSlots) slots.free(slot);
+      for (const slot of occupiedSlots) slots.free(slot, true);
       heldCount += occupiedSlots.length;
     }
     expect(heldCount).to.equal(2 * LANE_LIMITS.first.slotCount);
@@ -86,6 +86,43 @@ describe("the slots of a sender", () => {
     expect(slots.grant(dueEndpoints).map(({ slotCount: count }) => count)).to.deep.equal([1]);
     dueEndpoints.update(dueEndpoint, { isFailing: false, isLimited: false, notBefore: 0 });
     expect(slots.grant(dueEndpoints).map(({ slotCount: count }) => count)).to.deep.equal([4]);
+  });
+
+  /** Lets the attempts of a single endpoint take a time each, and returns how many of them finally run together. */
+  function findConcurrency(endpoint: DueEndpoint, attemptMs: number, isSuccess = true, rounds = 100): number {
+    let occupiedSlots: Slot[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      occupiedSlots = occupyAllSlots([endpoint], 25);
+      now += attemptMs - 25;
+      endAttempts(occupiedSlots, isSuccess);
+    }
+    return occupiedSlots.length;
+  }
+
+  it("an endpoint that answers well and quickly gets more slots, up to the share of its application", () => {
+    const endpoint = createEndpoint("a", "e");
+    expect(findConcurrency(endpoint, 50)).to.be.within(45, 48);
+    expect(findConcurrency(endpoint, 50, false, 5)).to.equal(4);
+  });
+
+  it("an endpoint that answers slowly gets no more slots", () => {
+    expect(findConcurrency(createEndpoint("a", "e"), 1_500, true, 20)).to.be.at.most(4);
+  });
+
+  it("an endpoint gets no more slots while another application has due deliveries", () => {
+    const [endpoint, other] = [createEndpoint("a", "e"), createEndpoint("b", "f")];
+    for (let round = 0; round < 100; round += 1) endAttempts(occupyAllSlots([endpoint, other], 25));
+    expect(occupyAllSlots([endpoint], 25)).to.have.length(4);
+  });
+
+  it("40 applications that begin while one endpoint uses all its slots get slots in the next decision", () => {
+    const eager = createEndpoint("a", "e");
+    findConcurrency(eager, 50);
+    occupyAllSlots([eager], 25);
+    const dueEndpoints = new DueEndpoints();
+    dueEndpoints.add([eager, ...Array.from({ length: 40 }, (_, n) => createEndpoint(`b${n}`, `f${n}`))]);
+    const grants = slots.grant(dueEndpoints).filter(({ applicationId }) => applicationId !== "a");
+    expect(grants.map(({ slotCount }) => slotCount)).to.deep.equal(Array.from({ length: 40 }, () => 4));
   });
 
   it("an endpoint whose rate limit permits no attempt gets no slot, and other endpoints of its application get slots", () => {

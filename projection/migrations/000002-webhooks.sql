@@ -48,6 +48,12 @@ CREATE INDEX delivery_of_stream ON webhooks.delivery (event_stream);
 CREATE INDEX delivery_of_endpoint ON webhooks.delivery
   (endpoint_id, unsuccessful_status, event_type, (created_at AT TIME ZONE 'UTC') DESC, delivery_id);
 
+-- Processes that send deliveries. Each holds an advisory lock while it is connected. Other processes delete the row of a
+-- process that has lost its lock.
+CREATE TABLE webhooks.sender (
+  sender_id uuid PRIMARY KEY
+);
+
 -- One row for each delivery with the status `pending`. The row is deleted in the transaction that ends the delivery.
 -- Leases, retries and the body are in this small table, so that their updates copy no rows of `delivery`.
 CREATE TABLE webhooks.pending_delivery (
@@ -63,6 +69,8 @@ CREATE TABLE webhooks.pending_delivery (
   -- Set while a process attempts the delivery. Not indexed, so that a claim changes no index. The rows of an endpoint
   -- that are due but leased are few, because slots limit them.
   lease_expires_at timestamptz,
+  -- Process that holds the lease. The lease ends early if the process is no longer in the table `sender`.
+  sender_id uuid,
   -- W3C trace context of the step that created the delivery or its replay; null if tracing was off.
   traceparent text,
   -- Appointment whose events are sent in order; null if the endpoint did not ask for it.

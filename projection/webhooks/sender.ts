@@ -10,11 +10,13 @@ import { type AttemptOptions, attemptDelivery } from "./send/attempt-delivery.ts
 import { type ClaimedDelivery, claimDueDeliveries } from "./send/claim.ts";
 import { judgeAttempt } from "./send/retry-policy.ts";
 import type { AttemptLimits } from "./send/send.ts";
+import type { WebhooksSession } from "./session.ts";
 
 interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
   scheduleSeconds: readonly number[];
   dueEndpoints: DueEndpoints;
   searchNotifier: Notifier;
+  session: WebhooksSession;
   /** Returns a random number from 0 inclusive to 1 exclusive. */
   random(): number;
 }
@@ -45,6 +47,7 @@ const FINISH_TIMEOUT_MS = 1_500;
 
 interface ReservedDelivery {
   delivery: ClaimedDelivery;
+  senderId: string;
   slot: Slot;
   interruptController: AbortController;
   leaseEndsAt: number;
@@ -84,46 +87,52 @@ export class Sender {
   }
 
   async #claimUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
-    const { dueEndpoints } = this.#options;
+    const { dueEndpoints, session } = this.#options;
     while (!signal.aborted) {
-      const grants = this.#slots.grant(dueEndpoints);
-      if (grants.length === 0) {
+      const { senderId } = session;
+      const grants = senderId === undefined ? [] : this.#slots.grant(dueEndpoints);
+      if (senderId === undefined || grants.length === 0) {
         await dueEndpoints.sleep(MAX_CLAIM_INTERVAL_MS, signal);
         continue;
       }
-      await this.#claim(grants);
+      await this.#claim(grants, senderId);
       markHealthy();
       await pause(CLAIM_INTERVAL_MS, signal);
     }
   }
 
   /** Starts an attempt for each claimed delivery without waiting for the outcome. */
-  async #claim(grants: readonly SlotGrant[]): Promise<void> {
+  async #claim(grants: readonly SlotGrant[], senderId: string): Promise<void> {
     const { pool, dueEndpoints, clock } = this.#options;
     const { version } = dueEndpoints;
     const now = clock();
     const leaseMs = calculateLeaseMs(this.#options);
-    const { deliveries, endpoints } = await claimDueDeliveries(pool, grants, this.#listExpired(now), now, leaseMs);
+    const excludedIds = this.#listUnleased(senderId, now);
+    const lease = { senderId, leaseMs };
+    const { deliveries, endpoints } = await claimDueDeliveries(pool, grants, excludedIds, lease, now);
     for (const { endpoint, isFailing, isLimited, hasMore, pauseMs } of endpoints) {
       if (hasMore) dueEndpoints.update(endpoint, { isFailing, isLimited, notBefore: performance.now() + pauseMs });
       else dueEndpoints.remove(endpoint, version);
     }
     for (const delivery of deliveries) {
-      const attemptPromise = this.#attempt(delivery, now + leaseMs).finally(() =>
+      const attemptPromise = this.#attempt(delivery, { senderId, leaseEndsAt: now + leaseMs }).finally(() =>
         this.#attempts.delete(attemptPromise),
       );
       this.#attempts.add(attemptPromise);
     }
   }
 
-  #listExpired(now: number): string[] {
-    return [...this.#reservedDeliveries].filter(([, { leaseEndsAt }]) => leaseEndsAt <= now).map(([id]) => id);
+  /** Lists the reserved deliveries whose lease may have ended: it has expired, or belongs to an earlier session. */
+  #listUnleased(senderId: string, now: number): string[] {
+    return [...this.#reservedDeliveries]
+      .filter(([, reserved]) => reserved.leaseEndsAt <= now || reserved.senderId !== senderId)
+      .map(([id]) => id);
   }
 
-  async #attempt(delivery: ClaimedDelivery, leaseEndsAt: number): Promise<void> {
+  async #attempt(delivery: ClaimedDelivery, lease: Pick<ReservedDelivery, "senderId" | "leaseEndsAt">): Promise<void> {
     const interruptController = new AbortController();
     const slot = this.#slots.reserve(delivery);
-    this.#reservedDeliveries.set(delivery.deliveryId, { delivery, slot, interruptController, leaseEndsAt });
+    this.#reservedDeliveries.set(delivery.deliveryId, { delivery, slot, interruptController, ...lease });
     const result = await attemptDelivery(delivery, this.#options, interruptController.signal);
     if (!result) return;
     const { scheduleSeconds, random, clock } = this.#options;

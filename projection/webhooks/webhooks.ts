@@ -21,6 +21,7 @@ import { type AttemptOptions, createSecretCache } from "./send/attempt-delivery.
 import { type Connections, createConnections } from "./send/connections.ts";
 import { EgressProxy } from "./send/egress-proxy.ts";
 import { Sender } from "./sender.ts";
+import { WebhooksSession } from "./session.ts";
 
 export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connections"> {
   nats: NatsSettings;
@@ -155,6 +156,7 @@ function startParts(
   const health = new HealthTracker();
   const dueEndpoints = new DueEndpoints();
   const [searchNotifier, outboxNotifier] = [createNotifier(), createNotifier()];
+  const session = new WebhooksSession(pool, searchNotifier.wake);
   const requireLog = async () => void (await requireSameLog({ client, pool }));
   const deps = {
     pool,
@@ -167,6 +169,7 @@ function startParts(
     random,
     dueEndpoints,
     searchNotifier,
+    session,
     onDue: (endpoints: readonly DueEndpoint[]) => dueEndpoints.add(endpoints),
     onReplay: searchNotifier.wake,
     onOutboxEvents: outboxNotifier.wake,
@@ -201,6 +204,7 @@ function startParts(
   };
   const context = { logger, health, signal };
   const completion = Promise.all([
+    session.run({ databaseUrl: options.databaseUrl, applicationName: "webhooks", logger }, signal),
     retryForever("messages", context, dispatch),
     sender.run(signal),
     repeatForever("outbox", context, drain, () => outboxNotifier.sleep(OUTBOX_INTERVAL_MS, signal)),

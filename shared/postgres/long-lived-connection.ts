@@ -39,7 +39,8 @@ export function createLongLivedClient(options: LongLivedClientOptions): Database
   return client;
 }
 
-interface ConnectionUse {
+/** What a long-lived connection is used for. */
+export interface ConnectionUse {
   /**
    * Called once for each new connection.
    *

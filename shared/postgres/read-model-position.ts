@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
-import type { LongLivedClientOptions } from "./long-lived-connection.ts";
-import { keepConnection } from "./long-lived-connection.ts";
+import { type ConnectionUse, keepConnection, type LongLivedClientOptions } from "./long-lived-connection.ts";
 import { READ_MODEL_SCHEMA } from "./read-model-schema.ts";
 
 export const positionStatement = {
@@ -102,13 +101,22 @@ export function listenForPositions(
   onPosition: (position: bigint | undefined) => void,
 ): () => Promise<void> {
   const controller = new AbortController();
+  const listenPromise = keepConnection(options, controller.signal, createPositionListener(onPosition));
+  return () => {
+    controller.abort();
+    return listenPromise;
+  };
+}
+
+/** Receives positions like {@link listenForPositions}, on a connection that may have further uses. */
+export function createPositionListener(onPosition: (position: bigint | undefined) => void): ConnectionUse {
   let lastPosition: bigint | undefined;
   let notificationCount = 0;
   const report = (position: bigint | undefined) => {
     if (position !== lastPosition) onPosition(position);
     lastPosition = position;
   };
-  const listenPromise = keepConnection(options, controller.signal, {
+  return {
     async prepare(connection) {
       connection.on("notification", ({ payload = "" }) => {
         if (!/^\d+$/.test(payload)) return;
@@ -125,9 +133,5 @@ export function listenForPositions(
     },
     onLoss: () => report(undefined),
     lossMessage: "Notifications about the read models are not received. This will be retried.",
-  });
-  return () => {
-    controller.abort();
-    return listenPromise;
   };
 }

@@ -17,7 +17,7 @@ import type { DeliveryOrdering } from "../../shared/domain/events/partner.ts";
 import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
-import { createWorld, type Endpoint, type World } from "../projection/webhooks/world.ts";
+import { createWorld, type Endpoint, LEASE, registerSender, type World } from "../projection/webhooks/world.ts";
 import { eventually } from "../support/eventually.ts";
 import { mochaGlobalTeardown } from "../support/stack.ts";
 import { measurePostgres } from "./measure-postgres.ts";
@@ -29,8 +29,6 @@ const WARM_UP_DELIVERY_COUNT = 4_000;
 const EVENTS_PER_BATCH = 250;
 const SLOTS_PER_ENDPOINT = 4;
 const OUTCOMES_PER_BATCH = 100;
-const LEASE_MS = 31_000;
-
 const endpointsPerEvent = Number(process.argv[2] ?? 1);
 
 /** Registers the endpoints and fills the read models. @returns the endpoints of each clinic */
@@ -54,6 +52,8 @@ async function registerEndpoints(world: World, ordering: DeliveryOrdering): Prom
     return rowCount === CLINIC_COUNT * endpointsPerEvent;
   });
   await world.stopRoles(projectors);
+  // The read models include all events of the benchmark.
+  await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 2000000`);
   return endpointsByClinic;
 }
 
@@ -98,7 +98,7 @@ async function deliverDueDeliveries(pool: pg.Pool, endpoints: readonly Endpoint[
     endpointId,
     applicationId,
   }));
-  const { deliveries } = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
+  const { deliveries } = await claimDueDeliveries(pool, grants, [], LEASE, Date.now());
   for (let start = 0; start < deliveries.length; start += OUTCOMES_PER_BATCH) {
     const outcomes = deliveries.slice(start, start + OUTCOMES_PER_BATCH).map(toSuccessOutcome);
     await writeOutcomes(pool, outcomes, Date.now());
@@ -132,6 +132,7 @@ async function deliverMessages(
 }
 
 const world = await createWorld();
+await registerSender(world.pool);
 // The service's connections have the same setting, which decides the plans.
 const pool = createPool({
   url: world.databaseUrl,

@@ -65,7 +65,11 @@ const world = await createBenchWorld();
 try {
   const clinicId = await world.registerEndpoint(world.sinkUrl);
   await world.startService();
-  await runConcurrently(APPENDER_COUNT, WARM_UP_EVENT_COUNT, async () => void (await world.appendAppointment(clinicId)));
+  await runConcurrently(
+    APPENDER_COUNT,
+    WARM_UP_EVENT_COUNT,
+    async () => void (await world.appendAppointment(clinicId)),
+  );
   await sleep(4_000);
   await measureSteadily(world, clinicId);
   await measureRate(world, "/", 1, 10_000);

@@ -1,23 +1,22 @@
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
-import type pg from "pg";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
+import { readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
-import { pause } from "../../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import { checkTraceparent, type Span, startSpan } from "../../../shared/tracing/span.ts";
-import { readCheckpoint } from "../../checkpoints/checkpoint.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
 import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
 import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
 import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/replay-delivery.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
+import type { WebhooksSession } from "../session.ts";
 import { addInOrder, consumeMessages, receiveMessages } from "./receive-messages.ts";
 
 interface DispatcherOptions extends ReplayDeps {
   stream: EventStream;
+  session: WebhooksSession;
   onDue(endpoints: readonly DueEndpoint[]): void;
   onReplay(): void;
   onOutboxEvents(): void;
@@ -32,8 +31,6 @@ const MAX_BATCH_SIZE = 250;
  * message.
  */
 const CATCH_UP_TIMEOUT_MS = 2_000;
-
-const POLL_INTERVAL_MS = 5;
 
 const REDELIVERY_DELAY_MS = 1_000;
 
@@ -120,7 +117,7 @@ async function dispatchBatch(
     message.span?.end("not_processed");
   };
   try {
-    const position = await awaitReadModels(options.pool, receivedMessages, signal);
+    const position = await awaitReadModels(options, receivedMessages, signal);
     const readyMessages = receivedMessages.filter(({ message }) => message.position <= position);
     await dispatchEvents(readyMessages.filter(isEventMessage), options, { acknowledge, defer });
     await dispatchReplays(readyMessages.filter(isReplayMessage), options, acknowledge);
@@ -150,10 +147,10 @@ async function dispatchEvents(
   const messages = new Map(eventMessages.map(({ message, jetStreamMessage }) => [message, jetStreamMessage]));
   const isOverdue = (event: EventMessage) => Number(messages.get(event)?.info.redeliveryCount) > MAX_DEFERRALS;
   const addedDeliveries = await addInOrder(options, [...messages.keys()], isOverdue, options.clock());
-  const { dueEndpoints, outboxEventCount, deferredEvents } = addedDeliveries;
+  const { dueEndpoints, outboxEventCount, deferredEvents, earlyEvents } = addedDeliveries;
   for (const event of eventMessages) {
     if (deferredEvents.has(event.message)) defer(event);
-    else acknowledge(event);
+    else if (!earlyEvents.has(event.message)) acknowledge(event);
   }
   if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
   if (outboxEventCount > 0) options.onOutboxEvents();
@@ -229,16 +226,12 @@ function startMatchSpan({ headers, info }: JsMsg, kind: RelayMessage["kind"]): S
  * @returns log position of the read models
  */
 async function awaitReadModels(
-  pool: pg.Pool,
+  { pool, session }: DispatcherOptions,
   receivedMessages: readonly ReceivedMessage[],
   signal: AbortSignal,
 ): Promise<bigint> {
   const positions = receivedMessages.map(({ message }) => message.position);
   const newestPosition = positions.reduce((highest, position) => (position > highest ? position : highest), 0n);
-  const deadline = performance.now() + CATCH_UP_TIMEOUT_MS;
-  for (;;) {
-    const { position } = await readCheckpoint(pool, READ_MODEL_SCHEMA);
-    if (position >= newestPosition || performance.now() > deadline || signal.aborted) return position;
-    await pause(POLL_INTERVAL_MS, signal);
-  }
+  const waitPromise = session.waitForPosition(newestPosition, CATCH_UP_TIMEOUT_MS);
+  return (await waitUnlessAborted(waitPromise, signal)) ? newestPosition : readPosition(pool);
 }

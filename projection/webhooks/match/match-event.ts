@@ -15,11 +15,12 @@ export interface AddedDeliveries {
    * deliveries to endpoints that do not need the order are added.
    */
   deferredEvents: ReadonlySet<EventMessage>;
+  /** Events that the read models do not include yet. They are not processed. */
+  earlyEvents: ReadonlySet<EventMessage>;
 }
 
 /**
- * Adds a delivery for each event and matching endpoint, unless the delivery already exists. The read models must
- * already include all events.
+ * Adds a delivery for each event and matching endpoint, unless the delivery already exists.
  *
  * @param now milliseconds since 1970
  */
@@ -30,12 +31,13 @@ export async function addDeliveries(
 ): Promise<AddedDeliveries> {
   // The relay may publish an event again, so a batch can contain two messages for one event.
   const distinctEvents = [...new Map(events.map((event) => [event.body.id, event])).values()];
-  const allMatches = await matchEndpoints(pool, distinctEvents);
+  const { matches: allMatches, position } = await matchEndpoints(pool, distinctEvents);
+  const earlyEvents = new Set(events.filter((event) => event.position > position));
   const deferredMatches = await findDeferredMatches(pool, allMatches, distinctEvents);
   const deferredIds = new Set(Array.from(deferredMatches, ({ event }) => event.body.id));
   const deferredEvents = new Set(events.filter(({ body }) => deferredIds.has(body.id)));
   const matches = allMatches.filter((match) => !deferredMatches.has(match));
-  if (matches.length === 0) return { dueEndpoints: [], outboxEventCount: 0, deferredEvents };
+  if (matches.length === 0) return { dueEndpoints: [], outboxEventCount: 0, deferredEvents, earlyEvents };
   return inTransaction(pool, async (client) => {
     await lockOrder(client, listGroups(matches));
     const addedRows = await insertDeliveries(client, matches, now);
@@ -50,6 +52,7 @@ export async function addDeliveries(
       dueEndpoints: [...dueMatches.map(toDueEndpoint), ...releasedEndpoints],
       outboxEventCount: outboxEvents.length,
       deferredEvents,
+      earlyEvents,
     };
   });
 }
@@ -75,13 +78,22 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
  * the event's branch, and the endpoint must not be limited to other branches. A test event matches only the endpoint
  * under test, which need not subscribe to its type. An operational event matches only endpoints of the application
  * whose endpoint it is about. Revoked endpoints never match.
+ *
+ * The statement also reads the position of the read models, because they may be behind an earlier read after a failover.
+ * Events after the position match no endpoint.
  */
-async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): Promise<EndpointMatch[]> {
+async function matchEndpoints(
+  pool: pg.Pool,
+  events: readonly EventMessage[],
+): Promise<{ matches: EndpointMatch[]; position: bigint }> {
   const { rows } = await pool.query<
-    Omit<EndpointMatch, "event" | "orderingKey"> & { ordinal: number; isOrdered: boolean }
+    Omit<EndpointMatch, "event" | "orderingKey"> & { readPosition: bigint; ordinal: number | null; isOrdered: boolean }
   >({
     name: "match endpoints",
-    text: `SELECT v.ordinal::integer AS ordinal, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
+    text: `SELECT c.position AS "readPosition", matched.*
+             FROM ${READ_MODEL_SCHEMA}.checkpoint c
+             LEFT JOIN LATERAL (
+           SELECT v.ordinal::integer AS ordinal, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
                   CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status,
                   e.ordering = 'appointment' AS "isOrdered"
              FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[], $7::uuid[], $8::uuid[])
@@ -98,7 +110,8 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
              JOIN ${READ_MODEL_SCHEMA}.installation i
                ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
               AND (i.branch_ids IS NULL OR v.branch_id IS NULL OR i.branch_ids ? v.branch_id::text)
-             JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id AND NOT a.revoked`,
+             JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
+            WHERE v.position <= c.position) matched ON true`,
     values: [
       events.map(({ body }) => body.clinicId),
       events.map(({ body }) => body.branchId),
@@ -110,10 +123,12 @@ async function matchEndpoints(pool: pg.Pool, events: readonly EventMessage[]): P
       events.map(({ exceptEndpointId }) => exceptEndpointId),
     ],
   });
-  return rows.flatMap(({ ordinal, isOrdered, ...endpoint }) => {
-    const event = events[ordinal - 1];
+  const matches = rows.flatMap(({ readPosition: _, ordinal, isOrdered, ...endpoint }) => {
+    const event = ordinal === null ? undefined : events[ordinal - 1];
     return event ? [{ event, ...endpoint, orderingKey: isOrdered ? findAppointmentId(event) : null }] : [];
   });
+  if (!rows[0]) throw new Error("The read models have no log position.");
+  return { matches, position: rows[0].readPosition };
 }
 
 function findAppointmentId({ body: { data } }: EventMessage): string | null {

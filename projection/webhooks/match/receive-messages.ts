@@ -93,6 +93,7 @@ export async function addInOrder(
     dueEndpoints: [...added.dueEndpoints, ...addedLater.dueEndpoints],
     outboxEventCount: added.outboxEventCount + addedLater.outboxEventCount,
     deferredEvents: new Set([...added.deferredEvents].filter(isStillDeferred)),
+    earlyEvents: added.earlyEvents,
   };
 }
 

@@ -101,8 +101,13 @@ export const LANE_CONDITIONS: Record<Lane, string> = {
   retry: "round_attempt_count > 0 AND NOT is_held",
 };
 
-/** SQL condition for due deliveries. $1 is the current time. A leased delivery is due only after its lease expires. */
-export const IS_DUE_SQL = "next_attempt_at <= $1 AND (lease_expires_at IS NULL OR lease_expires_at <= $1)";
+/**
+ * SQL condition for due deliveries. $1 is the current time. A leased delivery is due only after its lease expires, or
+ * after its sender is gone.
+ */
+export const IS_DUE_SQL = `
+  next_attempt_at <= $1 AND (lease_expires_at IS NULL OR lease_expires_at <= $1
+    OR NOT EXISTS (SELECT FROM webhooks.sender s WHERE s.sender_id = pending_delivery.sender_id))`;
 
 /**
  * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the

@@ -97,7 +97,7 @@ const ALLOTTED_WITH_PACE_SQL = `
     SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.body_format, a.branch_ids,
            a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
       FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]),
-                  (SELECT $8::boolean[]))
+                  (SELECT $9::boolean[]))
            WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, is_repeated, ordinal)
       ${ENDPOINT_JOINS_SQL}
   ),
@@ -136,8 +136,9 @@ const buildClaimSql = (hasPace: boolean) => `
   chosen AS MATERIALIZED (${buildDueDeliveriesSql("first")} UNION ALL ${buildDueDeliveriesSql("retry")}),
   leased AS (
     UPDATE webhooks.pending_delivery p
-       SET attempt_count = p.attempt_count + 1, lease_expires_at = $2
+       SET attempt_count = p.attempt_count + 1, lease_expires_at = $2, sender_id = $8
      WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen))
+       AND EXISTS (SELECT FROM webhooks.sender WHERE sender_id = $8)
     RETURNING p.delivery_id, p.endpoint_id, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt,
               p.traceparent, p.ordering_key,
               CASE p.round_attempt_count WHEN 0 THEN 'first' ELSE 'retry' END AS lane
@@ -165,5 +166,5 @@ const buildClaimSql = (hasPace: boolean) => `
 /** Claims deliveries only to endpoints without a rate limit. Most claims use this statement, because it is cheaper. */
 export const CLAIM_SQL = buildClaimSql(false);
 
-/** Claims deliveries to all endpoints. $8 is true for an endpoint that an earlier element already contains. */
+/** Claims deliveries to all endpoints. $9 is true for an endpoint that an earlier element already contains. */
 export const CLAIM_WITH_PACE_SQL = buildClaimSql(true);

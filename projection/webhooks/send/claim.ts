@@ -65,16 +65,17 @@ interface Claim {
  * Claims and leases due deliveries, at most one for each granted slot. If no endpoint is known to have a rate limit, a
  * cheaper statement is used. It takes nothing from an endpoint with a rate limit, and only reports that it has one.
  *
- * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease has expired
+ * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease may have ended
+ * @param lease owner and length of the lease. The length is longer than any attempt. If the sender is gone, nothing is
+ *   claimed
  * @param now milliseconds since 1970
- * @param leaseMs length of the lease in milliseconds, longer than any attempt
  */
 export async function claimDueDeliveries(
   pool: pg.Pool,
   grants: readonly SlotGrant[],
   excludedDeliveryIds: readonly string[],
+  { senderId, leaseMs }: { senderId: string; leaseMs: number },
   now: number,
-  leaseMs: number,
 ): Promise<Claim> {
   const hasPace = grants.some(({ isLimited }) => isLimited);
   const values = [
@@ -85,6 +86,7 @@ export async function claimDueDeliveries(
     grants.map(({ endpointId }) => endpointId),
     grants.map(({ slotCount }) => slotCount),
     grants.map(({ occupiedSlots }) => occupiedSlots),
+    senderId,
   ];
   const { rows } = await pool.query<ClaimRow>(
     hasPace

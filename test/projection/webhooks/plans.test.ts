@@ -7,9 +7,7 @@ import { type ClaimedDelivery, claimDueDeliveries } from "../../../projection/we
 import type { Verdict } from "../../../projection/webhooks/send/retry-policy.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
-import { createWorld, type Endpoint, type World } from "./world.ts";
-
-const LEASE_MS = 60_000;
+import { createWorld, type Endpoint, LEASE, registerSender, type World } from "./world.ts";
 
 /** Number of executions after which Postgres keeps the plan of a prepared statement. */
 const EXECUTIONS_BEFORE_KEPT_PLAN = 6;
@@ -21,6 +19,7 @@ describe("the plans of the statements about pending deliveries", () => {
 
   before(async () => {
     world = await createWorld();
+    await registerSender(world.pool);
     world.start.projectors();
     endpoint = await world.registerEndpoint("http://127.0.0.1/");
     await world.awaitRows("webhook_endpoint", "endpoint_id = $1", [endpoint.endpointId]);
@@ -78,7 +77,7 @@ describe("the plans of the statements about pending deliveries", () => {
     await findDueEndpoints(pool, { first: [], retry: [] }, now);
     const dueEndpoint = { lane: "first", environment: "production", applicationId, endpointId } as const;
     const grants = [{ ...dueEndpoint, slotCount: 4, occupiedSlots: 0, isLimited: false }];
-    const { deliveries } = await claimDueDeliveries(pool, grants, [], now, LEASE_MS);
+    const { deliveries } = await claimDueDeliveries(pool, grants, [], LEASE, now);
     const unknownDelivery = { deliveryId: randomUUID(), endpointId, attemptNumber: 1 } as ClaimedDelivery;
     const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "", durationMs: 1 };
     const outcomes = [...deliveries, unknownDelivery].map((delivery) => ({ delivery, result, verdict }));
@@ -88,7 +87,7 @@ describe("the plans of the statements about pending deliveries", () => {
 
   const deliverEach = async () => ({
     delivered: await deliver({ status: "delivered" }),
-    retried: await deliver({ status: "pending", nextAttemptAt: Date.now() + LEASE_MS }),
+    retried: await deliver({ status: "pending", nextAttemptAt: Date.now() + LEASE.leaseMs }),
   });
 
   async function countReadIndexEntries(): Promise<number> {

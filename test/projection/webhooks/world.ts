@@ -54,6 +54,12 @@ export interface Delivery {
   }[];
 }
 
+/** A lease for claims in tests without a webhooks role, see `registerSender`. */
+export const LEASE = { senderId: randomUUID(), leaseMs: 60_000 };
+
+export const registerSender = (pool: pg.Pool) =>
+  pool.query("INSERT INTO webhooks.sender (sender_id) VALUES ($1)", [LEASE.senderId]);
+
 /** Servers to use instead of the shared test servers. */
 export interface WorldServers {
   eventstoreUrl: string;

@@ -9,9 +9,8 @@ import { type ClaimedDelivery, claimDueDeliveries } from "../../../../projection
 import type { Verdict } from "../../../../projection/webhooks/send/retry-policy.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../../support/eventually.ts";
-import { createWorld, type Endpoint, type World } from "../world.ts";
+import { createWorld, type Endpoint, LEASE, registerSender, type World } from "../world.ts";
 
-const LEASE_MS = 60_000;
 const DAY_MS = 24 * 60 * 60 * 1_000;
 const branchId = randomUUID();
 const uncoveredBranchId = randomUUID();
@@ -23,10 +22,13 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
 
   before(async () => {
     world = await createWorld();
+    await registerSender(world.pool);
     const projectors = world.start.projectors();
     endpoint = await world.registerEndpoint("http://127.0.0.1/", { branchIds: [branchId], ordering: "appointment" });
     await world.awaitRows("webhook_endpoint", "ordering = 'appointment'");
     await world.stopRoles(projectors);
+    // The read models include all events of the tests.
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 2000000`);
   });
   after(() => world.close());
   beforeEach(() => world.pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery, webhooks.attempt"));
@@ -65,7 +67,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     const { endpointId, applicationId } = endpoint;
     const dueEndpoint = { lane: "first", environment: "production", applicationId, endpointId } as const;
     const grants = [{ ...dueEndpoint, slotCount, occupiedSlots: 0, isLimited: false }];
-    return (await claimDueDeliveries(world.pool, grants, [], now, LEASE_MS)).deliveries;
+    return (await claimDueDeliveries(world.pool, grants, [], LEASE, now)).deliveries;
   }
   const finish = (deliveries: readonly ClaimedDelivery[], verdict: Verdict = { status: "delivered" }) => {
     const isDelivered = verdict.status === "delivered";
@@ -153,6 +155,13 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     ]);
     expect(await close()).to.equal(1);
     expect(listRevisions(await claim())).to.deep.equal([3]);
+  });
+
+  it("an event that the read models do not include yet gets no delivery", async () => {
+    const [event] = createEvents(1) as [EventMessage];
+    const earlyEvent = { ...event, position: 3_000_000n };
+    expect((await add([earlyEvent])).earlyEvents).to.deep.equal(new Set([earlyEvent]));
+    expect(await claim()).to.deep.equal([]);
   });
 
   it("a held delivery is released if the delivery before it was deleted by other means", async () => {

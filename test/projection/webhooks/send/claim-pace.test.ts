@@ -2,9 +2,7 @@ import { expect } from "chai";
 import type pg from "pg";
 import type { Lane } from "../../../../projection/webhooks/schedule/due.ts";
 import { claimDueDeliveries } from "../../../../projection/webhooks/send/claim.ts";
-import { createWorld, type Endpoint, type World } from "../world.ts";
-
-const LEASE_MS = 60_000;
+import { createWorld, type Endpoint, LEASE, registerSender, type World } from "../world.ts";
 
 describe("claims of deliveries to endpoints with a rate limit", () => {
   let world: World;
@@ -14,6 +12,7 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
 
   before(async () => {
     world = await createWorld();
+    await registerSender(world.pool);
     const projectors = world.start.projectors();
     limitedEndpoint = await world.registerEndpoint("http://127.0.0.1/");
     otherEndpoint = await world.registerEndpoint("http://127.0.0.1/", { siblingEndpoint: limitedEndpoint });
@@ -70,7 +69,7 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
       })),
     );
     const pool = (client ?? world.pool) as pg.Pool;
-    const claims = await claimDueDeliveries(pool, grants, [], Date.now(), LEASE_MS);
+    const claims = await claimDueDeliveries(pool, grants, [], LEASE, Date.now());
     return { ids: claims.deliveries.map(({ endpointId }) => endpointId), endpoints: claims.endpoints };
   }
 

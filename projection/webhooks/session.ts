@@ -1,0 +1,106 @@
+import { randomUUID } from "node:crypto";
+import type pg from "pg";
+import type { DatabaseClient } from "../../shared/postgres/client.ts";
+import {
+  type ConnectionUse,
+  keepConnection,
+  type LongLivedClientOptions,
+} from "../../shared/postgres/long-lived-connection.ts";
+import {
+  createPositionListener,
+  createPositionWatch,
+  readPosition,
+} from "../../shared/postgres/read-model-position.ts";
+
+/** Time without a lock after which a sender counts as gone. Long enough for a new connection after a failover. */
+const MAX_LOCK_GAP_MS = 2_000;
+
+/**
+ * The session that the webhooks role of a process keeps with Postgres. Its connection receives the position of the read
+ * models, and holds an advisory lock for the process's id as a sender. If the process is killed, Postgres frees the
+ * lock. After two seconds, another process deletes the sender, which ends the sender's leases.
+ */
+export class WebhooksSession {
+  readonly #positionWatch;
+  readonly #pool: pg.Pool;
+  readonly #onSenderGone: () => void;
+  /** Times at which this process first found the lock of another sender free. */
+  #gapStarts = new Map<string, number>();
+  #senderId = randomUUID();
+  #isOpen = false;
+
+  /** @param onSenderGone called after the leases of another sender have ended */
+  constructor(pool: pg.Pool, onSenderGone: () => void) {
+    this.#pool = pool;
+    this.#onSenderGone = onSenderGone;
+    this.#positionWatch = createPositionWatch(() => readPosition(pool));
+  }
+
+  /** Id for new leases. Undefined while the connection is lost: the process must then claim no delivery. */
+  get senderId(): string | undefined {
+    return this.#isOpen ? this.#senderId : undefined;
+  }
+
+  /** Waits until the read models reach a position. @returns false if they did not reach it in time */
+  waitForPosition(position: bigint, timeoutMs: number): Promise<boolean> {
+    return this.#positionWatch.wait(position, timeoutMs);
+  }
+
+  /** Keeps the session until the signal aborts. */
+  run(options: LongLivedClientOptions, signal: AbortSignal): Promise<void> {
+    const listener = createPositionListener(this.#positionWatch.notify);
+    const use: ConnectionUse = {
+      prepare: async (connection) => {
+        await listener.prepare(connection);
+        await this.#register(connection);
+        this.#isOpen = true;
+      },
+      check: async (connection) => {
+        await listener.check(connection);
+        await this.#deleteGoneSenders(connection);
+      },
+      onLoss: () => {
+        this.#isOpen = false;
+        listener.onLoss?.();
+      },
+      lossMessage:
+        "The webhooks role has lost its session with Postgres. It claims no deliveries until it has a new one.",
+    };
+    return keepConnection(options, signal, use);
+  }
+
+  /** If the lock is still held, for example by the lost connection, the process becomes a new sender. */
+  async #register(connection: DatabaseClient): Promise<void> {
+    while (!(await tryLock(connection, this.#senderId))) this.#senderId = randomUUID();
+    await connection.query("INSERT INTO webhooks.sender (sender_id) VALUES ($1) ON CONFLICT DO NOTHING", [
+      this.#senderId,
+    ]);
+  }
+
+  async #deleteGoneSenders(connection: DatabaseClient): Promise<void> {
+    const { rows } = await connection.query<{ senderId: string }>(
+      `SELECT sender_id AS "senderId" FROM webhooks.sender WHERE sender_id <> $1 AND ${IS_UNLOCKED_SQL}`,
+      [this.#senderId],
+    );
+    const now = performance.now();
+    const gapStarts = rows.map(({ senderId }): [string, number] => [senderId, this.#gapStarts.get(senderId) ?? now]);
+    this.#gapStarts = new Map(gapStarts);
+    const goneIds = gapStarts.filter(([, startedAt]) => now - startedAt >= MAX_LOCK_GAP_MS).map(([id]) => id);
+    if (goneIds.length === 0) return;
+    await this.#pool.query(`DELETE FROM webhooks.sender WHERE sender_id = ANY ($1) AND ${IS_UNLOCKED_SQL}`, [goneIds]);
+    this.#onSenderGone();
+  }
+}
+
+const LOCK_KEY_SQL = "hashtextextended('webhook sender ' || sender_id, 0)";
+
+/** True if no session holds the lock of the sender. Several processes can test this at the same time. */
+const IS_UNLOCKED_SQL = `pg_try_advisory_xact_lock_shared(${LOCK_KEY_SQL})`;
+
+async function tryLock(connection: DatabaseClient, senderId: string): Promise<boolean> {
+  const { rows } = await connection.query<{ held: boolean }>(
+    `SELECT pg_try_advisory_lock(${LOCK_KEY_SQL}) AS held FROM (SELECT $1::uuid::text AS sender_id) sender`,
+    [senderId],
+  );
+  return rows[0]?.held === true;
+}

@@ -1,9 +1,11 @@
+import type pg from "pg";
 import { type Notifier, pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
+import type { InsertedClaim } from "./match/match-event.ts";
 import { type OutcomeWriterOptions, runOutcomeWriter } from "./record/outcome-writer.ts";
 import { releaseLeases } from "./record/outcomes.ts";
 import { retryForever } from "./record/retry-forever.ts";
-import { type DueEndpoints, findDueEndpoints } from "./schedule/due.ts";
+import { type DueEndpoint, type DueEndpoints, findDueEndpoints } from "./schedule/due.ts";
 import { MAX_RESERVED_DELIVERIES, type Slot, type SlotGrant, Slots } from "./schedule/slots.ts";
 import type { FinishedAttempt } from "./send/attempt-delivery.ts";
 import { type AttemptOptions, attemptDelivery } from "./send/attempt-delivery.ts";
@@ -65,6 +67,8 @@ export class Sender {
   /** Has room for all reserved deliveries, so that adding an outcome never waits. */
   readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
   readonly #attempts = new Set<Promise<void>>();
+  #isClaiming = false;
+  #isStopped = false;
 
   constructor(options: SenderOptions) {
     this.#options = options;
@@ -80,46 +84,85 @@ export class Sender {
       retryForever("claims", context, (markHealthy) => this.#claimUntil(signal, markHealthy)),
       retryForever("search", context, (markHealthy) => this.#searchUntil(signal, markHealthy)),
     ]);
+    this.#isStopped = true;
     await this.#finishAttempts();
     this.#finishedAttempts.close();
     await writePromise;
     await this.#releaseInterrupted();
   }
 
+  /**
+   * Claims deliveries in the transaction that has inserted them, so that they wait for one commit instead of two. Does
+   * nothing while other deliveries are due, because the next claim then takes several deliveries at once.
+   *
+   * @param client connection of the transaction
+   */
+  async claimInserted(client: pg.ClientBase, endpoints: readonly DueEndpoint[]): Promise<InsertedClaim | undefined> {
+    const { dueEndpoints, session } = this.#options;
+    const { senderId } = session;
+    if (this.#isClaiming || senderId === undefined || !dueEndpoints.isEmpty) return undefined;
+    dueEndpoints.add(endpoints);
+    const grants = this.#slots.grant(dueEndpoints);
+    if (grants.length === 0) return undefined;
+    this.#isClaiming = true;
+    const endClaim = () => {
+      this.#isClaiming = false;
+      dueEndpoints.wake();
+    };
+    try {
+      const startAttempts = await this.#claim(client, grants, senderId);
+      return { startAttempts, end: endClaim };
+    } catch (error) {
+      endClaim();
+      throw error;
+    }
+  }
+
   async #claimUntil(signal: AbortSignal, markHealthy: () => void): Promise<void> {
     const { dueEndpoints, session } = this.#options;
     while (!signal.aborted) {
       const { senderId } = session;
-      const grants = senderId === undefined ? [] : this.#slots.grant(dueEndpoints);
-      if (senderId === undefined || grants.length === 0) {
+      const mayClaim = senderId !== undefined && !this.#isClaiming;
+      const grants = mayClaim ? this.#slots.grant(dueEndpoints) : [];
+      if (!mayClaim || grants.length === 0) {
         await dueEndpoints.sleep(MAX_CLAIM_INTERVAL_MS, signal);
         continue;
       }
-      await this.#claim(grants, senderId);
+      this.#isClaiming = true;
+      try {
+        const startAttempts = await this.#claim(this.#options.pool, grants, senderId);
+        startAttempts();
+      } finally {
+        this.#isClaiming = false;
+      }
       markHealthy();
       await pause(CLAIM_INTERVAL_MS, signal);
     }
   }
 
-  /** Starts an attempt for each claimed delivery without waiting for the outcome. */
-  async #claim(grants: readonly SlotGrant[], senderId: string): Promise<void> {
-    const { pool, dueEndpoints, clock } = this.#options;
+  /** @returns function that starts an attempt for each claimed delivery, without waiting for the outcome */
+  async #claim(db: pg.Pool | pg.ClientBase, grants: readonly SlotGrant[], senderId: string): Promise<() => void> {
+    const { dueEndpoints, clock } = this.#options;
     const { version } = dueEndpoints;
     const now = clock();
     const leaseMs = calculateLeaseMs(this.#options);
     const excludedIds = this.#listUnleased(senderId, now);
     const lease = { senderId, leaseMs };
-    const { deliveries, endpoints } = await claimDueDeliveries(pool, grants, excludedIds, lease, now);
+    const { deliveries, endpoints } = await claimDueDeliveries(db, grants, excludedIds, lease, now);
     for (const { endpoint, isFailing, isLimited, hasMore, pauseMs } of endpoints) {
       if (hasMore) dueEndpoints.update(endpoint, { isFailing, isLimited, notBefore: performance.now() + pauseMs });
       else dueEndpoints.remove(endpoint, version);
     }
-    for (const delivery of deliveries) {
-      const attemptPromise = this.#attempt(delivery, { senderId, leaseEndsAt: now + leaseMs }).finally(() =>
-        this.#attempts.delete(attemptPromise),
-      );
-      this.#attempts.add(attemptPromise);
-    }
+    return () => {
+      // A lease that starts no attempt ends together with the session.
+      if (this.#isStopped) return;
+      for (const delivery of deliveries) {
+        const attemptPromise = this.#attempt(delivery, { senderId, leaseEndsAt: now + leaseMs }).finally(() =>
+          this.#attempts.delete(attemptPromise),
+        );
+        this.#attempts.add(attemptPromise);
+      }
+    };
   }
 
   /** Lists the reserved deliveries whose lease may have ended: it has expired, or belongs to an earlier session. */

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { onAbort, waitUnlessAborted } from "../../shared/runtime/abort.ts";
@@ -12,6 +13,7 @@ import { toFailedStatus, toLastError } from "../roles/role.ts";
 import { runMaintenance } from "./maintain/run-maintenance.ts";
 import type { ClosedStatus } from "./maintain/sweep.ts";
 import { runDispatcher } from "./match/dispatcher.ts";
+import type { MatchDeps } from "./match/match-event.ts";
 import { drainOutbox } from "./record/drain-outbox.ts";
 import type { OutboxEvent } from "./record/outbox.ts";
 import { HealthTracker, repeatForever, retryForever } from "./record/retry-forever.ts";
@@ -45,6 +47,9 @@ export interface WebhooksOptions extends RoleDeps, Omit<AttemptOptions, "connect
   /** Returns a random number from 0 inclusive to 1 exclusive. */
   random?: () => number;
 }
+
+/** Each part of the role and its current pause listen for the end. */
+const MAX_LISTENERS = 30;
 
 /** Pauses of the role's background loops while no work is left. */
 const OUTBOX_INTERVAL_MS = 1_000;
@@ -114,6 +119,7 @@ async function runUntilDifferentLog(
   run: (termSignal: AbortSignal) => Promise<unknown>,
 ): Promise<DifferentLogError | undefined> {
   const termController = new AbortController();
+  setMaxListeners(MAX_LISTENERS, termController.signal);
   const endTerm = () => termController.abort();
   const removeListener = onAbort(signal, endTerm);
   let logDifference: DifferentLogError | undefined;
@@ -182,11 +188,12 @@ function startParts(
     secretReader,
     scheduleSeconds: options.retryScheduleSeconds,
   });
+  const claimInserted: MatchDeps["claimInserted"] = (client, endpoints) => sender.claimInserted(client, endpoints);
   let hasConnected = false;
   const dispatch = (markHealthy: () => void) =>
     withNats({ nats, name: "clinic webhooks", signal }, (connection, connectionSignal) => {
       hasConnected = true;
-      return runDispatcher(connection, deps, markHealthy, connectionSignal);
+      return runDispatcher(connection, { ...deps, claimInserted }, markHealthy, connectionSignal);
     });
   const onDiscarded = ({ id: eventId, stream, event: { type } }: OutboxEvent) => {
     logger.error({ eventId, stream, type }, "An event was discarded, because its stream was deleted from the log.");

@@ -12,9 +12,10 @@ import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
 import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/replay-delivery.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
 import type { WebhooksSession } from "../session.ts";
+import type { MatchDeps } from "./match-event.ts";
 import { addInOrder, consumeMessages, receiveMessages } from "./receive-messages.ts";
 
-interface DispatcherOptions extends ReplayDeps {
+interface DispatcherOptions extends ReplayDeps, MatchDeps {
   stream: EventStream;
   session: WebhooksSession;
   onDue(endpoints: readonly DueEndpoint[]): void;

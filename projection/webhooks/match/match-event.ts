@@ -19,13 +19,27 @@ export interface AddedDeliveries {
   earlyEvents: ReadonlySet<EventMessage>;
 }
 
+/** Deliveries that are claimed in a transaction that has not ended yet. */
+export interface InsertedClaim {
+  /** Call this after the commit. */
+  startAttempts(): void;
+  /** Call this when the transaction has ended in any way. Until then, no other deliveries are claimed. */
+  end(): void;
+}
+
+export interface MatchDeps {
+  pool: pg.Pool;
+  /** Claims deliveries in the transaction that has inserted them. */
+  claimInserted?(client: pg.ClientBase, endpoints: readonly DueEndpoint[]): Promise<InsertedClaim | undefined>;
+}
+
 /**
  * Adds a delivery for each event and matching endpoint, unless the delivery already exists.
  *
  * @param now milliseconds since 1970
  */
 export async function addDeliveries(
-  pool: pg.Pool,
+  { pool, claimInserted }: MatchDeps,
   events: readonly EventMessage[],
   now: number,
 ): Promise<AddedDeliveries> {
@@ -38,7 +52,8 @@ export async function addDeliveries(
   const deferredEvents = new Set(events.filter(({ body }) => deferredIds.has(body.id)));
   const matches = allMatches.filter((match) => !deferredMatches.has(match));
   if (matches.length === 0) return { dueEndpoints: [], outboxEventCount: 0, deferredEvents, earlyEvents };
-  return inTransaction(pool, async (client) => {
+  let claim: InsertedClaim | undefined;
+  const insert = async (client: pg.ClientBase) => {
     await lockOrder(client, listGroups(matches));
     const addedRows = await insertDeliveries(client, matches, now);
     const addedMatches = matches.filter((match) => addedRows.has(deriveDeliveryId(match)));
@@ -48,13 +63,22 @@ export async function addDeliveries(
     const outboxEvents = skippedMatches.map((match) => createDeliverySkippedEvent(toDeliveryRound(match), now));
     await addToOutbox(client, outboxEvents);
     const dueMatches = addedMatches.filter((match) => match.status === "pending" && !isHeld(match));
+    const dueEndpoints = [...dueMatches.map(toDueEndpoint), ...releasedEndpoints];
+    if (dueEndpoints.length > 0) claim = await claimInserted?.(client, dueEndpoints);
     return {
-      dueEndpoints: [...dueMatches.map(toDueEndpoint), ...releasedEndpoints],
+      dueEndpoints: claim ? [] : dueEndpoints,
       outboxEventCount: outboxEvents.length,
       deferredEvents,
       earlyEvents,
     };
-  });
+  };
+  try {
+    const addedDeliveries = await inTransaction(pool, insert);
+    claim?.startAttempts();
+    return addedDeliveries;
+  } finally {
+    claim?.end();
+  }
 }
 
 async function findDeferredMatches(

@@ -1,5 +1,4 @@
 import { type Consumer, ConsumerEvents, type ConsumerMessages, type JsMsg } from "nats";
-import type pg from "pg";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { onAbort } from "../../../shared/runtime/abort.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
@@ -7,7 +6,7 @@ import type { Logger } from "../../../shared/runtime/logger.ts";
 import { readRelayCheckpoint } from "../../checkpoints/relay-checkpoint.ts";
 import { type EventMessage, relayMessageSchema } from "../../relay/message.ts";
 import { toMessage } from "../../relay/to-message.ts";
-import { type AddedDeliveries, addDeliveries } from "./match-event.ts";
+import { type AddedDeliveries, addDeliveries, type MatchDeps } from "./match-event.ts";
 
 const MAX_PREFETCHED_MESSAGES = 500;
 
@@ -83,11 +82,11 @@ export async function addInOrder(
   isOverdue: (event: EventMessage) => boolean,
   now: number,
 ): Promise<AddedDeliveries> {
-  const added = await addDeliveries(deps.pool, events, now);
+  const added = await addDeliveries(deps, events, now);
   const overdueEvents = [...added.deferredEvents].filter(isOverdue);
   if (overdueEvents.length === 0) return added;
   const earlierEvents = await readUnacknowledgedEvents(deps, overdueEvents);
-  const addedLater = await addDeliveries(deps.pool, [...earlierEvents, ...overdueEvents], now);
+  const addedLater = await addDeliveries(deps, [...earlierEvents, ...overdueEvents], now);
   const isStillDeferred = (event: EventMessage) => !isOverdue(event) || addedLater.deferredEvents.has(event);
   return {
     dueEndpoints: [...added.dueEndpoints, ...addedLater.dueEndpoints],
@@ -97,8 +96,7 @@ export async function addInOrder(
   };
 }
 
-interface EarlierEventDeps {
-  pool: pg.Pool;
+interface EarlierEventDeps extends MatchDeps {
   log: EventLog;
   logger: Logger;
 }

@@ -68,6 +68,10 @@ export class DueEndpoints {
     if (entries?.size === 0) entriesByApplication.delete(endpoint.applicationId);
   }
 
+  get isEmpty(): boolean {
+    return [...this.#entries.values()].every((entriesByApplication) => entriesByApplication.size === 0);
+  }
+
   listEntries(lane: Lane, environment: Environment): Map<string, Map<string, DueEntry>> {
     const key = `${lane} ${environment}`;
     const entriesByApplication = this.#entries.get(key) ?? new Map();

@@ -71,7 +71,7 @@ interface Claim {
  * @param now milliseconds since 1970
  */
 export async function claimDueDeliveries(
-  pool: pg.Pool,
+  db: pg.Pool | pg.ClientBase,
   grants: readonly SlotGrant[],
   excludedDeliveryIds: readonly string[],
   { senderId, leaseMs }: { senderId: string; leaseMs: number },
@@ -88,7 +88,7 @@ export async function claimDueDeliveries(
     grants.map(({ occupiedSlots }) => occupiedSlots),
     senderId,
   ];
-  const { rows } = await pool.query<ClaimRow>(
+  const { rows } = await db.query<ClaimRow>(
     hasPace
       ? { name: "claim with pace", text: CLAIM_WITH_PACE_SQL, values: [...values, findRepeated(grants)] }
       : { name: "claim due deliveries", text: CLAIM_SQL, values },

@@ -74,7 +74,7 @@ describe("a repeated message to the webhooks role", () => {
       "the read models",
       async () => (await readCheckpoint(world.pool, READ_MODEL_SCHEMA)).position >= event.position,
     );
-    const { dueEndpoints } = await addDeliveries(world.pool, [event, event], Date.now());
+    const { dueEndpoints } = await addDeliveries(world, [event, event], Date.now());
     expect(dueEndpoints).to.have.length(1);
   });
 

@@ -60,7 +60,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
       } as unknown as EventMessage;
     });
   }
-  const add = (events: readonly EventMessage[], now = Date.now()) => addDeliveries(world.pool, events, now);
+  const add = (events: readonly EventMessage[], now = Date.now()) => addDeliveries(world, events, now);
 
   /** Claims due first attempts. */
   async function claim(slotCount = 10, now = Date.now()): Promise<ClaimedDelivery[]> {

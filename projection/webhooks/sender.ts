@@ -26,6 +26,9 @@ interface SenderOptions extends AttemptOptions, OutcomeWriterOptions {
 /** Pause between two searches for due deliveries. A retry can be late by about twice this time. */
 const SEARCH_INTERVAL_MS = 200;
 
+/** Pause between two searches while no delivery is pending. Another process may add one and stop. */
+const IDLE_SEARCH_INTERVAL_MS = 1_000;
+
 /** Minimum pause after a search, as a multiple of the search's duration. Limits the load on the database. */
 const MIN_SEARCH_PAUSE_FACTOR = 9;
 
@@ -68,6 +71,8 @@ export class Sender {
   readonly #finishedAttempts = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
   readonly #attempts = new Set<Promise<void>>();
   #isClaiming = false;
+  /** As of the last search. */
+  #hasPending = true;
   #isStopped = false;
 
   constructor(options: SenderOptions) {
@@ -125,7 +130,7 @@ export class Sender {
       const mayClaim = senderId !== undefined && !this.#isClaiming;
       const grants = mayClaim ? this.#slots.grant(dueEndpoints) : [];
       if (!mayClaim || grants.length === 0) {
-        await dueEndpoints.sleep(MAX_CLAIM_INTERVAL_MS, signal);
+        await dueEndpoints.sleep(dueEndpoints.isEmpty ? IDLE_SEARCH_INTERVAL_MS : MAX_CLAIM_INTERVAL_MS, signal);
         continue;
       }
       this.#isClaiming = true;
@@ -192,11 +197,14 @@ export class Sender {
     while (!signal.aborted) {
       const startedAt = performance.now();
       const [firstIds, retryIds] = [dueEndpoints.listEndpointIds("first"), dueEndpoints.listEndpointIds("retry")];
-      dueEndpoints.add(await findDueEndpoints(pool, { first: firstIds, retry: retryIds }, clock()));
+      const known = { first: firstIds, retry: retryIds };
+      const { endpoints, hasPending } = await findDueEndpoints(pool, known, clock());
+      this.#hasPending = hasPending;
+      if (endpoints.length > 0) dueEndpoints.add(endpoints);
       markHealthy();
       this.#slots.removeUnused();
       await pause((performance.now() - startedAt) * MIN_SEARCH_PAUSE_FACTOR, signal);
-      await searchNotifier.sleep(SEARCH_INTERVAL_MS, signal);
+      await searchNotifier.sleep(hasPending ? SEARCH_INTERVAL_MS : IDLE_SEARCH_INTERVAL_MS, signal);
     }
   }
 
@@ -206,7 +214,9 @@ export class Sender {
       const slot = this.#reservedDeliveries.get(delivery.deliveryId)?.slot;
       if (slot && this.#reservedDeliveries.delete(delivery.deliveryId)) this.#slots.release(slot);
     }
-    this.#options.dueEndpoints.wake();
+    const { dueEndpoints, searchNotifier } = this.#options;
+    dueEndpoints.wake();
+    if (!this.#hasPending && outcomes.some(({ verdict }) => verdict.status === "pending")) searchNotifier.wake();
   }
 
   /** Waits until all current attempts have finished. Interrupts attempts that take too long. */

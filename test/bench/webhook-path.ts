@@ -73,7 +73,7 @@ try {
   await sleep(4_000);
   await measureSteadily(world, clinicId);
   await measureRate(world, "/", 1, 10_000);
-  await measureRate(world, "/delayed", 1, 2_000);
+  await measureRate(world, "/delayed", 1, 5_000);
   await measureRate(world, "/", 10, 5_000);
   await measureRate(world, "/delayed", 10, 2_000);
   await sleep(2_000);

@@ -173,14 +173,21 @@ const buildDueEndpointsSql = (lane: Lane, knownIdsSql: string) => `
       WHERE endpoint_id = x.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE_SQL} LIMIT 1) d
    WHERE NOT EXISTS (SELECT FROM unnest(${knownIdsSql}::uuid[]) AS known (endpoint_id) WHERE known.endpoint_id = x.endpoint_id)`;
 
+/** Has at least one row while deliveries are pending. The row has no endpoint if none of them is due. */
 const FIND_DUE_ENDPOINTS_SQL = `
   WITH RECURSIVE ${buildPendingEndpointsSql("first_endpoints", LANE_CONDITIONS.first)},
   ${buildPendingEndpointsSql("retry_endpoints", LANE_CONDITIONS.retry)},
-  due AS MATERIALIZED (${buildDueEndpointsSql("first", "$2")} UNION ALL ${buildDueEndpointsSql("retry", "$3")})
-  SELECT due.lane, a.environment, a.application_id AS "applicationId", a.endpoint_id AS "endpointId"
-    FROM due
-   CROSS JOIN LATERAL (${buildActiveEndpointSql("due.endpoint_id")}) a
-   WHERE ${READ_MODELS_CURRENT_SQL}`;
+  due AS MATERIALIZED (${buildDueEndpointsSql("first", "$2")} UNION ALL ${buildDueEndpointsSql("retry", "$3")}),
+  active AS (
+    SELECT due.lane, a.environment, a.application_id AS "applicationId", a.endpoint_id AS "endpointId"
+      FROM due
+     CROSS JOIN LATERAL (${buildActiveEndpointSql("due.endpoint_id")}) a
+     WHERE ${READ_MODELS_CURRENT_SQL}
+  )
+  SELECT active.*
+    FROM (SELECT FROM (TABLE first_endpoints UNION ALL TABLE retry_endpoints) e
+           WHERE endpoint_id IS NOT NULL LIMIT 1) pending
+    LEFT JOIN active ON true`;
 
 /**
  * Finds the active endpoints with due deliveries.
@@ -192,11 +199,12 @@ export async function findDueEndpoints(
   pool: pg.Pool,
   knownEndpointIds: Record<Lane, readonly string[]>,
   now: number,
-): Promise<DueEndpoint[]> {
-  const { rows } = await pool.query<DueEndpoint>({
+): Promise<{ endpoints: DueEndpoint[]; hasPending: boolean }> {
+  const { rows } = await pool.query<DueEndpoint | Record<keyof DueEndpoint, null>>({
     name: "find due endpoints",
     text: FIND_DUE_ENDPOINTS_SQL,
     values: [toInstant(now), knownEndpointIds.first, knownEndpointIds.retry],
   });
-  return rows;
+  const endpoints = rows.filter((row): row is DueEndpoint => row.endpointId !== null);
+  return { endpoints, hasPending: rows.length > 0 };
 }

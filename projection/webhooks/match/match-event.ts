@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { awaitPipelined } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { EventMessage } from "../../relay/message.ts";
 import { addToOutbox, createDeliverySkippedEvent, type DeliveryRound, inTransaction } from "../record/outbox.ts";
@@ -55,7 +56,14 @@ export async function addDeliveries(
   let claim: InsertedClaim | undefined;
   const insert = async (client: pg.ClientBase) => {
     await lockOrder(client, listGroups(matches));
-    const addedRows = await insertDeliveries(client, matches, now);
+    // Deliveries without order are due as soon as they exist, so their claim is sent together with the insertion.
+    const isOrdered = matches.some(({ orderingKey }) => orderingKey !== null);
+    const pendingEndpoints = matches.filter(({ status }) => status === "pending").map(toDueEndpoint);
+    const [addedRows, insertedClaim] = await awaitPipelined([
+      insertDeliveries(client, matches, now),
+      isOrdered || pendingEndpoints.length === 0 ? undefined : claimInserted?.(client, pendingEndpoints),
+    ]);
+    claim = insertedClaim;
     const addedMatches = matches.filter((match) => addedRows.has(deriveDeliveryId(match)));
     const isHeld = (match: EndpointMatch) => addedRows.get(deriveDeliveryId(match))?.isHeld === true;
     const releasedEndpoints = await arrange(client, listGroups(addedMatches.filter(isHeld)), now);
@@ -64,7 +72,6 @@ export async function addDeliveries(
     await addToOutbox(client, outboxEvents);
     const dueMatches = addedMatches.filter((match) => match.status === "pending" && !isHeld(match));
     const dueEndpoints = [...dueMatches.map(toDueEndpoint), ...releasedEndpoints];
-    if (dueEndpoints.length > 0) claim = await claimInserted?.(client, dueEndpoints);
     return {
       dueEndpoints: claim ? [] : dueEndpoints,
       outboxEventCount: outboxEvents.length,

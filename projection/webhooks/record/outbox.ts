@@ -12,6 +12,7 @@ import {
 } from "../../../shared/domain/events/partner.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { NewEvent } from "../../../shared/eventstore/log.ts";
+import { awaitPipelined } from "../../../shared/postgres/pool.ts";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
 
@@ -201,13 +202,15 @@ export async function addToOutbox(client: pg.ClientBase, outboxEvents: readonly 
   });
 }
 
-/** Runs work in one transaction. Any error rolls the transaction back. */
+/**
+ * Runs work in one transaction. Any error rolls the transaction back. The first statement of the work is sent together
+ * with BEGIN.
+ */
 export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let connectionError: Error | undefined;
   try {
-    await client.query("BEGIN");
-    const result = await run(client);
+    const [, result] = await awaitPipelined([client.query("BEGIN"), run(client)]);
     await client.query("COMMIT");
     return result;
   } catch (error) {

@@ -13,12 +13,12 @@ import {
 } from "../../shared/postgres/read-model-position.ts";
 
 /** Time without a lock after which a sender counts as gone. Long enough for a new connection after a failover. */
-const MAX_LOCK_GAP_MS = 2_000;
+const MAX_LOCK_GAP_MS = 3_000;
 
 /**
  * The session that the webhooks role of a process keeps with Postgres. Its connection receives the position of the read
  * models, and holds an advisory lock for the process's id as a sender. If the process is killed, Postgres frees the
- * lock. After two seconds, another process deletes the sender, which ends the sender's leases.
+ * lock. After three seconds, another process deletes the sender, which ends the sender's leases.
  */
 export class WebhooksSession {
   readonly #positionWatch;

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { onAbort } from "../runtime/abort.ts";
-import { pause } from "../runtime/backoff.ts";
+import { createNotifier, pause } from "../runtime/backoff.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { StartError } from "../runtime/run-service.ts";
 import { settlesWithin } from "../runtime/timeout.ts";
@@ -97,12 +97,14 @@ async function useConnection(
   const removeListener = onAbort(signal, close);
   try {
     await connection.connect();
+    const endNotifier = createNotifier();
+    connection.once("end", endNotifier.wake);
     await use.prepare(connection);
     while (!signal.aborted) {
       await connection.requireServerKind();
       await use.check(connection);
       onCheck();
-      await pause(CHECK_INTERVAL_MS, signal);
+      await endNotifier.sleep(CHECK_INTERVAL_MS, signal);
     }
   } finally {
     removeListener();

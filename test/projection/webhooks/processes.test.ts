@@ -18,11 +18,6 @@ interface ChildOptions {
 
 const CHILD_SCRIPT = "test/projection/webhooks/webhooks-process.ts";
 
-/**
- * Clock that is one minute ahead. On this clock, the leases of killed processes have expired, so no test has to wait.
- */
-const clockAfterLeases = () => Date.now() + 60_000;
-
 /** The tests count rows by clinic, because an external event log may contain events of other tests. */
 describe("webhooks in several processes", () => {
   let world: World;
@@ -88,25 +83,25 @@ describe("webhooks in several processes", () => {
     expect(receiver.requests).to.have.length(170);
   });
 
-  it("one endpoint gets at most four concurrent attempts", async () => {
+  it("one endpoint gets more than four concurrent attempts while its receiver answers quickly", async () => {
     world.start.relay();
     world.start.webhooks();
     receiver.setDefaultReaction({ delayMs: 20 });
     const slowEndpoint = await world.registerEndpoint(receiver.url);
     await Promise.all(Array.from({ length: 60 }, () => world.requestAppointment(slowEndpoint.clinicId)));
     await eventually("60 deliveries", () => listSuccessfulRequests().length >= 60);
-    expect(receiver.getMaxConcurrentRequests()).to.be.within(2, 4);
+    expect(receiver.getMaxConcurrentRequests()).to.be.within(5, 48);
   });
 
-  it("after a process is killed during an attempt, another process repeats the attempt", async () => {
+  it("after a process is killed during an attempt, another process repeats the attempt before the lease expires", async () => {
     world.start.relay();
-    const child = await startChild(loadChild({ timeoutMs: 800 }));
+    const child = await startChild(loadChild({ timeoutMs: 300_000 }));
     const endpoint = await world.registerEndpoint(receiver.url);
     receiver.queueReactions({ mode: "hang" });
     const { eventId } = await world.requestAppointment(endpoint.clinicId);
     await eventually("the first attempt", () => receiver.requests.length === 1);
     child.kill("SIGKILL");
-    world.start.webhooks({ clock: clockAfterLeases });
+    world.start.webhooks();
     const { attempts } = await world.awaitStatus(eventId, endpoint, "delivered");
     expect(attempts.map(({ number, duration_ms, status_code }) => [number, duration_ms, status_code])).to.deep.include([
       ...[1, null, null],
@@ -130,7 +125,7 @@ describe("webhooks in several processes", () => {
       }
       child.kill("SIGKILL");
     }
-    world.start.webhooks({ clock: clockAfterLeases });
+    world.start.webhooks();
     await eventually("all delivered", async () => {
       const { rows } = await world.pool.query<{ count: number }>(
         "SELECT count(*)::integer AS count FROM webhooks.delivery WHERE status = 'delivered' AND clinic_id = ANY ($1::uuid[])",
@@ -175,7 +170,7 @@ describe("webhooks in several processes", () => {
     }
     await eventually("some deliveries", () => listSuccessfulRequests().length >= 5);
     child.kill("SIGKILL");
-    world.start.webhooks({ ...options, clock: clockAfterLeases });
+    world.start.webhooks(options);
     const listAccepted = () =>
       new Map(listSuccessfulRequests().map(({ headers, body }) => [headers["webhook-id"], JSON.parse(body)]));
     await eventually("32 deliveries", () => listAccepted().size === 32);
@@ -207,13 +202,16 @@ describe("webhooks in several processes", () => {
       const endpoint = await world.registerEndpoint(
         step.startsWith("event appended") ? failingReceiver.url : receiver.url,
       );
+      // The claim of a delivery to an endpoint with a rate limit is a separate transaction.
+      if (step === "ack | lease" || step === "lease | send")
+        await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { rateLimitPerSecond: 100 });
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       cases.push({ eventId, endpoint, step });
       const exitPromise = once(child, "exit");
       child.stdin.write("go");
       expect(await exitPromise, step).to.deep.equal([null, "SIGKILL"]);
     }
-    world.start.webhooks({ timeoutMs: 300, clock: clockAfterLeases });
+    world.start.webhooks({ timeoutMs: 300 });
     for (const { eventId, endpoint, step } of cases) {
       const expectedStatus = step.startsWith("event appended") ? "failed" : "delivered";
       const { attempts } = await world.awaitStatus(eventId, endpoint, expectedStatus);

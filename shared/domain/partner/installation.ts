@@ -104,8 +104,8 @@ export function decideApproveInstallation(
   return (state) => {
     const installation = requireExisting(state, "installation");
     const { id: installationId, applicationId, clinicId, status, scopes: requestedScopes } = installation;
-    requireAdministrator(approver, clinic);
     const branchIds = approval.branchIds?.map((id) => requireBranch(clinic, id).id) ?? null;
+    requireAdministrator(approver, clinic, branchIds);
     requireAtLeastOneBranch(branchIds);
     if (status === "approved") throw new DomainError("installation_approved", "the installation is already approved");
     if (status === "revoked")
@@ -161,7 +161,11 @@ export function decideRevokeInstallation(reason: string | null): InstallationDec
   };
 }
 
-function requireAdministrator(approver: Membership | null | undefined, clinic: Clinic): void {
+function requireAdministrator(
+  approver: Membership | null | undefined,
+  clinic: Clinic,
+  branchIds: string[] | null,
+): void {
   if (approver === null && clinic.environment === "sandbox") return;
   const isAdministrator =
     approver?.clinicId === clinic.id &&
@@ -171,6 +175,12 @@ function requireAdministrator(approver: Membership | null | undefined, clinic: C
     throw new DomainError(
       "not_an_administrator",
       "the approver must be an active member of the clinic with permission manage_tenant",
+    );
+  const { branchAccess, branchIds: ownBranchIds } = approver.rights;
+  if (branchAccess === "scoped" && !branchIds?.every((id) => ownBranchIds.includes(id)))
+    throw new DomainError(
+      "branches_not_granted",
+      `the approver has access to some branches only; name at least one of ${ownBranchIds.join(", ")}, and no other`,
     );
 }
 

@@ -37,8 +37,12 @@ const createApplication = (overrides: Partial<Application> = {}): Application =>
   ])!,
   ...overrides,
 });
-const createMember = (permissions: Permission[], overrides: Partial<Membership> = {}): Membership => ({
-  ...fold(membershipAggregate, [membershipGranted(clinicId, userId, { permissions })] as never[])!,
+const createMember = (
+  permissions: Permission[],
+  overrides: Partial<Membership> = {},
+  access: object = {},
+): Membership => ({
+  ...fold(membershipAggregate, [membershipGranted(clinicId, userId, { permissions, ...access })] as never[])!,
   ...overrides,
 });
 const administrator = createMember(["manage_tenant"]);
@@ -132,6 +136,17 @@ describe("installation", () => {
     givenInstallation(requested)
       .when(approveInSandbox)
       .thenEvents(approvedWith({ approvedBy: null }));
+  });
+
+  it("an administrator of some branches can approve only these branches", () => {
+    const approver = createMember(["manage_tenant"], {}, { branchAccess: "scoped", branchIds: [northId] });
+    for (const branchIds of [undefined, null, [southId], [northId, southId]])
+      givenInstallation(requested)
+        .when(decideApproveInstallation({ branchIds }, approver, clinic))
+        .thenRefused("branches_not_granted");
+    givenInstallation(requested)
+      .when(decideApproveInstallation({ branchIds: [northId] }, approver, clinic))
+      .thenEvents(approvedWith({ branchIds: [northId] }));
   });
 
   it("the scopes and branches of an installation can be reduced but not extended", () => {

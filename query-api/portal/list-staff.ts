@@ -29,13 +29,14 @@ const staffMemberSchema = z.strictObject({
 
 /**
  * Selects one membership of staff member `s`. The membership refers to the staff member, or to no staff member but to
- * the user of `s`. Prefers active, then invited, then revoked memberships. Among memberships with the same status,
- * prefers the newest.
+ * the user of `s`. Prefers the oldest active membership, which decides about access, then the newest invited
+ * one, then the newest revoked one.
  */
 const membershipOfStaffSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.membership m
   WHERE m.clinic_id = s.clinic_id
     AND (m.staff_id = s.staff_id OR (m.staff_id IS NULL AND m.user_id = s.user_id))
-  ORDER BY m.status = 'active' DESC, m.status = 'invited' DESC, m.created_at DESC, m.membership_id
+  ORDER BY m.status = 'active' DESC, m.status = 'invited' DESC,
+    CASE WHEN m.status = 'active' THEN m.created_at END, m.created_at DESC, m.membership_id
   LIMIT 1`;
 
 export const listStaff = defineOperation({

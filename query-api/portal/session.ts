@@ -16,7 +16,7 @@ interface PortalSession {
  * @param cookieHeader the request's Cookie header
  * @param now milliseconds since 1970
  * @throws {ApiError} 401 `authentication_required` or `session_expired`; 503 `session_keys_unavailable` if the identity
- * provider's public keys cannot be fetched
+ * provider's public keys cannot be fetched or used
  */
 export type SessionVerifier = (cookieHeader: string | undefined, now: number) => Promise<PortalSession>;
 
@@ -25,6 +25,8 @@ export type SessionSettings = Config<
 >;
 
 const KEY_FETCH_TIMEOUT_MS = 2_000;
+
+const MIN_RSA_KEY_BITS = 2_048;
 
 /**
  * About 2,000 sessions with cookies of 4 kB. A cache helps because a browser sends the same cookie with every request.
@@ -111,7 +113,14 @@ function createPublicKeyLookup(url: URL): JWTVerifyGetKey {
   const getRemoteKey = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
   return async (header, token) => {
     try {
-      return await getRemoteKey(header, token);
+      const key = await getRemoteKey(header, token);
+      // jose checks the length only when it verifies a signature, and throws a TypeError.
+      const { modulusLength } = key.algorithm as webcrypto.RsaKeyAlgorithm;
+      if (modulusLength < MIN_RSA_KEY_BITS)
+        throw new Error(
+          `key ${header.kid} in the public keys has ${modulusLength} bits instead of ${MIN_RSA_KEY_BITS}`,
+        );
+      return key;
     } catch (error) {
       const isTokenError =
         error instanceof errors.JWKSNoMatchingKey ||

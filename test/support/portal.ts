@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServerClient } from "@supabase/ssr";
-import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
+import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
 import { WebSocket } from "undici";
 
 type Algorithm = "HS256" | "ES256" | "RS256";
@@ -18,6 +18,8 @@ export interface IdentityProvider {
   /** Secret that signs HS256 tokens. */
   secret: string;
   cookieName: string;
+  /** Adds a key to the published public keys. */
+  publishKey(key: JWK): void;
   /** Returns how often the public keys were requested. */
   countKeyRequests(): number;
   /**
@@ -37,7 +39,7 @@ const cookieName = "sb-test-auth-token";
 export async function startIdentityProvider(): Promise<IdentityProvider> {
   const secret = randomUUID() + randomUUID();
   const keyPairs = { ES256: await generateKeyPair("ES256"), RS256: await generateKeyPair("RS256") };
-  const keys = await Promise.all(
+  const keys: JWK[] = await Promise.all(
     Object.entries(keyPairs).map(async ([alg, keyPair]) => ({
       ...(await exportJWK(keyPair.publicKey)),
       kid: alg,
@@ -69,6 +71,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
     jwksUrl: `${issuer}/.well-known/jwks.json`,
     secret,
     cookieName,
+    publishKey: (key) => keys.push(key),
     countKeyRequests: () => keyRequestCount,
     createToken(claims = {}, algorithm = "HS256") {
       const now = Math.floor(Date.now() / 1000);

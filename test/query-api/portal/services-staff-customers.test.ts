@@ -158,6 +158,17 @@ describe("portal reads of services, staff and customers", () => {
         );
         expect((await readList("staff", userId)).staff[0].access.membershipId).to.equal(currentMembershipId);
       });
+
+      it("listStaff returns the oldest active membership, which decides about access", async () => {
+        const { clinicId, branchId, userId } = await openClinic(api.given);
+        await hireStaff(clinicId, "Ali", userId);
+        const { access } = (await readList("staff", userId)).staff[0];
+        await api.given({
+          ...membershipGranted(clinicId, userId, { branchAccess: "scoped", branchIds: [branchId] }),
+          at: "2026-04-01T00:00:00.000Z",
+        });
+        expect((await readList("staff", userId)).staff[0].access).to.deep.equal(access);
+      });
     });
 
     describe("listCustomerProjections", () => {

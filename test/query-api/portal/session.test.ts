@@ -1,4 +1,4 @@
-import { createSecretKey, randomUUID } from "node:crypto";
+import { createSecretKey, generateKeyPairSync, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import fc from "fast-check";
 import { SignJWT, UnsecuredJWT } from "jose";
@@ -140,6 +140,21 @@ describe("portal session", () => {
     const error = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch((error: unknown) => error);
     expect(error).to.include({ status: 503, code: "session_keys_unavailable" });
     expect((error as ApiError).headers).to.have.property("Retry-After");
+  });
+
+  it("the session verifier fails with 503 only for sessions whose public key is unusable", async () => {
+    const shortKey = generateKeyPairSync("rsa", { modulusLength: 1024 }).publicKey.export({ format: "jwk" });
+    const unusableKeys = { RS256: shortKey, ES256: { kty: "EC", crv: "P-256", x: "AA", y: "AA" } };
+    for (const [alg, key] of Object.entries(unusableKeys)) {
+      const kid = `unusable ${alg}`;
+      provider.publishKey({ ...key, kid });
+      const header = Buffer.from(JSON.stringify({ alg, kid })).toString("base64url");
+      const token = `${header}.${(await provider.createToken()).split(".")[1]}.${"A".repeat(171)}`;
+      expect(await readRefusal(await provider.createCookie(token))).to.equal("503 session_keys_unavailable");
+      expect(await readRefusal(await provider.createCookie(await provider.createToken({}, "RS256")))).to.equal(
+        "accepted",
+      );
+    }
   });
 
   it("createSessionVerifier refuses a configuration with neither a secret nor public keys", () => {

@@ -35,7 +35,11 @@ export const webhookEndpoints = defineReadModel({
   nullable: ["branch_ids", "rate_limit_per_second", "disabled_reason", "secret_rotated_at"],
   primaryKey: ["endpoint_id"],
   auditColumns: ["endpoint_id", "clinic_id", "origin"],
-  indexes: ["clinic_id, application_id, created_at"],
+  // A partner can register and revoke endpoints without limit. Lists and the search for receivers skip the revoked ones.
+  indexes: [
+    "clinic_id, application_id, environment, (status = 'revoked'), created_at DESC, endpoint_id",
+    { columns: "clinic_id", where: "status <> 'revoked'" },
+  ],
   key: (event) => [event.data.endpointId],
   on: {
     WebhookEndpointRegistered: (_, { data, metadata, position }) => ({

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "1479f8c9b39bf900e02dce8bc7f249cec658d7383174957211dc43098b8fe33d",
+  fingerprint: "c8388b2384e068011f63ec988e5ac7b3f5a69ce9ad782a1b50b006bebdb33bad",
 };
 
 describe("the schema of the read models", () => {

@@ -8,7 +8,7 @@ import { withTimeout } from "../runtime/timeout.ts";
  * the URL or of its DNS records.
  */
 const faultMessages = {
-  malformed_url: "The URL is malformed or too long.",
+  malformed_url: "The URL is malformed, or longer than 2,048 characters with percent encoding.",
   scheme_not_allowed: "The URL must start with https.",
   user_info_not_allowed: "The URL must not contain a user name or password.",
   fragment_not_allowed: "The URL must not contain a fragment.",
@@ -44,6 +44,7 @@ export interface SafeDestination {
   address: string;
 }
 
+/** Applies to the normalized URL, which is stored and checked again before each attempt. */
 const MAX_URL_LENGTH = 2_048;
 const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 
@@ -88,10 +89,9 @@ export async function checkDestination(urlText: string, options: DestinationOpti
  * notations, and later checks use the normalized form.
  */
 function parseUrl(text: string): URL {
-  if (text.length > MAX_URL_LENGTH || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) {
-    throw new UnsafeDestinationError("malformed_url");
-  }
+  if (/[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) throw new UnsafeDestinationError("malformed_url");
   const url = new URL(text);
+  if (url.href.length > MAX_URL_LENGTH) throw new UnsafeDestinationError("malformed_url");
   if (url.protocol !== "https:" && url.protocol !== "http:") {
     throw new UnsafeDestinationError("scheme_not_allowed");
   }

@@ -1,4 +1,6 @@
 import { expect } from "chai";
+import fc from "fast-check";
+import { z } from "zod";
 import {
   checkDestination,
   type DestinationFault,
@@ -44,7 +46,9 @@ const hostileUrls: [DestinationFault, ...string[]][] = [
     " https://hooks.example.com/",
     "https://hooks\u0000.example.com/",
     "https://[fe80::1%25eth0]/",
-    `https://hooks.example.com/${"a".repeat(2048)}`,
+    `https://hooks.example.com/${"a".repeat(2_048)}`,
+    `https://hooks.example.com/${"你".repeat(240)}`,
+    `https://hooks.example.com/?${"ü".repeat(700)}`,
   ],
   [
     "scheme_not_allowed",
@@ -181,6 +185,54 @@ describe("checkDestination", () => {
     };
     expect(await findFault("https://hooks.example.com/", notFoundLookup)).to.equal("lookup_failed");
     expect(await findFault("https://hooks.example.com/", createLookup())).to.equal("lookup_failed");
+  });
+
+  it("a URL is limited to 2,048 characters after it was encoded and normalized", async () => {
+    const lookup = createLookup("93.184.216.34");
+    for (const [prefix, text, maxCount] of [
+      ["https://hooks.example.com/", "a", 2_022],
+      ["https://hooks.example.com/", "ü", 337],
+      ["https://hooks.example.com:443/./", "a", 2_022],
+    ] as const) {
+      expect(await findFault(prefix + text.repeat(maxCount), lookup)).to.equal(null);
+      expect(await findFault(prefix + text.repeat(maxCount + 1), lookup)).to.equal("malformed_url");
+    }
+  });
+
+  it("a URL in the form that the check returns is accepted again, unchanged", async () => {
+    const options = { allowsLoopback: true, lookup: createLookup("93.184.216.34") };
+    const check = (url: string) => checkDestination(url, options).catch(() => undefined);
+    const texts = ["%", "%2F", "%e4", "%20", "/../", "%2e%2e/", "//", "?", "&", "'", '"', "<", "|", "^", "@", ":", "="];
+    const letters = ["é", "ß", "ü", "你好", "ｅ", "İ", "١", "🐕", "\ud800", "\u00ad", "\u200d", "xn--", "-", "A"];
+    const part = fc.oneof(fc.string({ unit: "binary", maxLength: 4 }), fc.constantFrom(...texts, ...letters));
+    const label = fc.array(fc.constantFrom("a", "7", ...letters), { minLength: 1, maxLength: 30 });
+    const url = fc.tuple(
+      fc.constantFrom("https://", "HTTPS:", "https://@"),
+      fc.oneof(
+        label.map((parts) => `hooks${parts.join("")}.example`),
+        fc.ipV4Extended(),
+        fc.ipV6().map((address) => `[${address}]`),
+      ),
+      fc.constantFrom("", ":443", ":08443"),
+      fc.constantFrom("", "/", "/?", "?"),
+      fc.oneof(
+        fc.array(part, { maxLength: 20 }).map((parts) => parts.join("")),
+        fc.tuple(fc.constantFrom(...letters), fc.integer({ min: 100, max: 2_100 })).map(([text, n]) => text.repeat(n)),
+      ),
+    );
+    let acceptedCount = 0;
+    await fc.assert(
+      fc.asyncProperty(url, async (parts) => {
+        const destination = await check(parts.join(""));
+        if (!destination) return;
+        acceptedCount += 1;
+        const { href } = destination.url;
+        expect(await check(href)).to.deep.equal(destination);
+        expect(z.url().safeParse(href).success).to.equal(true);
+      }),
+      { numRuns: 5_000 },
+    );
+    expect(acceptedCount).to.be.above(500);
   });
 
   describe("if loopback is allowed", () => {

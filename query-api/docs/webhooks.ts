@@ -53,15 +53,17 @@ function describeContent(bodyName: keyof typeof webhookBodies, type: string): Co
 const verificationText = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
 HMAC-SHA256 of \`id.timestamp.body\`. Reject timestamps older than five minutes. Deduplicate by the delivery id, which
 stays the same for all retries and replays. Respond with any 2xx status within ten seconds. If you respond with 410,
-the service disables the endpoint. After any other response, the service retries the delivery.
+the service disables the endpoint. After any other response, the service retries the delivery. The header
+\`Retry-After\` lengthens the wait, up to 24 hours.
 
 The service disables an endpoint (\`disabledReason: no_success\`) after a failure period of five days. In this period
 no attempt succeeds, at least ten attempts fail, and consecutive failures are at most two days apart. A successful
 attempt resets the period. Enabling the endpoint also resets the period.`;
 
 const limitsText = `The service waits up to five seconds for the connection, including DNS lookup and TLS handshake. Then
-it waits up to ten seconds for the complete response. If you close a kept-alive connection before the response begins,
-the service sends the request once more on a new connection, with the same delivery id.`;
+it waits up to ten seconds for the status and headers of the response. The body has no effect on the result. If you
+close a kept-alive connection before the response begins, the service sends the request once more on a new connection,
+with the same delivery id.`;
 
 const orderText = `**Order.** By default, deliveries can arrive in any order. The service sends several deliveries at the
 same time, and a retry or replay can arrive after newer events. If the endpoint has the setting \`ordering: appointment\`,

@@ -4,7 +4,7 @@ import { attemptErrors } from "../../shared/webhooks/attempt-error.ts";
 import { instant, uuid } from "../http/fields.ts";
 
 const attemptErrorsText = [
-  "Error code if the attempt got no complete response, otherwise null. New codes may be added. Current codes:",
+  "Error code if the attempt got no response, otherwise null. New codes may be added. Current codes:",
   ...Object.entries(attemptErrors).map(([code, meaning]) => `- \`${code}\`: ${meaning}`),
 ].join("\n");
 

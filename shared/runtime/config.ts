@@ -173,12 +173,12 @@ export const settings = {
   WEBHOOK_CONNECT_TIMEOUT_MS: wholeNumber(100, 60_000)
     .prefault("5000")
     .describe(
-      "Time limit for DNS lookup, connection and TLS handshake together, for each attempt to send a webhook. Milliseconds.",
+      "Time limit for DNS lookup, connection and TLS handshake of each attempt to send a webhook. Milliseconds.",
     ),
   WEBHOOK_TIMEOUT_MS: wholeNumber(100, 60_000)
     .prefault("10000")
     .describe(
-      "Time limit from the established connection to the end of the response, for each attempt to send a webhook. Milliseconds.",
+      "Time limit from the established connection to the end of the response's headers, for each attempt. Milliseconds.",
     ),
   ROLES: z
     .string()

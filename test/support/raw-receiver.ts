@@ -12,9 +12,13 @@ export interface RawReceiver {
   close(): Promise<void>;
 }
 
-/** @param onRequest called for each request with the request's number on its connection, starting at 1 */
+/**
+ * @param onRequest called for each request with the request's number on its connection, starting at 1
+ * @param onConnection called for each connection, before a request arrives
+ */
 export async function startRawReceiver(
   onRequest: (socket: Socket, requestNumber: number) => void,
+  onConnection?: (socket: Socket) => void,
 ): Promise<RawReceiver> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -29,12 +33,16 @@ export async function startRawReceiver(
       requestCount += 1;
       onRequest(socket, requestCount);
     });
+    onConnection?.(socket);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   const receiver: RawReceiver = {
-    ...{ url: `http://127.0.0.1:${port}`, port, requestCount: 0, connectionCount: 0 },
+    url: `http://127.0.0.1:${port}`,
+    port,
+    requestCount: 0,
+    connectionCount: 0,
     async close() {
       for (const socket of sockets) socket.destroy();
       server.close();

@@ -93,6 +93,9 @@ function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>, kee
   function removeIdleSocket(this: Duplex) {
     idleSockets.delete(this);
   }
+  function destroySocket(this: Duplex) {
+    this.destroy();
+  }
   class PoolingAgent extends BaseAgent {
     override getName(options: RequestOptions & { pool?: string } = {}): string {
       return options.pool ?? "";
@@ -119,12 +122,15 @@ function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>, kee
       if (oldestSocket) idleSockets.delete(oldestSocket.destroy());
       idleSockets.add(socket);
       socket.once("close", removeIdleSocket);
+      // Bytes without a request are the rest of a previous response, or an announcement that the connection will close.
+      socket.once("data", destroySocket);
       return true;
     }
 
     override reuseSocket(socket: Duplex, request: ClientRequest): void {
       idleSockets.delete(socket);
       socket.off("close", removeIdleSocket);
+      socket.off("data", destroySocket);
       super.reuseSocket(socket, request);
     }
   }

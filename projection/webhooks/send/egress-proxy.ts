@@ -102,8 +102,9 @@ export class EgressProxy {
     request.once("socket", (socket) => {
       socket.once("encrypted" in socket ? "secureConnect" : "connect", () => {
         clearTimeout(timer);
-        // The attempt ends earlier. This limit only closes the connection to the proxy.
-        timer = setTimeout(() => request.destroy(new AbortedError()), connectTimeoutMs);
+        // The attempt ends earlier, unless this process was paused. This limit closes the connection to the proxy.
+        const timeoutError = Object.assign(new AbortedError(), { code: "ETIMEDOUT" });
+        timer = setTimeout(() => request.destroy(timeoutError), connectTimeoutMs);
       });
     });
     return new Promise<{ response: IncomingMessage; socket: Duplex }>((resolve, reject) => {

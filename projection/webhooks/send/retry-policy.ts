@@ -1,11 +1,7 @@
-import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
-
 /** Part of an attempt's result that determines the next status of the delivery. */
 export interface AttemptResult {
   /** Null if no response began. */
   statusCode: number | null;
-  /** Null if the response is complete. */
-  error: AttemptError | null;
   retryAfter: string | null;
 }
 
@@ -33,10 +29,10 @@ const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1_000;
 
 const GONE_STATUS = 410;
 
-/** Decides the next status of a delivery after an attempt. Only a complete 2xx response is a success. */
+/** Decides the next status of a delivery after an attempt. Only a 2xx status is a success. */
 export function judgeAttempt(result: AttemptResult, context: RetryContext): Verdict {
-  const { statusCode, error } = result;
-  if (error === null && statusCode !== null && statusCode >= 200 && statusCode < 300) return { status: "delivered" };
+  const { statusCode } = result;
+  if (statusCode !== null && statusCode >= 200 && statusCode < 300) return { status: "delivered" };
   if (statusCode === GONE_STATUS) return { status: "failed", isGone: true };
   const delaySeconds = context.scheduleSeconds[context.attemptCount - 1];
   if (delaySeconds === undefined) return { status: "failed", isGone: false };

@@ -1,4 +1,5 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
+import { finished } from "node:stream";
 import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 import {
   checkDestination,
@@ -10,6 +11,8 @@ import { EgressProxyError } from "./egress-proxy.ts";
 import type { AttemptResult } from "./retry-policy.ts";
 
 export interface SendResult extends AttemptResult {
+  /** Null if a response began. */
+  error: AttemptError | null;
   /** Time from the DNS lookup to the end of the response. */
   durationMs: number;
   /** Null if no response began. */
@@ -19,7 +22,7 @@ export interface SendResult extends AttemptResult {
 export interface AttemptLimits {
   /** Time limit for DNS lookup, connection and TLS handshake together. */
   connectTimeoutMs: number;
-  /** Time limit from the moment the connection is ready to the end of the response. */
+  /** Time limit from the moment the connection is ready to the end of the response's headers. */
   timeoutMs: number;
 }
 
@@ -34,9 +37,10 @@ interface SendOptions extends DestinationOptions, AttemptLimits {
 /**
  * Makes one attempt: checks the destination, connects to the checked address and sends the request. Failures of the
  * receiver are returned, not thrown. The error code `timeout` means that the request was sent. Before that, an expired
- * time limit returns `lookup_failed` or `connection_timeout`.
+ * time limit returns `lookup_failed` or `connection_timeout`. Once status line and headers have arrived, the attempt has
+ * no error, whatever happens to the body.
  *
- * @returns undefined if the signal interrupted the attempt
+ * @returns undefined if the signal interrupted the attempt before a response began
  */
 export function send(
   url: string,
@@ -50,36 +54,40 @@ export function send(
   // Error code to report if the current time limit expires.
   let timeoutError: AttemptError = "lookup_failed";
   return new Promise((resolve) => {
+    /** @param error applies only if no response began; null if the attempt was interrupted */
     const finish = (error: AttemptError | null) => {
-      clearTimeout(timer);
+      stopTimer();
       signal.removeEventListener("abort", interrupt);
       const { statusCode, retryAfter, responseBody } = exchange;
+      if (statusCode === null && error === null) return resolve(undefined);
       const durationMs = Math.round(performance.now() - startedAt);
-      resolve({ statusCode, error, retryAfter, responseBody, durationMs });
+      resolve({ statusCode, error: statusCode === null ? error : null, retryAfter, responseBody, durationMs });
+    };
+    const judgeTimeout = () => {
+      const lacksConnection = timeoutError === "connection_timeout" && !exchange.hasSocket;
+      return lacksConnection ? connections.judgeTimeout() : timeoutError;
     };
     const onTimeout = () => {
-      const lacksConnection = timeoutError === "connection_timeout" && !exchange.hasSocket;
-      finish(lacksConnection ? connections.judgeTimeout() : timeoutError);
+      finish(judgeTimeout());
       exchange.abort();
     };
-    let timer = setTimeout(onTimeout, connectTimeoutMs);
+    let stopTimer = startTimer(connectTimeoutMs, onTimeout);
     const interrupt = () => {
-      clearTimeout(timer);
+      finish(null);
       exchange.abort();
-      resolve(undefined);
     };
     const onConnected = () => {
       // If the request is sent once more on a new connection, the time limit does not start again.
       if (timeoutError === "timeout") return;
       timeoutError = "timeout";
-      clearTimeout(timer);
-      timer = setTimeout(onTimeout, timeoutMs);
+      stopTimer();
+      stopTimer = startTimer(timeoutMs, onTimeout);
     };
     if (signal.aborted) return interrupt();
     signal.addEventListener("abort", interrupt, { once: true });
     post(onConnected).then(
       () => finish(null),
-      (error) => finish(toAttemptError(error, timeoutError)),
+      (error) => finish(toAttemptError(error, judgeTimeout)),
     );
   });
 
@@ -91,6 +99,23 @@ export function send(
   }
 }
 
+/**
+ * Starts a timer that expires only after the network events that are already waiting have been handled. Otherwise, a
+ * pause of this process would end attempts whose responses have arrived.
+ *
+ * @returns a function that stops the timer
+ */
+function startTimer(ms: number, onExpired: () => void): () => void {
+  let immediate: NodeJS.Immediate | undefined;
+  const timer = setTimeout(() => {
+    immediate = setImmediate(onExpired);
+  }, ms);
+  return () => {
+    clearTimeout(timer);
+    clearImmediate(immediate);
+  };
+}
+
 const ERRORS_BY_CODE: readonly [RegExp, AttemptError][] = [
   [/^ECONNREFUSED$/, "connection_refused"],
   [/^(ECONNRESET|EPIPE)$/, "connection_lost"],
@@ -98,19 +123,14 @@ const ERRORS_BY_CODE: readonly [RegExp, AttemptError][] = [
   [/^(ERR_TLS|ERR_SSL|CERT_|EPROTO$|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/, "tls_failed"],
 ];
 
-/** @param timeoutError code to return if the operating system reports a timeout */
-function toAttemptError(error: unknown, timeoutError: AttemptError): AttemptError {
+/** @param judgeTimeout returns the code if the operating system or the egress proxy reports a timeout */
+function toAttemptError(error: unknown, judgeTimeout: () => AttemptError): AttemptError {
   if (error instanceof UnsafeDestinationError) return error.code;
   if (error instanceof EgressProxyError) return "egress_proxy_failed";
-  if (error instanceof ResponseTooLongError) return "answer_too_long";
   if (error instanceof InvalidResponseError) return "invalid_response";
   const code = String((error as NodeJS.ErrnoException).code);
-  if (code === "ETIMEDOUT") return timeoutError;
+  if (code === "ETIMEDOUT") return judgeTimeout();
   return ERRORS_BY_CODE.find(([pattern]) => pattern.test(code))?.[1] ?? "connection_failed";
-}
-
-class ResponseTooLongError extends Error {
-  override readonly name = "ResponseTooLongError";
 }
 
 /** The response is valid HTTP, but not a valid response to a POST request. */
@@ -121,8 +141,15 @@ class InvalidResponseError extends Error {
 /** The remaining bytes are read and discarded. */
 const MAX_STORED_BODY_BYTES = 1_024;
 
-/** If a body is longer, the attempt fails. */
+/**
+ * Size of a body, and time from the end of the headers, after which the rest of the body is not read and the connection
+ * is closed.
+ */
 const MAX_BODY_BYTES = 1024 ** 2;
+const MAX_BODY_MS = 500;
+
+/** Statuses of responses without a body. */
+const BODILESS_STATUSES = new Set([204, 304]);
 
 /** Maximum number of informational responses (1xx) before the final response. */
 const MAX_INFORMATIONAL_RESPONSES = 16;
@@ -138,15 +165,16 @@ export class Exchange {
   #request: ClientRequest | undefined;
 
   /**
-   * Sends the request and reads its response.
+   * Sends the request and reads its response. Once the response has begun, errors of its body are ignored.
    *
-   * If the receiver closes a reused connection before the response begins, the request is sent once more on a new
-   * connection. In this case, the receiver most likely closed the connection before the request arrived. If it did
-   * process the first request, it can recognise the second request by the delivery id, as with every retry.
+   * If a reused connection is closed before the response begins, or returns bytes that are no response, the request is
+   * sent once more on a new connection. The receiver most likely closed the connection before the request arrived, or
+   * the bytes belong to its previous response. If it did process the first request, it can recognise the second request
+   * by the delivery id, as with every retry.
    *
    * @param open starts the request, on a new connection if `useNewConnection` is true
    * @param onConnected called each time the request is assigned to an open connection
-   * @throws the connection's error, {@link ResponseTooLongError}, or {@link InvalidResponseError}
+   * @throws the connection's error, or {@link InvalidResponseError}
    */
   async run(open: (useNewConnection: boolean) => ClientRequest, body: string, onConnected: () => void): Promise<void> {
     // The attempt may have timed out while its destination was checked.
@@ -183,7 +211,9 @@ export class Exchange {
         reject(error);
         request.destroy();
       };
-      request.on("error", fail);
+      request.on("error", (error) => {
+        if (this.statusCode === null) fail(error);
+      });
       request.once("socket", (socket) => {
         if (request.reusedSocket) return onConnected();
         socket.once("encrypted" in socket ? "secureConnect" : "connect", onConnected);
@@ -199,30 +229,36 @@ export class Exchange {
         // Node parses the whole received chunk, so this event can occur after the request was destroyed.
         if (request.destroyed) return;
         if (response.statusCode === 101) refuseUpgrade();
-        else this.#read(response, resolve, fail);
+        else this.#read(request, response, resolve);
       });
       request.end(body);
     });
   }
 
-  #read(response: IncomingMessage, onEnd: () => void, onError: (error: Error) => void): void {
-    this.statusCode = response.statusCode ?? null;
-    this.retryAfter = response.headers["retry-after"] ?? null;
+  #read(request: ClientRequest, response: IncomingMessage, onEnd: () => void): void {
+    const { statusCode = 0, headers } = response;
+    this.statusCode = statusCode;
+    this.retryAfter = headers["retry-after"] ?? null;
+    const announcesBody = headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+    // The body would be read as the start of the next response.
+    if (announcesBody && BODILESS_STATUSES.has(statusCode)) request.shouldKeepAlive = false;
+    const timer = setTimeout(() => response.destroy(), MAX_BODY_MS);
     response.on("data", (chunk: Buffer) => {
       const missingByteCount = MAX_STORED_BODY_BYTES - this.#bodyLength;
       // The copy lets Node free the much larger buffer behind the chunk.
       if (missingByteCount > 0) this.#storedChunks.push(Buffer.from(chunk.subarray(0, missingByteCount)));
       this.#bodyLength += chunk.length;
-      if (this.#bodyLength > MAX_BODY_BYTES) onError(new ResponseTooLongError());
+      if (this.#bodyLength > MAX_BODY_BYTES) response.destroy();
     });
-    response.once("end", onEnd);
-    response.on("error", onError);
+    finished(response, () => {
+      clearTimeout(timer);
+      onEnd();
+    });
   }
 
   #isStaleConnection(error: unknown): boolean {
-    const { code } = error as NodeJS.ErrnoException;
-    const isClosed = code === "ECONNRESET" || code === "EPIPE";
-    const hasResponseBegun = this.statusCode !== null || this.#informationalCount > 0;
-    return isClosed && !hasResponseBegun && !this.#isAborted && this.#request?.reusedSocket === true;
+    const isUnusable = /^(ECONNRESET|EPIPE|HPE_)/.test(String((error as NodeJS.ErrnoException).code));
+    const hasResponseBegun = this.#informationalCount > 0;
+    return isUnusable && !hasResponseBegun && !this.#isAborted && this.#request?.reusedSocket === true;
   }
 }

@@ -187,6 +187,16 @@ describe("the egress proxy", () => {
     expect([failureCount, proxy.requests.length]).to.deep.equal([1, 1]);
   });
 
+  it("if the proxy does not respond, a pause of the sender's process does not change the error", async () => {
+    connections = connectThrough(`http://127.0.0.1:${proxy.port}`, { connectTimeoutMs: 1_000 });
+    proxy.setReaction("hold");
+    const errorPromise = getError({ connectTimeoutMs: 1_000 });
+    await eventually("the request", () => proxy.requests.length === 1);
+    // Pauses this thread until both the attempt's and the proxy's time limit have expired.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_100);
+    expect(await errorPromise).to.equal("egress_proxy_failed");
+  });
+
   it("a tunnel that the proxy opens after the attempt has ended is closed", async () => {
     proxy.setReaction("hold");
     const attemptPromise = getError({ connectTimeoutMs: 1_000 });

@@ -5,7 +5,6 @@ import { type AttemptResult, judgeAttempt } from "../../../../projection/webhook
 const NOW = Date.parse("2030-01-01T00:00:00.000Z");
 const createAttemptResult = (statusCode: number, retryAfter: string | null = null): AttemptResult => ({
   statusCode,
-  error: null,
   retryAfter,
 });
 const createContext = (fields = {}) => ({
@@ -34,8 +33,8 @@ describe("retry policy", () => {
     });
   }
 
-  it("an incomplete response with a 2xx status is a failure", () => {
-    expect(computeWaitMs({ statusCode: 200, error: "timeout", retryAfter: null })).to.equal(5_000);
+  it("an attempt without a response is a failure that is retried", () => {
+    expect(computeWaitMs({ statusCode: null, retryAfter: null })).to.equal(5_000);
   });
 
   it("a delivery is retried according to the schedule, and fails after the last retry", () => {

@@ -37,7 +37,7 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
   const delaySeconds = context.scheduleSeconds[context.attemptCount - 1];
   if (delaySeconds === undefined) return { status: "failed", isGone: false };
   const scheduledMs = delaySeconds * 1_000 * (1 - MAX_JITTER_SHARE + 2 * MAX_JITTER_SHARE * context.random);
-  const requestedMs = statusCode === 429 || statusCode === 503 ? parseRetryAfter(result.retryAfter, context.now) : 0;
+  const requestedMs = parseRetryAfter(result.retryAfter, context.now);
   return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduledMs, requestedMs)) };
 }
 

@@ -48,7 +48,12 @@ function generateCredential(auditorId: string): { credential: string; secretHash
   };
 }
 
-export function readCredential(text: string): { auditorId: string; secretHash: string } | undefined {
+export interface Credential {
+  auditorId: string;
+  secretHash: string;
+}
+
+export function readCredential(text: string): Credential | undefined {
   const match = CREDENTIAL_PATTERN.exec(text);
   const secret = match?.[6];
   if (!match || secret === undefined) return undefined;

@@ -1,4 +1,4 @@
-import type { webcrypto } from "node:crypto";
+import { hash, type webcrypto } from "node:crypto";
 import { createRemoteJWKSet, errors, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
@@ -28,13 +28,10 @@ const KEY_FETCH_TIMEOUT_MS = 2_000;
 
 const MIN_RSA_KEY_BITS = 2_048;
 
-/**
- * About 2,000 sessions with cookies of 4 kB. A cache helps because a browser sends the same cookie with every request.
- */
-const MAX_CACHE_BYTES = 8 * 1024 * 1024;
+/** About 10,000 sessions. A cache helps because a browser sends the same cookie with every request. */
+const MAX_CACHE_BYTES = 4 * 1024 * 1024;
 
-/** Estimate for a cached session without its cookie. */
-const SESSION_BYTES = 200;
+const SESSION_BYTES = 400;
 
 /** Time after which a cached session is verified again, in case the provider has withdrawn the signing key. */
 const MAX_CACHE_AGE_MS = 60_000;
@@ -53,13 +50,14 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
   const { algorithms, key } = createSessionKeys(settings);
   const cache = new LRUCache<string, CachedSession>({
     maxSize: MAX_CACHE_BYTES,
-    sizeCalculation: (_, cookieHeader) => SESSION_BYTES + cookieHeader.length,
+    sizeCalculation: () => SESSION_BYTES,
   });
-  return async (cookieHeader = "", now) => {
-    const cachedSession = cache.get(cookieHeader);
-    if (cachedSession && now < cachedSession.validUntil) return cachedSession.session;
+  return async (cookieHeader, now) => {
     const token = extractAccessToken(cookieHeader, settings.PORTAL_COOKIE_NAME);
     if (token === undefined) throw new ApiError(401, "authentication_required");
+    const digest = hash("sha256", token, "base64");
+    const cachedSession = cache.get(digest);
+    if (cachedSession && now < cachedSession.validUntil) return cachedSession.session;
     try {
       const { payload } = await jwtVerify(token, key, {
         algorithms,
@@ -70,7 +68,7 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
       });
       const { sub: userId, exp } = claimsSchema.parse(payload);
       const session = { userId };
-      cache.set(cookieHeader, { session, validUntil: Math.min(exp * 1_000, now + MAX_CACHE_AGE_MS) });
+      cache.set(digest, { session, validUntil: Math.min(exp * 1_000, now + MAX_CACHE_AGE_MS) });
       return session;
     } catch (error) {
       if (error instanceof errors.JWTExpired) {

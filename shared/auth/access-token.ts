@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { errors, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
@@ -48,10 +49,7 @@ export type TokenVerifier = (authHeaders: readonly string[], environment: Enviro
  */
 export function createTokenVerifier(getKey: JWTVerifyGetKey, issuer: string): TokenVerifier {
   return async (authHeaders, environment) => {
-    // With several Authorization headers, a proxy could check one token, and this service another.
-    if (authHeaders.length > 1) throw createUnauthorizedError("invalid_token");
-    const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authHeaders[0] ?? "")?.[1];
-    if (token === undefined) throw createUnauthorizedError("missing_token");
+    const token = readBearerToken(authHeaders);
     try {
       const { payload } = await jwtVerify(token, getKey, {
         algorithms: ["EdDSA"],
@@ -80,25 +78,30 @@ export function createTokenVerifier(getKey: JWTVerifyGetKey, issuer: string): To
 /** Maximum memory for the verified tokens of each environment: about 5,000 tokens. */
 const MAX_CACHE_BYTES = 5 * 1024 * 1024;
 
-const TOKEN_BYTES = 400;
+const TOKEN_BYTES = 1_000;
 
 /** Keeps verified tokens until they expire. Suitable only for keys that do not change while the process runs. */
 export function cacheVerifiedTokens(verifyToken: TokenVerifier): TokenVerifier {
   const newCache = () =>
-    new LRUCache<string, VerifiedToken>({
-      maxSize: MAX_CACHE_BYTES,
-      sizeCalculation: (_, authHeader) => TOKEN_BYTES + authHeader.length,
-    });
+    new LRUCache<string, VerifiedToken>({ maxSize: MAX_CACHE_BYTES, sizeCalculation: () => TOKEN_BYTES });
   const caches = { sandbox: newCache(), production: newCache() };
   return async (authHeaders, environment) => {
-    const [authHeader, ...otherHeaders] = authHeaders;
-    if (authHeader === undefined || otherHeaders.length > 0) return verifyToken(authHeaders, environment);
-    const cachedToken = caches[environment].get(authHeader);
+    // The digest has a fixed size. The caller decides on the length of the header.
+    const digest = hash("sha256", readBearerToken(authHeaders), "base64");
+    const cachedToken = caches[environment].get(digest);
     if (cachedToken && Date.now() < cachedToken.expiresAt) return cachedToken;
     const verifiedToken = await verifyToken(authHeaders, environment);
-    caches[environment].set(authHeader, verifiedToken);
+    caches[environment].set(digest, verifiedToken);
     return verifiedToken;
   };
+}
+
+function readBearerToken([authHeader = "", ...otherHeaders]: readonly string[]): string {
+  // With several Authorization headers, a proxy could check one token, and this service another.
+  if (otherHeaders.length > 0) throw createUnauthorizedError("invalid_token");
+  const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authHeader)?.[1];
+  if (token === undefined) throw createUnauthorizedError("missing_token");
+  return token;
 }
 
 /** Returns true if the token caused a verification error. Any other error is a problem with the keys. */

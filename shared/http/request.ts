@@ -17,11 +17,17 @@ export function listHeaderValues({ rawHeaders }: IncomingMessage, name: string):
   return values;
 }
 
+/** Matches an address that a proxy wrote in brackets or with a port. */
+const DECORATED_ADDRESS = /^(?:\[([^\]]*)\]|([\d.]+))(?::\d+)?$/;
+
 /**
  * Returns the address by which rate limits identify a caller. For IPv6, this is the /64 network, because one host
  * usually owns a whole /64 network. Returns `unknown` for invalid text.
+ *
+ * @param text address as in `X-Forwarded-For`, to which some proxies add a port
  */
-export function toCallerAddress(ip: string): string {
+export function toCallerAddress(text: string): string {
+  const [, bracketedText = text, ip = bracketedText] = DECORATED_ADDRESS.exec(text) ?? [];
   if (isIPv4(ip)) return ip;
   if (!ipaddr.isValid(ip)) return "unknown";
   const address = ipaddr.process(ip);

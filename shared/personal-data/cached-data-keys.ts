@@ -1,8 +1,8 @@
 import { LRUCache } from "lru-cache";
 import { type DataKey, type DataKeyOwner, type DataKeys, describeOwner, type StoredDataKey } from "./data-keys.ts";
 
-/** Maximum number of cached keys. A key takes about 400 bytes. */
-const MAX_CACHED_KEYS = 10_000;
+/** Maximum memory for cached keys, and for the ids of the keys of owners: about 10,000 each. */
+const CACHE_LIMITS = { maxSize: 10 * 1024 * 1024, sizeCalculation: () => 1_000 };
 
 /**
  * Time for which a cached key is used without another check of the store. After the key's destruction, no process can
@@ -23,8 +23,8 @@ interface CachedKey {
  * @param clock monotonic clock in milliseconds
  */
 export function cacheDataKeys(store: DataKeys, clock: () => number = () => performance.now()): DataKeys {
-  const keysById = new LRUCache<string, CachedKey>({ max: MAX_CACHED_KEYS });
-  const idsByOwner = new LRUCache<string, string>({ max: MAX_CACHED_KEYS });
+  const keysById = new LRUCache<string, CachedKey>(CACHE_LIMITS);
+  const idsByOwner = new LRUCache<string, string>(CACHE_LIMITS);
 
   // The expiry of lru-cache uses its own clock, and keeps an entry from time 0 forever.
   function getFresh(id: string): DataKey | undefined {

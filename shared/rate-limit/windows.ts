@@ -10,10 +10,16 @@ export interface Window {
   expiresAt: number;
 }
 
-const MAX_KEYS = 20_000;
+/** About 20,000 windows. */
+const MAX_BYTES = 16 * 1024 * 1024;
+
+const WINDOW_BYTES = 700;
 
 export class Windows {
-  readonly #windows = new LRUCache<string, Window>({ max: MAX_KEYS });
+  readonly #windows = new LRUCache<string, Window>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: (_, key) => WINDOW_BYTES + 2 * key.length,
+  });
 
   /** Returns the current window of a key, or undefined if no window is known or the window has ended. */
   find(key: string): Window | undefined {

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type Koa from "koa";
 import { LRUCache } from "lru-cache";
 import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
@@ -8,7 +7,7 @@ import type { RequestState } from "../../../shared/http/app.ts";
 import { toCallerAddress } from "../../../shared/http/request.ts";
 import { createRateLimitError } from "../../../shared/rate-limit/middleware.ts";
 import { type Window, Windows } from "../../../shared/rate-limit/windows.ts";
-import { authenticate } from "../access/authenticate.ts";
+import { authenticate, readAuthorization } from "../access/authenticate.ts";
 import { createVisibilityFilter, type IsVisible } from "../access/visibility.ts";
 
 export interface AuditorState extends RequestState {
@@ -26,11 +25,10 @@ const MAX_REQUESTS_PER_MINUTE = 240;
  */
 const MAX_INVALID_CREDENTIALS_PER_MINUTE = 300;
 
-/**
- * Maximum number of valid credentials to remember. A flood of invalid credentials from the same address does not block
- * a remembered credential.
- */
-const MAX_REMEMBERED_CREDENTIALS = 1_000;
+/** Maximum memory for remembered credentials: about 2,000. */
+const MAX_CACHE_BYTES = 1024 * 1024;
+
+const CREDENTIAL_BYTES = 500;
 
 /**
  * Creates the middlewares that require a method, an auditor's credential, and a request rate below the limit. Both count
@@ -38,7 +36,7 @@ const MAX_REMEMBERED_CREDENTIALS = 1_000;
  */
 export function requireAuditor(log: EventLog): Record<"authorize" | "authorizePost", Koa.Middleware<AuditorState>> {
   const windows = new Windows();
-  const authenticateRequest = createAuthenticator(log);
+  const authenticateRequest = createAuthenticator(log, windows);
   const createMiddleware =
     (method: "GET" | "POST"): Koa.Middleware<AuditorState> =>
     async (ctx, next) => {
@@ -54,28 +52,43 @@ export function requireAuditor(log: EventLog): Record<"authorize" | "authorizePo
 
 /**
  * Creates a function that authenticates requests and throws the errors of {@link authenticate}. If an address has sent
- * too many invalid credentials, the function throws {@link ApiError} 429 without reading the event log.
+ * too many invalid credentials, or an auditor too many requests, the function throws {@link ApiError} 429 without
+ * reading the event log. It remembers valid credentials, so that a flood of invalid credentials from the same address
+ * does not block them.
  */
-function createAuthenticator(log: EventLog): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
-  const windows = new Windows();
-  const rememberedHashes = new LRUCache<string, true>({ max: MAX_REMEMBERED_CREDENTIALS });
+function createAuthenticator(
+  log: EventLog,
+  windows: Windows,
+): (ctx: Koa.ParameterizedContext<AuditorState>) => Promise<Auditor> {
+  const auditorIds = new LRUCache<string, string>({
+    maxSize: MAX_CACHE_BYTES,
+    sizeCalculation: () => CREDENTIAL_BYTES,
+  });
   return async (ctx) => {
-    const authorization = ctx.get("Authorization");
-    const credentialHash = createHash("sha256").update(authorization).digest("base64");
     const callerAddress = toCallerAddress(ctx.ip);
-    const window = rememberedHashes.get(credentialHash) ? undefined : windows.find(callerAddress);
-    if (window && window.used >= MAX_INVALID_CREDENTIALS_PER_MINUTE) throw toRateLimitError(window);
     try {
-      const auditor = await authenticate(log, authorization, ctx.state.now);
-      rememberedHashes.set(credentialHash, true);
+      const credential = readAuthorization(ctx.get("Authorization"));
+      const { auditorId, secretHash } = credential;
+      if (auditorIds.get(secretHash) === auditorId) requireRest(windows, auditorId, MAX_REQUESTS_PER_MINUTE);
+      else requireRest(windows, callerAddress, MAX_INVALID_CREDENTIALS_PER_MINUTE);
+      const auditor = await authenticate(log, credential, ctx.state.now).catch((error: unknown) => {
+        if (error instanceof ApiError) auditorIds.delete(secretHash);
+        throw error;
+      });
+      auditorIds.set(secretHash, auditorId);
       return auditor;
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      rememberedHashes.delete(credentialHash);
+      if (!(error instanceof ApiError) || error.status !== 401) throw error;
       countRequest(windows, callerAddress, MAX_INVALID_CREDENTIALS_PER_MINUTE);
       throw error;
     }
   };
+}
+
+/** @throws {ApiError} 429 if all requests of the current window are used */
+function requireRest(windows: Windows, key: string, limit: number): void {
+  const window = windows.find(key);
+  if (window && window.used >= limit) throw toRateLimitError(window);
 }
 
 function countRequest(windows: Windows, key: string, limit: number): void {

@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import { formatWebhookBody } from "../../../shared/partner-api/cloud-event.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { startSpan } from "../../../shared/tracing/span.ts";
@@ -125,19 +126,23 @@ interface SecretReader {
 }
 
 /** Enough for the secrets and custom headers of a few hundred endpoints. */
-const MAX_CACHED_SECRETS = 4_000;
+const MAX_CACHE_BYTES = 8 * 1024 * 1024;
+
+const SECRET_BYTES = 500;
 
 /** Caches decrypted secrets, so that not every delivery decrypts its secret again. */
 export function createSecretCache(reader: SecretReader): SecretReader {
-  const openedSecrets = new Map<string, Promise<string>>();
+  const openedSecrets = new LRUCache<string, Promise<string>>({
+    maxSize: MAX_CACHE_BYTES,
+    sizeCalculation: (_, encryptedSecret) => SECRET_BYTES + 2 * encryptedSecret.length,
+  });
   return {
     open(encryptedSecret) {
-      const secretPromise = openedSecrets.get(encryptedSecret) ?? reader.open(encryptedSecret);
-      openedSecrets.delete(encryptedSecret);
+      const openedSecret = openedSecrets.get(encryptedSecret);
+      if (openedSecret) return openedSecret;
+      const secretPromise = reader.open(encryptedSecret);
       openedSecrets.set(encryptedSecret, secretPromise);
       secretPromise.catch(() => openedSecrets.delete(encryptedSecret));
-      const oldestKey = openedSecrets.keys().next().value;
-      if (openedSecrets.size > MAX_CACHED_SECRETS && oldestKey !== undefined) openedSecrets.delete(oldestKey);
       return secretPromise;
     },
   };

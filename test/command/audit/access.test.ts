@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
-import { authenticate } from "../../../command/audit/access/authenticate.ts";
+import { authenticate, readAuthorization } from "../../../command/audit/access/authenticate.ts";
 import { startAuditService } from "../../../command/audit/start.ts";
 import type { AuditAccessEvent, AuditorEvent } from "../../../shared/domain/events/audit.ts";
 import { runClinic as clinicCli } from "../cli/terminal.ts";
@@ -185,7 +185,9 @@ describe("auditors' access", () => {
           return world.log.read(stream);
         }) as typeof world.log.read,
       };
-      const code = await authenticate(countingLog, `Bearer ${givenCredential}`, Date.now()).catch(({ code }) => code);
+      const code = await authenticate(countingLog, readAuthorization(`Bearer ${givenCredential}`), Date.now()).catch(
+        ({ code }) => code,
+      );
       expect([code, readCount]).to.deep.equal(["invalid_token", 1]);
     }
   });

@@ -62,4 +62,22 @@ describe("a flood of invalid credentials", () => {
     expect((await request(knownAuditor.credential, floodAddress)).status).to.equal(429);
     expect(readCount - readCountAfter, "reads for a revoked credential").to.equal(0);
   });
+
+  it("requests above an auditor's limit do not reach the event log", async () => {
+    const auditor = await world.registerAuditor(null);
+    const spell = (index: number) => `${" ".repeat(index)}${auditor.credential}`;
+    const statuses: number[] = [];
+    for (let count = 0; count < 240; count += 20) {
+      const responses = await Promise.all(Array.from({ length: 20 }, () => request(auditor.credential, "192.0.2.3")));
+      statuses.push(...responses.map(({ status }) => status));
+    }
+    expect(new Set(statuses)).to.deep.equal(new Set([200]));
+    const readCountBefore = readCount;
+    for (let index = 0; index < 3; index += 1) {
+      const response = await request(spell(index), "192.0.2.3");
+      expect(response.status).to.equal(429);
+      expect(Number(response.headers.get("Retry-After"))).to.be.within(1, 60);
+    }
+    expect(readCount - readCountBefore).to.equal(0);
+  });
 });

@@ -1,0 +1,112 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { expect } from "chai";
+import { generateKeyPair, SignJWT } from "jose";
+import { createSecretCache } from "../projection/webhooks/send/attempt-delivery.ts";
+import { createSessionVerifier } from "../query-api/portal/session.ts";
+import { buildAudience, cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
+import { createRouter } from "../shared/http/router.ts";
+import { cacheDataKeys } from "../shared/personal-data/cached-data-keys.ts";
+import { Windows } from "../shared/rate-limit/windows.ts";
+import { startIdentityProvider } from "./support/portal.ts";
+
+const MIB = 1024 * 1024;
+
+describe("an attack on a cache", () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage: () => void = runInNewContext("gc");
+
+  /** Returns the growth of the heap after requests that each contain other bytes of the caller. */
+  async function attack(requestCount: number, request: (index: number) => unknown): Promise<number> {
+    await request(0);
+    collectGarbage();
+    const bytesBefore = process.memoryUsage().heapUsed;
+    for (let index = 1; index <= requestCount; index += 1) await request(index);
+    collectGarbage();
+    return process.memoryUsage().heapUsed - bytesBefore;
+  }
+
+  it("all headers with the same access token share one entry of the cache of verified tokens", async () => {
+    const { publicKey, privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519" });
+    const issuer = "https://partner.example";
+    const [applicationId, credentialId] = [randomUUID(), randomUUID()];
+    const claims = { client_id: applicationId, credential_id: credentialId, environment: "sandbox" };
+    const token = await new SignJWT({ ...claims, scope: "clinic:read", jti: randomUUID() })
+      .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt" })
+      .setIssuer(issuer)
+      .setAudience(buildAudience(issuer, "sandbox"))
+      .setSubject(applicationId)
+      .setIssuedAt()
+      .setExpirationTime("10m")
+      .sign(privateKey);
+    let verificationCount = 0;
+    const getKey = async () => {
+      verificationCount += 1;
+      return publicKey;
+    };
+    const verify = cacheVerifiedTokens(createTokenVerifier(getKey, issuer));
+    const growth = await attack(3_000, (index) => verify([`Bearer${" ".repeat(index * 5 + 1)}${token}`], "sandbox"));
+    expect(verificationCount).to.equal(1);
+    expect(growth).to.be.lessThan(2 * MIB);
+    const forgedToken = `${token.slice(0, token.lastIndexOf("."))}.${Buffer.alloc(64).toString("base64url")}`;
+    const error = await verify([`Bearer ${forgedToken}`], "sandbox").catch((refusal: unknown) => refusal);
+    expect(error, "a token with another signature").to.include({ status: 401 });
+  });
+
+  it("other cookies do not take memory in the cache of sessions, and unknown keys are fetched once", async () => {
+    const provider = await startIdentityProvider();
+    try {
+      const settings = { PORTAL_COOKIE_NAME: provider.cookieName, PORTAL_JWT_ISSUER: provider.issuer };
+      const verifySession = createSessionVerifier({
+        ...settings,
+        PORTAL_JWT_SECRET: undefined,
+        PORTAL_JWKS_URL: provider.jwksUrl,
+      });
+      const userId = randomUUID();
+      const cookie = await provider.createCookie(await provider.createToken({ sub: userId }, "ES256"));
+      const growth = await attack(2_000, async (index) => {
+        const session = await verifySession(`${cookie}; other=${"x".repeat(10_000)}${index}`, Date.now());
+        expect(session).to.deep.equal({ userId });
+      });
+      expect(growth).to.be.lessThan(2 * MIB);
+      const { privateKey } = await generateKeyPair("ES256");
+      const keyGrowth = await attack(1_000, async (index) => {
+        const token = await new SignJWT({}).setProtectedHeader({ alg: "ES256", kid: `key ${index}` }).sign(privateKey);
+        const unknownCookie = `${provider.cookieName}=${JSON.stringify({ access_token: token })}`;
+        const error = await verifySession(unknownCookie, Date.now()).catch((refusal: unknown) => refusal);
+        expect(error).to.include({ status: 401 });
+      });
+      expect(keyGrowth).to.be.lessThan(2 * MIB);
+      expect(provider.countKeyRequests()).to.be.at.most(2);
+    } finally {
+      await provider.close();
+    }
+  });
+
+  it("the caches of secrets and data keys are bounded in bytes", async () => {
+    const secretCache = createSecretCache({ open: async (encryptedSecret) => encryptedSecret.slice(1) });
+    const openSecret = (index: number) => secretCache.open(`${index} ${randomBytes(1_000).toString("hex")}`);
+    expect(await attack(20_000, openSecret)).to.be.lessThan(24 * MIB);
+    const dataKeys = cacheDataKeys({
+      getOrCreate: async (owners) => owners.map(() => ({ id: randomUUID(), key: randomBytes(32) })),
+      find: async (ids) => new Map(ids.map((id) => [id, randomBytes(32)])),
+      destroy: async () => 0,
+      listOf: async () => [],
+    });
+    const growth = await attack(50_000, async () => {
+      await dataKeys.getOrCreate([{ person: { type: "customer", id: randomUUID() }, category: "contact" }]);
+      await dataKeys.find([randomUUID()]);
+    });
+    expect(growth).to.be.lessThan(24 * MIB);
+  });
+
+  it("the windows of the rate limiter and the paths of the router are bounded in bytes", async () => {
+    const windows = new Windows();
+    const startWindow = (index: number) => windows.findOrStart(`token ${randomUUID()} ${index}`, 60_000);
+    expect(await attack(150_000, startWindow)).to.be.lessThan(24 * MIB);
+    const router = createRouter("/v1").get("/appointments/:id", () => undefined);
+    const matchPath = (index: number) => router.match(`/v1/appointments/${"x".repeat(1_000)}${index}`, "GET");
+    expect(await attack(20_000, matchPath)).to.be.lessThan(2 * MIB);
+  });
+});

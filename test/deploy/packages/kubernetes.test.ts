@@ -135,11 +135,15 @@ describe("the Kubernetes manifests", () => {
   });
 
   it("every pod has the documented memory and time to stop, also for a rebuild in the pod of the projectors", () => {
+    const processes: Record<string, string[]> = {
+      projection: ["projection", "clinic projection rebuild"],
+      retention: ["clinic retention apply"],
+    };
     for (const { kind, metadata, spec } of workloads) {
-      if (kind !== "Deployment") continue;
-      const { containers, terminationGracePeriodSeconds } = spec.template.spec;
-      const rebuildNeed = metadata.name === "projection" ? readMemoryNeed("clinic projection rebuild") : 0;
-      const need = readMemoryNeed(metadata.name) + rebuildNeed;
+      if (kind === "Job") continue;
+      const { containers, terminationGracePeriodSeconds = 30 } = spec.template.spec;
+      const needs = (processes[metadata.name] ?? [metadata.name]).map(readMemoryNeed);
+      const need = needs.reduce((sum, processNeed) => sum + processNeed);
       expect(toMebibytes(containers[0].resources.limits.memory), metadata.name).to.be.above(need);
       expect(terminationGracePeriodSeconds, metadata.name).to.be.above(STOP_SECONDS);
     }

@@ -28,7 +28,7 @@ export interface CommandContext {
 
 export interface LoadedAggregate<State> {
   state: State | undefined;
-  /** State after the first event of the stream; undefined if the stream does not exist. */
+  /** State after the first event that was read; undefined if the stream does not exist. See {@link EventLog.read}. */
   initialState: State | undefined;
   /** Revision of the last event; `EMPTY_STREAM` if the stream does not exist. */
   revision: bigint;

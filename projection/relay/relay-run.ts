@@ -1,5 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { JSONCodec, type NatsConnection } from "nats";
+import type { NatsConnection } from "nats";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
@@ -8,7 +7,6 @@ import { onAbort, runTaskGroup, waitUnlessAborted } from "../../shared/runtime/a
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
-import { endWith, startSpan } from "../../shared/tracing/span.ts";
 import type { Checkpoint, EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
@@ -17,7 +15,7 @@ import type { JetStreamBacklog } from "../roles/role.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
 import type { OutgoingMessage } from "./message.ts";
-import { createPublisher } from "./publisher.ts";
+import { MAX_PREPARED_MESSAGES, type PreparedEvent, publishMessages } from "./publish.ts";
 import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
 
 export interface RelayProgress {
@@ -44,14 +42,6 @@ export class RelayStoppedError extends Error {
   }
 }
 
-const MAX_PREPARED_MESSAGES = 256;
-
-/** Limits the messages that the NATS server has not confirmed. */
-const MAX_UNCONFIRMED_MESSAGES = 1_024;
-
-/** Limits the messages that the dispatchers have not acknowledged. */
-const MAX_UNACKNOWLEDGED_MESSAGES = 10_000;
-
 /** Interval at which the relay reads the acknowledgements and moves the checkpoint. */
 const CHECKPOINT_INTERVAL_MS = 100;
 
@@ -60,12 +50,6 @@ const CHECKPOINT_INTERVAL_MS = 100;
  * cluster may report different states for a moment.
  */
 const LOSS_TIMEOUT_MS = 5_000;
-
-interface PreparedEvent {
-  checkpoint: EventCheckpoint;
-  message: Promise<OutgoingMessage | undefined> | undefined;
-  traceparent?: string | undefined;
-}
 
 /**
  * Relays events from the checkpoint on, until the connection to NATS ends. The checkpoint moves when the dispatchers
@@ -86,7 +70,6 @@ export async function runRelay(
   const checkpoint = await readRelayCheckpoint(options.pool);
   const tracker = new InFlightTracker<Checkpoint>(checkpoint);
   const preparedEvents = new BoundedBuffer<PreparedEvent>(MAX_PREPARED_MESSAGES);
-  const confirmations = new BoundedBuffer<Confirmation>(MAX_UNCONFIRMED_MESSAGES);
   let isCaughtUp = false;
   let backlog: JetStreamBacklog = { pendingCount: 0, unacknowledgedCount: 0 };
   const reportProgress = () => options.onProgress({ position: tracker.checkpoint.position, isCaughtUp, backlog });
@@ -101,8 +84,7 @@ export async function runRelay(
   reportProgress();
   await runTaskGroup(signal, [
     (groupSignal) => readEvents(options, checkpoint.position, preparedEvents, onCaughtUp, groupSignal),
-    (groupSignal) => publishMessages(connection, options.stream, preparedEvents, confirmations, tracker, groupSignal),
-    (groupSignal) => awaitConfirmations(confirmations, groupSignal),
+    (groupSignal) => publishMessages(connection, options.stream, preparedEvents, tracker, groupSignal),
     (groupSignal) => moveCheckpoint(connection, options, tracker, onBacklog, groupSignal),
   ]);
 }
@@ -164,77 +146,6 @@ async function createMessage(log: EventLog, event: RecordedEvent): Promise<Outgo
     return await toMessage(log, event);
   } catch (error) {
     throw error instanceof RelayError ? new RelayStoppedError(event, error) : error;
-  }
-}
-
-const messageCodec = JSONCodec();
-
-type Confirmation = Promise<void>;
-
-/**
- * Publishes messages in the order of the log, with a limited number of unconfirmed messages. Messages that are ready at
- * the same time are sent in one socket write, which is faster.
- */
-async function publishMessages(
-  connection: NatsConnection,
-  stream: EventStream,
-  preparedEvents: BoundedBuffer<PreparedEvent>,
-  confirmations: BoundedBuffer<Confirmation>,
-  tracker: InFlightTracker<Checkpoint>,
-  signal: AbortSignal,
-): Promise<void> {
-  onAbort(signal, () => confirmations.close());
-  const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
-  const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
-  const publisher = createPublisher(connection, delivered.stream_seq, signal);
-  const publishMessage = (
-    { checkpoint, traceparent }: PreparedEvent,
-    { id, subject, message }: OutgoingMessage,
-  ): Confirmation => {
-    const onConfirmed = tracker.addPublishedEvent(checkpoint);
-    const fullSubject = `${stream.subjectPrefix}.${subject}`;
-    const span = startSpan(`publish ${subject}`, "producer", traceparent);
-    const sequence = publisher.publish(fullSubject, id, messageCodec.encode(message), span?.traceparent);
-    if (span) endWith(span, sequence);
-    const confirmation = sequence.then(onConfirmed);
-    // `awaitConfirmations` awaits this promise later. Until then, its rejection must not count as unhandled.
-    confirmation.catch(() => undefined);
-    return confirmation;
-  };
-  for (;;) {
-    const events = await takeReadyEvents(preparedEvents);
-    if (events.length === 0) return;
-    const messageResults = await waitUnlessAborted(Promise.allSettled(events.map(({ message }) => message)), signal);
-    if (!messageResults || signal.aborted) return;
-    const sentConfirmations: Confirmation[] = [];
-    for (const [index, event] of events.entries()) {
-      const messageResult = messageResults[index];
-      if (messageResult?.status === "rejected") {
-        // Messages before the failed event must still reach the server.
-        await connection.flush();
-        throw messageResult.reason;
-      }
-      if (messageResult?.value) sentConfirmations.push(publishMessage(event, messageResult.value));
-      else tracker.addSkippedEvent(event.checkpoint);
-    }
-    for (const confirmation of sentConfirmations) await confirmations.push(confirmation);
-    while (tracker.size >= MAX_UNACKNOWLEDGED_MESSAGES && !signal.aborted) await pause(CHECKPOINT_INTERVAL_MS, signal);
-  }
-}
-
-async function takeReadyEvents(preparedEvents: BoundedBuffer<PreparedEvent>): Promise<PreparedEvent[]> {
-  const events = await preparedEvents.take(1);
-  if (events.length === 0) return events;
-  await nextTurn();
-  return [...events, ...preparedEvents.takeNow(MAX_PREPARED_MESSAGES - 1)];
-}
-
-/** Fails if the server did not store a message, which ends the relay run. */
-async function awaitConfirmations(confirmations: BoundedBuffer<Confirmation>, signal: AbortSignal): Promise<void> {
-  for (;;) {
-    const [confirmation] = await confirmations.take(1);
-    if (!confirmation) return;
-    await waitUnlessAborted(confirmation, signal);
   }
 }
 

@@ -8,7 +8,7 @@ import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import { checkTraceparent, type Span, startSpan } from "../../../shared/tracing/span.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
 import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
-import { TRACEPARENT_HEADER } from "../../relay/publisher.ts";
+import { TRACEPARENT_HEADER } from "../../relay/publish.ts";
 import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/replay-delivery.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
 import type { WebhooksSession } from "../session.ts";

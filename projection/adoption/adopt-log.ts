@@ -10,9 +10,8 @@ import { readRelayCheckpoint, setRelayCheckpoint } from "../checkpoints/relay-ch
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { type RebuildOptions, rebuild } from "../engine/rebuild.ts";
 import { CommandRefusedError } from "../quarantine/quarantine-commands.ts";
-import { NatsUnavailableError } from "../relay/connect-nats.ts";
 import { deleteEventStream, deriveStreamNames, JETSTREAM_OPTIONS } from "../relay/event-stream.ts";
-import { withNats } from "../relay/nats-session.ts";
+import { NatsUnavailableError, withNats } from "../relay/nats-session.ts";
 import type { NatsSettings } from "../relay/nats-settings.ts";
 import { closeLostDeliveries, deleteReplayPositions, findLostRows } from "./lost-webhook-state.ts";
 

@@ -1,7 +1,16 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { NatsConnection } from "nats";
+import {
+  type Authenticator,
+  connect,
+  credsAuthenticator,
+  ErrorCode,
+  type NatsConnection,
+  NatsError,
+  nkeyAuthenticator,
+  type TlsOptions,
+} from "nats";
 import { onAbort } from "../../shared/runtime/abort.ts";
-import { connectNats } from "./connect-nats.ts";
+import { type NatsServer, parseNatsUrl } from "../../shared/runtime/nats-url.ts";
 import type { NatsSettings } from "./nats-settings.ts";
 
 interface NatsSessionOptions {
@@ -48,4 +57,120 @@ export async function withNats(
     await nextTurn();
     await connection.close();
   }
+}
+
+/** No server of NATS_URL accepted the connection. The message names the reason for each server, and no secret. */
+export class NatsUnavailableError extends Error {
+  override readonly name = "NatsUnavailableError";
+}
+
+const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
+
+/** A server that does not respond to two pings counts as dead. */
+const PING_INTERVAL_MS = 3_000;
+
+const ACCESS_CODES: readonly string[] = [
+  ErrorCode.AuthorizationViolation,
+  ErrorCode.AuthenticationExpired,
+  ErrorCode.AuthenticationTimeout,
+  ErrorCode.AccountExpired,
+];
+
+/** Codes of the client library and of Node.js if the server closes the connection before it accepts the client. */
+const CLOSED_CODES: readonly string[] = [
+  ErrorCode.ConnectionRefused,
+  ErrorCode.ConnectionClosed,
+  ErrorCode.Disconnect,
+  ...["ECONNRESET", "EPIPE"],
+];
+
+/**
+ * Connects to one of the servers in NATS_URL. The servers are tried in random order, so that the connections of many
+ * processes are spread over the cluster. The connection never reconnects. Servers that the cluster advertises are not
+ * used, because their addresses may be unreachable from here or missing in their certificates.
+ *
+ * @param name name of the connection at the server
+ * @param timeoutMs time limit for each address of a server, in milliseconds
+ * @param signal if it aborts, no further server is tried
+ * @throws {NatsUnavailableError}
+ */
+export async function connectNats(
+  settings: NatsSettings,
+  name: string,
+  timeoutMs = DEFAULT_CONNECT_TIMEOUT_MS,
+  signal?: AbortSignal,
+): Promise<NatsConnection> {
+  const problems: string[] = [];
+  for (const server of shuffle(parseNatsUrl(settings.url) ?? [])) {
+    if (signal?.aborted) break;
+    try {
+      return await connect({
+        servers: server.host,
+        name,
+        ...getTlsOptions(settings, server),
+        authenticator: getAuthenticator(settings, server),
+        reconnect: false,
+        timeout: timeoutMs,
+        pingInterval: PING_INTERVAL_MS,
+        maxPingOut: 2,
+        // A stack trace for each message costs more than sending the message.
+        noAsyncTraces: true,
+      });
+    } catch (error) {
+      problems.push(`${server.host}: ${describeProblem(error, settings, server)}`);
+    }
+  }
+  throw new NatsUnavailableError(`NATS_URL: no server accepts the connection (${problems.join("; ")})`);
+}
+
+/** Empty if the server decides whether to use TLS. */
+function getTlsOptions({ caFile, certFile, keyFile }: NatsSettings, server: NatsServer): { tls?: TlsOptions } {
+  if (!server.requiresTls && caFile === undefined && certFile === undefined) return {};
+  const tls = { ...(caFile && { caFile }), ...(certFile && { certFile }), ...(keyFile && { keyFile }) };
+  return { tls };
+}
+
+function getAuthenticator({ credentials, nkeySeed }: NatsSettings, { login }: NatsServer): Authenticator {
+  const encoder = new TextEncoder();
+  if (credentials !== undefined) return credsAuthenticator(encoder.encode(credentials));
+  if (nkeySeed !== undefined) return nkeyAuthenticator(encoder.encode(nkeySeed));
+  if (login === undefined) return () => undefined;
+  if ("token" in login) return () => ({ auth_token: login.token });
+  return () => ({ user: login.user, pass: login.password });
+}
+
+function describeProblem(error: unknown, settings: NatsSettings, server: NatsServer): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof NatsError) {
+    if (ACCESS_CODES.includes(error.code)) return `access denied; check ${describeLogin(settings, server)}`;
+    if (isRefused(error)) return "connection refused";
+    if (error.code === ErrorCode.Timeout) return "no response in time";
+    if (error.code === ErrorCode.ServerOptionNotAvailable) return "the server does not offer TLS";
+    if (error.code === ErrorCode.BadCreds) return "NATS_CREDENTIALS must be the content of a credentials file";
+  }
+  if (code === "ERR_TLS_CERT_ALTNAME_INVALID") return "the server's certificate is for another host; check NATS_URL";
+  // A server that misses a client certificate sends an alert and closes the connection. The alert can get lost.
+  if (code?.startsWith("ERR_SSL") || CLOSED_CODES.includes(code ?? ""))
+    return `the server closed the connection (${code}); if it requires TLS, check NATS_CERT_FILE and NATS_KEY_FILE`;
+  if (code !== undefined && /CERT|SIGNATURE|ISSUER/.test(code)) return `${message}; check NATS_CA_FILE`;
+  return message || String(code);
+}
+
+/** Returns true if no server listens. The client library also uses this code if a connection closes without an error. */
+function isRefused({ code, chainedError }: NatsError): boolean {
+  return code === ErrorCode.ConnectionRefused && (chainedError as NodeJS.ErrnoException)?.code === "ECONNREFUSED";
+}
+
+function describeLogin({ credentials, nkeySeed, certFile }: NatsSettings, { login }: NatsServer): string {
+  if (credentials !== undefined) return "NATS_CREDENTIALS";
+  if (nkeySeed !== undefined) return "NATS_NKEY_SEED";
+  if (login !== undefined) return `the ${"token" in login ? "token" : "user and password"} in NATS_URL`;
+  return certFile === undefined ? "NATS_URL, which contains no credentials" : "NATS_CERT_FILE";
+}
+
+function shuffle<Value>(values: readonly Value[]): Value[] {
+  return values
+    .map((value) => ({ value, order: Math.random() }))
+    .sort((a, b) => a.order - b.order)
+    .map(({ value }) => value);
 }

@@ -1,4 +1,4 @@
-import { connectNats } from "../../../projection/relay/connect-nats.ts";
+import { connectNats } from "../../../projection/relay/nats-session.ts";
 import { NATS_SETTING_NAMES, toNatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";

@@ -1,11 +1,18 @@
 import type pg from "pg";
 import type { EncryptedHeader, WebhookBodyFormat } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
-import type { DeliveryRound } from "../record/outbox.ts";
-import type { DueEndpoint, Lane } from "../schedule/due.ts";
+import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../record/outbox.ts";
+import {
+  buildActiveEndpointSql,
+  type DueEndpoint,
+  IS_DUE_SQL,
+  LANE_CONDITIONS,
+  type Lane,
+  READ_MODELS_CURRENT_SQL,
+} from "../schedule/due.ts";
 import type { SlotGrant } from "../schedule/slots.ts";
-import { CLAIM_SQL, CLAIM_WITH_PACE_SQL } from "./claim-sql.ts";
 
 /** A leased delivery that this process may attempt once before the lease expires. The attempt is already recorded. */
 export interface ClaimedDelivery extends DeliveryRound {
@@ -56,11 +63,6 @@ interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "startedAt" | "encr
 /** An endpoint without claimed deliveries has one row. */
 type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
-interface Claim {
-  deliveries: ClaimedDelivery[];
-  endpoints: ClaimedEndpoint[];
-}
-
 /**
  * Claims and leases due deliveries, at most one for each granted slot. If no endpoint is known to have a rate limit, a
  * cheaper statement is used. It takes nothing from an endpoint with a rate limit, and only reports that it has one.
@@ -76,7 +78,7 @@ export async function claimDueDeliveries(
   excludedDeliveryIds: readonly string[],
   { senderId, leaseMs }: { senderId: string; leaseMs: number },
   now: number,
-): Promise<Claim> {
+): Promise<{ deliveries: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
   const hasPace = grants.some(({ isLimited }) => isLimited);
   const values = [
     toInstant(now),
@@ -96,7 +98,7 @@ export async function claimDueDeliveries(
   return toClaim(rows, grants, now);
 }
 
-function toClaim(rows: readonly ClaimRow[], grants: readonly SlotGrant[], now: number): Claim {
+function toClaim(rows: readonly ClaimRow[], grants: readonly SlotGrant[], now: number) {
   const deliveries: ClaimedDelivery[] = [];
   const countsByOrdinal = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
@@ -133,3 +135,164 @@ function toClaimedDelivery(row: DeliveryRow, lane: Lane, now: number): ClaimedDe
   const encryptedSecrets = secrets.filter((secret) => secret !== null);
   return { ...delivery, lane, startedAt: now, encryptedSecrets, encryptedHeaders: encryptedHeaders ?? [] };
 }
+
+/** Number of slots that the endpoint `a` may use: one while it is failing (`f`), null if it is inactive. */
+const CAPACITY_SQL = `
+  CASE WHEN a.endpoint_id IS NULL THEN NULL
+       WHEN f.endpoint_id IS NULL THEN x.slots
+       ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END`;
+
+const ENDPOINT_JOINS_SQL = `
+      LEFT JOIN LATERAL (${buildActiveEndpointSql("x.endpoint_id")}) a ON ${READ_MODELS_CURRENT_SQL}
+      LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id`;
+
+/** Allots slots to endpoints. An endpoint with a rate limit gets none, because its pace is unknown. */
+const ALLOTTED_SQL = `
+  allotted AS MATERIALIZED (
+    SELECT x.ordinal::integer, x.lane, x.endpoint_id, a.url, a.body_format, a.branch_ids,
+           f.endpoint_id IS NOT NULL AS failing,
+           a.rate_limit_per_second IS NOT NULL AS is_limited,
+           CASE WHEN a.rate_limit_per_second IS NULL THEN ${CAPACITY_SQL} ELSE 0 END AS capacity
+      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]))
+           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, ordinal)
+      ${ENDPOINT_JOINS_SQL}
+  ),`;
+
+/**
+ * Time by which an attempt may start before its position in the even spacing of a rate limit. Without this tolerance,
+ * late decisions would make the endpoint slower than its limit. In any second, an endpoint therefore gets at most a
+ * tenth more attempts than its limit, plus one.
+ */
+const PACE_TOLERANCE_S = 0.1;
+
+/** Locks the paces of the candidates. Skips paces that another process has locked, so that claims never wait. */
+const PACE_SQL = `
+  pace AS MATERIALIZED (
+    SELECT endpoint_id, next_start_at FROM webhooks.endpoint_pace
+     WHERE endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM candidate WHERE rate_limit IS NOT NULL))
+       FOR UPDATE SKIP LOCKED
+  )`;
+
+/**
+ * SQL expression for the number of attempts at the endpoint `c` that may start now. The generic cell rate algorithm
+ * spaces them evenly. While another process holds the lock on the endpoint's pace, none may start. Of several lanes of
+ * an endpoint, only the first in the claim may use the pace.
+ */
+const PERMITTED_STARTS_SQL = `
+  CASE WHEN c.is_repeated OR (pace.endpoint_id IS NULL AND known.endpoint_id IS NOT NULL) THEN 0
+       ELSE GREATEST(0, 1 + floor(c.rate_limit * (${PACE_TOLERANCE_S}
+              - GREATEST(0, COALESCE(extract(epoch FROM pace.next_start_at - now())::float8, 0)))))::integer END`;
+
+const ALLOTTED_BY_PACE_SQL = `
+  allotted AS MATERIALIZED (
+    SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.rate_limit, c.failing,
+           known.next_start_at,
+           c.rate_limit IS NOT NULL AS is_limited,
+           CASE WHEN c.rate_limit IS NULL THEN c.capacity ELSE LEAST(c.capacity, ${PERMITTED_STARTS_SQL}) END AS capacity
+      FROM candidate c
+      LEFT JOIN pace ON pace.endpoint_id = c.endpoint_id
+      LEFT JOIN webhooks.endpoint_pace known ON known.endpoint_id = c.endpoint_id
+  )`;
+
+/**
+ * Moves the pace of each endpoint by the number of its leased deliveries. All processes insert missing paces in the
+ * order of the ids, so that two claims that insert the same paces cannot deadlock.
+ */
+const RECORD_PACE_SQL = `
+  started AS (
+    SELECT e.endpoint_id, make_interval(secs => count(*)::float8 / e.rate_limit) AS duration
+      FROM leased
+      JOIN (SELECT DISTINCT endpoint_id, rate_limit FROM allotted WHERE rate_limit IS NOT NULL) e USING (endpoint_id)
+     GROUP BY e.endpoint_id, e.rate_limit
+  ),
+  paced AS (
+    INSERT INTO webhooks.endpoint_pace AS p (endpoint_id, next_start_at)
+    SELECT endpoint_id, now() + duration FROM started ORDER BY endpoint_id
+    ON CONFLICT (endpoint_id) DO UPDATE
+       SET next_start_at = GREATEST(p.next_start_at, now()) + (excluded.next_start_at - now())
+    RETURNING p.endpoint_id, p.next_start_at
+  )`;
+
+/** Time until the pace of the endpoint `x` permits the next attempt. */
+const PAUSE_MS_SQL = `
+  CASE WHEN x.is_limited THEN 1000 * GREATEST(0, COALESCE(
+         extract(epoch FROM COALESCE(paced.next_start_at, x.next_start_at) - now())::float8, 0) - ${PACE_TOLERANCE_S})
+       ELSE 0 END`;
+
+/** Allots slots to endpoints, and no more than the pace of each endpoint permits. */
+const ALLOTTED_WITH_PACE_SQL = `
+  candidate AS MATERIALIZED (
+    SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.body_format, a.branch_ids,
+           a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
+      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]),
+                  (SELECT $9::boolean[]))
+           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, is_repeated, ordinal)
+      ${ENDPOINT_JOINS_SQL}
+  ),
+  ${PACE_SQL},
+  ${ALLOTTED_BY_PACE_SQL},`;
+
+/**
+ * Returns SQL that selects and locks due deliveries of a lane: the oldest deliveries of each endpoint, up to the
+ * endpoint's number of slots.
+ */
+const buildDueDeliveriesSql = (lane: Lane) => `
+  SELECT d.delivery_id
+    FROM allotted e
+   CROSS JOIN LATERAL (
+     SELECT delivery_id
+       FROM webhooks.pending_delivery
+      WHERE endpoint_id = e.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE_SQL}
+        AND delivery_id <> ALL ($3::uuid[])
+        AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
+      ORDER BY next_attempt_at
+      LIMIT GREATEST(e.capacity, 0)
+        FOR UPDATE SKIP LOCKED) d
+   WHERE e.lane = '${lane}' AND e.capacity > 0`;
+
+/**
+ * Returns SQL that chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one
+ * transaction. Only attempts with a recorded outcome count towards the retry schedule. An inactive endpoint gets no
+ * slots, and a failing endpoint occupies at most one slot.
+ *
+ * The array parameters are wrapped in sub-selects, so that Postgres uses one plan for arrays of any length. The ids of
+ * the chosen deliveries form an array instead of a join, because Postgres may plan the statement while the table of
+ * pending deliveries is empty. With a join, it could then read the whole table.
+ */
+const buildClaimSql = (hasPace: boolean) => `
+  WITH ${hasPace ? ALLOTTED_WITH_PACE_SQL : ALLOTTED_SQL}
+  chosen AS MATERIALIZED (${buildDueDeliveriesSql("first")} UNION ALL ${buildDueDeliveriesSql("retry")}),
+  leased AS (
+    UPDATE webhooks.pending_delivery p
+       SET attempt_count = p.attempt_count + 1, lease_expires_at = $2, sender_id = $8
+     WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen))
+       AND EXISTS (SELECT FROM webhooks.sender WHERE sender_id = $8)
+    RETURNING p.delivery_id, p.endpoint_id, p.body, p.attempt_count, p.round_attempt_count + 1 AS round_attempt,
+              p.traceparent, p.ordering_key,
+              CASE p.round_attempt_count WHEN 0 THEN 'first' ELSE 'retry' END AS lane
+  ),
+  recorded AS (
+    INSERT INTO webhooks.attempt (delivery_id, number, started_at)
+    SELECT delivery_id, attempt_count, $1 FROM leased
+  )${hasPace ? `, ${RECORD_PACE_SQL}` : ""}
+  SELECT x.ordinal, x.failing, x.capacity, x.is_limited AS "isLimited", ${hasPace ? PAUSE_MS_SQL : "0"} AS "pauseMs",
+         ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, x.url,
+         d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.traceparent,
+         d.ordering_key AS "orderingKey", x.body_format AS "bodyFormat",
+         d.encrypted_secret AS "encryptedSecret", d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders",
+         COALESCE(d.asymmetric_signature, false) AS "hasAsymmetricSignature"
+    FROM allotted x
+    ${hasPace ? "LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id" : ""}
+    LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
+                      d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets, s.headers,
+                      s.asymmetric_signature
+                 FROM leased
+                 JOIN webhooks.delivery d USING (delivery_id)
+                 LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
+      ON d.endpoint_id = x.endpoint_id AND d.lane = x.lane`;
+
+/** Claims deliveries only to endpoints without a rate limit, which is cheaper. */
+const CLAIM_SQL = buildClaimSql(false);
+
+/** Claims deliveries to all endpoints. $9 is true for an endpoint that an earlier element already contains. */
+const CLAIM_WITH_PACE_SQL = buildClaimSql(true);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect } from "chai";
 import { nkeys } from "nats";
-import { connectNats, NatsUnavailableError } from "../../../projection/relay/connect-nats.ts";
+import { connectNats, NatsUnavailableError } from "../../../projection/relay/nats-session.ts";
 import type { NatsSettings } from "../../../projection/relay/nats-settings.ts";
 import { createNatsIdentities } from "../../support/nats-identities.ts";
 import { getTlsFile, type NatsServer, startNatsServer, TLS_BLOCK } from "../../support/nats-server.ts";

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { type ClusterInfo, type JetStreamManager, RetentionPolicy } from "nats";
-import { connectNats } from "../../../projection/relay/connect-nats.ts";
 import { deriveStreamNames, ensureEventStream, JETSTREAM_OPTIONS } from "../../../projection/relay/event-stream.ts";
+import { connectNats } from "../../../projection/relay/nats-session.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";

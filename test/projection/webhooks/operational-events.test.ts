@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { reportExpiringSecrets } from "../../../projection/webhooks/maintain/run-maintenance.ts";
+import { reportExpiringSecrets } from "../../../projection/webhooks/maintenance.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { OperationalEventType } from "../../../shared/domain/events/partner.ts";
 import {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { EventMessage } from "../../../../projection/relay/message.ts";
-import { closeUnsendableDeliveries, skipUnapprovedDeliveries } from "../../../../projection/webhooks/maintain/sweep.ts";
+import { closeUnsendableDeliveries, skipUnapprovedDeliveries } from "../../../../projection/webhooks/maintenance.ts";
 import { addDeliveries } from "../../../../projection/webhooks/match/match-event.ts";
 import { lockOrder, releaseForgottenDeliveries } from "../../../../projection/webhooks/match/ordering.ts";
 import { writeOutcomes } from "../../../../projection/webhooks/record/outcomes.ts";

@@ -1,17 +1,134 @@
 import type pg from "pg";
-import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
-import { listGroups, type OrderableDelivery, releaseNext, TRY_LOCK_ORDER_SQL } from "../match/ordering.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { pause } from "../../shared/runtime/backoff.ts";
+import {
+  listGroups,
+  type OrderableDelivery,
+  releaseForgottenDeliveries,
+  releaseNext,
+  TRY_LOCK_ORDER_SQL,
+} from "./match/ordering.ts";
 import {
   addToOutbox,
   createDeliverySkippedEvent,
+  createExpiryReportedEvent,
   DELIVERY_ROUND_COLUMNS,
   type DeliveryRound,
+  type ExpiringSecret,
   inTransaction,
-} from "../record/outbox.ts";
-import { buildPendingEndpointsSql, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "../schedule/due.ts";
+} from "./record/outbox.ts";
+import { type PartContext, repeatForever } from "./record/retry-forever.ts";
+import { buildPendingEndpointsSql, LANE_CONDITIONS, READ_MODELS_CURRENT_SQL } from "./schedule/due.ts";
 
-const MAX_BATCH_SIZE = 500;
+interface MaintenanceOptions {
+  pool: pg.Pool;
+  /** Called with the number of pending deliveries that were closed without sending them. */
+  onClosed?: ((status: ClosedStatus, deliveryCount: number) => void) | undefined;
+  onOutboxEvents(): void;
+  /** Milliseconds since 1970. */
+  clock(): number;
+}
+
+const SWEEP_INTERVAL_MS = 1_000;
+const SECRETS_INTERVAL_MS = 10 * 60_000;
+const RETENTION_INTERVAL_MS = 10 * 60_000;
+
+/**
+ * Runs the background loops that close deliveries which may not be sent, report expiring secrets, repair held
+ * deliveries and delete old rows, until the signal aborts.
+ */
+export async function runMaintenance(options: MaintenanceOptions, context: PartContext): Promise<void> {
+  const { pool, clock, onOutboxEvents } = options;
+  const { signal } = context;
+  const reportClosed = ({ closedCounts, hasMore }: SweepResult) => {
+    for (const status of closedStatuses) options.onClosed?.(status, closedCounts[status]);
+    // Skipped deliveries are recorded as events.
+    if (closedCounts.skipped > 0) onOutboxEvents();
+    return hasMore;
+  };
+  const sweep = async () => reportClosed(await closeUnsendableDeliveries(pool, clock()));
+  const reportSecrets = async () => {
+    if ((await reportExpiringSecrets(pool, clock())) > 0) onOutboxEvents();
+    return false;
+  };
+  const enforceRetention = async () => {
+    const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
+    await deleteOldPaces(pool);
+    const hasMoreToRelease = await releaseForgottenDeliveries(pool, clock());
+    await deleteOldReplays(pool, clock());
+    const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
+    return hasOldDeliveries || hasMoreToSkip || hasMoreToRelease;
+  };
+  await Promise.all([
+    repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
+    repeatForever("secrets", context, reportSecrets, () => pause(SECRETS_INTERVAL_MS, signal)),
+    repeatForever("retention", context, enforceRetention, () => pause(RETENTION_INTERVAL_MS, signal)),
+  ]);
+}
+
+const REPORT_BEFORE_MS = 6 * 60 * 60 * 1_000;
+
+const MAX_BATCH_SIZE = 1_000;
+
+/**
+ * Adds a `WebhookSecretExpiryReported` event to the outbox for each former secret that expires within six hours and was
+ * not reported before.
+ *
+ * @param now milliseconds since 1970
+ * @returns number of events that were added to the outbox
+ */
+export function reportExpiringSecrets(pool: pg.Pool, now: number): Promise<number> {
+  return inTransaction(pool, async (client) => {
+    const { rows } = await client.query<ExpiringSecret>({
+      name: "expiring secrets",
+      text: `SELECT e.endpoint_id AS "endpointId", e.clinic_id AS "clinicId", e.environment,
+                    former->>'secretId' AS "secretId", former->>'expiresAt' AS "expiresAt",
+                    former->>'rotationId' AS "rotationId", former->>'correlationId' AS "correlationId"
+               FROM ${READ_MODEL_SCHEMA}.webhook_secret s
+               JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e USING (endpoint_id)
+              CROSS JOIN LATERAL jsonb_array_elements(s.former_secrets) former
+              WHERE former->>'isReported' = 'false' AND former->>'expiresAt' > $1 AND former->>'expiresAt' <= $2
+              LIMIT ${MAX_BATCH_SIZE}`,
+      values: [toInstant(now), toInstant(now + REPORT_BEFORE_MS)],
+    });
+    await addToOutbox(
+      client,
+      rows.map((row) => createExpiryReportedEvent(row, now)),
+    );
+    return rows.length;
+  });
+}
+
+async function deleteOldPaces(pool: pg.Pool): Promise<void> {
+  await pool.query("DELETE FROM webhooks.endpoint_pace WHERE next_start_at < now() - interval '1 hour'");
+}
+
+/** Applies to deliveries, their attempts and the progress of replays. */
+const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
+
+/** Deletes the progress of replays that ended more than 30 days ago. The log contains their outcomes. */
+async function deleteOldReplays(pool: pg.Pool, now: number): Promise<void> {
+  await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [
+    toInstant(now - RETENTION_MS),
+  ]);
+}
+
+/** @returns true if more deliveries may need to be deleted */
+async function deleteOldDeliveries(pool: pg.Pool, now: number): Promise<boolean> {
+  const { rowCount } = await pool.query({
+    name: "delete old deliveries",
+    text: `DELETE FROM webhooks.delivery WHERE delivery_id IN (
+             SELECT delivery_id FROM webhooks.delivery
+              WHERE created_at < $1 AND status <> 'pending'
+              ORDER BY created_at
+              LIMIT ${MAX_BATCH_SIZE} FOR UPDATE SKIP LOCKED)`,
+    values: [toInstant(now - RETENTION_MS)],
+  });
+  return rowCount === MAX_BATCH_SIZE;
+}
+
+const MAX_CLOSED_DELIVERIES = 500;
 
 /** Each condition has a partial index. */
 const PENDING_CONDITIONS = { ...LANE_CONDITIONS, held: "is_held" };
@@ -26,7 +143,7 @@ const MAX_APPROVAL_WAIT_MS = 30 * 24 * 60 * 60 * 1_000;
 export const closedStatuses = ["skipped", "cancelled"] as const;
 export type ClosedStatus = (typeof closedStatuses)[number];
 
-export interface SweepResult {
+interface SweepResult {
   /** For each skipped delivery, an event was added to the outbox. */
   closedCounts: Record<ClosedStatus, number>;
   hasMore: boolean;
@@ -77,7 +194,7 @@ function closeDeliveries(
     const outboxEvents = skippedRows.map((row) => createDeliverySkippedEvent(row, now));
     await addToOutbox(client, outboxEvents);
     const closedCounts = { skipped: skippedRows.length, cancelled: rows.length - skippedRows.length };
-    return { closedCounts, hasMore: rows.length === MAX_BATCH_SIZE };
+    return { closedCounts, hasMore: rows.length === MAX_CLOSED_DELIVERIES };
   });
 }
 
@@ -118,7 +235,7 @@ const CLOSE_UNSENDABLE_SQL = `
         WHERE endpoint_id = s.endpoint_id AND ${laneCondition}
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
           AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text)) AND ${TRY_LOCK_ORDER_SQL}
-        LIMIT ${MAX_BATCH_SIZE}
+        LIMIT ${MAX_CLOSED_DELIVERIES}
           FOR UPDATE SKIP LOCKED) d
      WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
   )}
@@ -135,7 +252,7 @@ const SKIP_UNAPPROVED_SQL = `
          FROM webhooks.pending_delivery
         WHERE endpoint_id = e.endpoint_id AND ${laneCondition}
           AND next_attempt_at < $2 AND (lease_expires_at IS NULL OR lease_expires_at < $2) AND ${TRY_LOCK_ORDER_SQL}
-        LIMIT ${MAX_BATCH_SIZE}
+        LIMIT ${MAX_CLOSED_DELIVERIES}
           FOR UPDATE SKIP LOCKED) d
      WHERE e.environment = 'production' AND NOT a.webhook_origins ? e.origin AND ${READ_MODELS_CURRENT_SQL}`,
   )}
@@ -149,5 +266,5 @@ const SKIP_UNAPPROVED_SQL = `
  */
 function buildLanesSql(buildLaneSql: (laneCondition: string) => string): string {
   const laneQueries = Object.values(PENDING_CONDITIONS).map(buildLaneSql);
-  return `SELECT * FROM (${laneQueries.join(" UNION ALL ")}) lanes LIMIT ${MAX_BATCH_SIZE}`;
+  return `SELECT * FROM (${laneQueries.join(" UNION ALL ")}) lanes LIMIT ${MAX_CLOSED_DELIVERIES}`;
 }

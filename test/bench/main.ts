@@ -24,6 +24,7 @@ const BENCHMARK_FILES: Record<string, string> = {
   rebuild: "projection.ts",
   memory: "memory.ts",
   webhooks: "webhooks.ts",
+  path: "webhook-path.ts",
   deliveries: "delivery-writes.ts",
   processes: "processes.ts",
   log: "log.ts",

@@ -4,6 +4,7 @@
  * - steady: Time from append to receipt at 50 events per second, and the CPU time of all processes for each delivery.
  * - one and ten endpoints: Deliveries per second while events of one clinic are appended, to receivers that respond at
  *   once and to receivers that take 50 ms.
+ * - newcomers: Time from append to receipt for the first event of 40 applications, while one endpoint uses all its slots.
  * - idle: CPU time of each process in a second without events.
  */
 import { setTimeout as sleep } from "node:timers/promises";
@@ -17,6 +18,8 @@ const STEADY = { perSecond: 50, seconds: 20 };
 const IDLE_SECONDS = 20;
 const APPENDER_COUNT = 16;
 const WARM_UP_EVENT_COUNT = 1_000;
+const NEWCOMER_COUNT = 40;
+const EAGER_EVENT_COUNT = 4_000;
 
 async function measureSteadily(world: BenchWorld, clinicId: string): Promise<void> {
   const { perSecond, seconds } = STEADY;
@@ -61,6 +64,24 @@ async function measureRate(world: BenchWorld, path: string, endpointCount: numbe
   printRow({ name, rate: deliveryCount / ((now() - startedAt) / 1_000), cpuMicros });
 }
 
+async function measureNewcomers(world: BenchWorld): Promise<void> {
+  const registerPromises = Array.from({ length: NEWCOMER_COUNT }, () => world.registerEndpoint(world.sinkUrl));
+  const clinicIds = await Promise.all(registerPromises);
+  const eagerClinicId = await world.registerEndpoints(`${world.sinkUrl}/delayed`, 1);
+  world.clearReceipts();
+  await runConcurrently(
+    APPENDER_COUNT,
+    EAGER_EVENT_COUNT,
+    async () => void (await world.appendAppointment(eagerClinicId)),
+  );
+  await world.awaitReceipts(EAGER_EVENT_COUNT / 2, 60_000);
+  const ids = await Promise.all(clinicIds.map((clinicId) => world.appendAppointment(clinicId)));
+  await world.awaitReceipts(EAGER_EVENT_COUNT + NEWCOMER_COUNT, 60_000);
+  const waitTimes = world.listWaitTimes(ids).sort((a, b) => a - b);
+  const name = `first events of ${NEWCOMER_COUNT} applications`;
+  printRow({ name, p50: waitTimes[NEWCOMER_COUNT / 2] ?? Number.NaN, p99: waitTimes.at(-1) ?? Number.NaN, note: "beside a busy endpoint" });
+}
+
 const world = await createBenchWorld();
 try {
   const clinicId = await world.registerEndpoint(world.sinkUrl);
@@ -76,6 +97,7 @@ try {
   await measureRate(world, "/delayed", 1, 5_000);
   await measureRate(world, "/", 10, 5_000);
   await measureRate(world, "/delayed", 10, 2_000);
+  await measureNewcomers(world);
   await sleep(2_000);
   const cpuMicros = await measureCpu(world, IDLE_SECONDS, () => sleep(IDLE_SECONDS * 1_000));
   printRow({ name: "idle, for each second", cpuMicros });

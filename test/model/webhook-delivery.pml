@@ -1,6 +1,7 @@
 /*
  * Model of webhook deliveries: match, claim, send, outcome, retry and replay by two dispatchers that share one database.
- * A dispatcher can be killed between any two steps, and a lease can expire while its attempt is still in progress.
+ * A dispatcher can be killed between any two steps, and a lease can end while its attempt is still in progress, because
+ * it expires or its sender has lost the session.
  *
  * Check all states with spin and a C compiler, in an empty folder, because spin writes files. Each command takes less
  * than two minutes and 2 GB of memory:
@@ -257,6 +258,31 @@ inline match(p, d, k) {
   }
 }
 
+/* The lease of a claim. */
+inline lease(p, d) {
+  attemptCount[d]++;
+  isLeased[d] = true;
+  recordedAttempts[d] = recordedAttempts[d] | BIT(attemptCount[d]);
+  phase[AT(p, d)] = claimed;
+  number[AT(p, d)] = attemptCount[d];
+  assert(!holdsLease[AT(1 - p, d)]);
+  holdsLease[AT(p, d)] = true
+}
+
+/* Inserts a delivery without order, and claims it in the same transaction. */
+inline matchAndClaim(p, d, k) {
+#if ORDERED
+  false
+#else
+  atomic {
+    IS_UNACKED(k) && !hasInserted[AT_COPY(p, k)] && status[d] == absent && phase[AT(p, d)] == idle ->
+    insert(d);
+    lease(p, d);
+    hasInserted[AT_COPY(p, k)] = true
+  }
+#endif
+}
+
 /* Processes a message that was deferred too often, together with the earlier events, which are read from the log. */
 inline matchWithEarlier(p, d, k) {
   atomic {
@@ -288,13 +314,7 @@ inline commitClaim(p, d) {
     phase[AT(p, d)] == locked ->
     checkEarlier(d);
     isLocked[d] = false;
-    attemptCount[d]++;
-    isLeased[d] = true;
-    recordedAttempts[d] = recordedAttempts[d] | BIT(attemptCount[d]);
-    phase[AT(p, d)] = claimed;
-    number[AT(p, d)] = attemptCount[d];
-    assert(!holdsLease[AT(1 - p, d)]);
-    holdsLease[AT(p, d)] = true
+    lease(p, d)
   }
 }
 
@@ -406,7 +426,7 @@ inline crash(p) {
 
 #define IS_HELD(d) (holdsLease[AT(0, d)] || holdsLease[AT(1, d)])
 
-/* A lease expires after its holder was killed or, rarely, while its holder is still working. */
+/* A lease ends after its holder was killed or, rarely, while its holder is still working. */
 inline expireLease(d) {
   atomic {
     isLeased[d] && (!IS_HELD(d) || earlyExpiries < MAX_EARLY_EXPIRIES) ->
@@ -454,7 +474,8 @@ inline restartRelay() {
   :: match(p, d, d) :: matchWithEarlier(p, d, d) :: ackEvent(p, d) \
   :: match(p, d, d + DELIVERIES) :: matchWithEarlier(p, d, d + DELIVERIES) :: ackEvent(p, d + DELIVERIES)
 #else
-#define EVENT_STEPS(p, d) :: match(p, d, d) :: matchWithEarlier(p, d, d) :: ackEvent(p, d)
+#define EVENT_STEPS(p, d) \
+  :: match(p, d, d) :: matchAndClaim(p, d, d) :: matchWithEarlier(p, d, d) :: ackEvent(p, d)
 #endif
 
 #define DISPATCHER_STEPS(p, d) \

@@ -79,7 +79,12 @@ async function measureNewcomers(world: BenchWorld): Promise<void> {
   await world.awaitReceipts(EAGER_EVENT_COUNT + NEWCOMER_COUNT, 60_000);
   const waitTimes = world.listWaitTimes(ids).sort((a, b) => a - b);
   const name = `first events of ${NEWCOMER_COUNT} applications`;
-  printRow({ name, p50: waitTimes[NEWCOMER_COUNT / 2] ?? Number.NaN, p99: waitTimes.at(-1) ?? Number.NaN, note: "beside a busy endpoint" });
+  printRow({
+    name,
+    p50: waitTimes[NEWCOMER_COUNT / 2] ?? Number.NaN,
+    p99: waitTimes.at(-1) ?? Number.NaN,
+    note: "beside a busy endpoint",
+  });
 }
 
 const world = await createBenchWorld();

@@ -9,8 +9,8 @@ import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { logWaitOption } from "../options.ts";
 import { createRetryingEventLog } from "../retry.ts";
-import { deriveImportId } from "./import-line.ts";
-import { type ImportInput, readLines, withInput } from "./import-lines.ts";
+import { createLineIdGenerator, deriveImportId } from "./import-line.ts";
+import { type Line, readLines, withInput } from "./import-lines.ts";
 import { createImportReport, type ImportReport } from "./import-report.ts";
 import { applyLines, type ImportOutcome, type ImportSurvey } from "./import-run.ts";
 import { createCachingEventLog } from "./log-decorators.ts";
@@ -63,7 +63,7 @@ export const importCommand = defineCommand({
   run: ({ file, dryRun, logWait: waitSeconds, actor, json }, terminal) =>
     withInput(file, terminal.stdin, async (input) => {
       const baseContext = createOperatorContext(requireOperator(terminal.env, actor), Date.now());
-      const survey = await surveyLines(input);
+      const survey = await surveyLines(readLines(input));
       const report = createImportReport(survey.lineCount, { json, dryRun }, terminal);
       const interruption = terminal.catchInterruption();
       interruption.addEventListener("abort", () => report.writeNote(INTERRUPTED_NOTE), { once: true });
@@ -102,14 +102,22 @@ function toExitCode({ tally, end }: ImportOutcome): number {
   return tally.invalid > 0 ? EXIT_CODE.badInput : EXIT_CODE.done;
 }
 
-async function surveyLines(input: ImportInput): Promise<ImportSurvey> {
+export async function surveyLines(lines: AsyncIterable<Line>): Promise<ImportSurvey> {
   const hash = createHash("sha256");
+  const createId = createLineIdGenerator();
+  const idByLineNumber: (string | undefined)[] = [];
+  const lineNumberById = new Map<string, number>();
   let lineCount = 0;
-  for await (const line of readLines(input)) {
+  for await (const line of lines) {
     lineCount += 1;
     if (lineCount > MAX_LINES)
       throw new InputError(`the file has more than ${MAX_LINES} lines; split it into smaller files`);
-    if ("text" in line) hash.update(`${line.text}\n`);
+    if (!("text" in line)) continue;
+    hash.update(`${line.text}\n`);
+    const id = createId(line.text);
+    if (id === undefined) continue;
+    idByLineNumber[line.number] = id;
+    lineNumberById.set(id, line.number);
   }
-  return { lineCount, importId: deriveImportId(hash.digest("hex")) };
+  return { lineCount, importId: deriveImportId(hash.digest("hex")), idByLineNumber, lineNumberById };
 }

@@ -14,8 +14,6 @@ const NAMESPACE_BYTES = Buffer.from(ID_NAMESPACE.replaceAll("-", ""), "hex");
 export interface CommandLine {
   command: DomainCommand;
   preparedCommand: PreparedCommand;
-  /** Content of the line, independent of the order of the options. The line's id is derived from this content. */
-  contentKey: string;
 }
 
 export interface InvalidLine {
@@ -45,10 +43,7 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   const command = typeof name === "string" ? importableCommands.get(name) : undefined;
   if (!command) return createInvalidCommandLine(`${describeName(name)} cannot be imported; see \`import --help\``);
   const checkResult = command.check(givenValues, false);
-  if ("prepared" in checkResult) {
-    const contentKey = JSON.stringify([name, ...Object.entries(givenValues).sort(([a], [b]) => (a < b ? -1 : 1))]);
-    return { command, preparedCommand: checkResult.prepared, contentKey };
-  }
+  if ("prepared" in checkResult) return { command, preparedCommand: checkResult.prepared };
   const listedProblems = checkResult.problems.slice(0, MAX_PROBLEMS);
   const unlistedCount = checkResult.problems.length - listedProblems.length;
   const problems = listedProblems.map(({ path, message }) => ({ field: formatJsonPath(path), reason: message }));
@@ -75,11 +70,14 @@ function describeName(name: unknown): string {
 
 /**
  * Creates a function that derives the id of a line from its content, so that a repeated import recognizes its lines in
- * any order. Lines with equal content get different ids.
+ * any order. The order of the options does not matter. Lines with equal content get different ids. The function returns
+ * undefined for a line that is not a command.
  */
-export function createLineIdGenerator(): (contentKey: string) => string {
+export function createLineIdGenerator(): (text: string) => string | undefined {
   const countById = new Map<string, number>();
-  return (contentKey) => {
+  return (text) => {
+    const contentKey = readContentKey(text);
+    if (contentKey === undefined) return undefined;
     const id = deriveId(contentKey);
     const earlierCount = countById.get(id) ?? 0;
     countById.set(id, earlierCount + 1);
@@ -87,9 +85,23 @@ export function createLineIdGenerator(): (contentKey: string) => string {
   };
 }
 
+function readContentKey(text: string): string | undefined {
+  try {
+    const { command, ...values } = JSON.parse(text);
+    return JSON.stringify([command, ...Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1))]);
+  } catch {
+    return undefined; // The text is not JSON, or has too many levels.
+  }
+}
+
 /** Derives the id of an import from the digest of its file. */
 export function deriveImportId(digest: string): string {
   return deriveId(digest);
+}
+
+/** Returns true for the id of a line of any import. The ids of other commands are random. */
+export function isLineId(id: string): boolean {
+  return id[14] === "5";
 }
 
 /** Derives a UUID of version 5 (RFC 9562) from a text. For long texts, this is faster than the package `uuid`. */

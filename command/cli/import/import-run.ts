@@ -1,14 +1,14 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { createCommandQueue, LinesInProgress } from "./command-queue.ts";
 import {
   type CommandLine,
   createInvalidLine,
-  createLineIdGenerator,
   describeRefusal,
   type InvalidLine,
+  isLineId,
   type LineFailure,
   parseLine,
 } from "./import-line.ts";
@@ -22,6 +22,9 @@ export interface ImportSurvey {
   lineCount: number;
   /** Id of the import, derived from the content of the file. */
   importId: string;
+  /** Ids of the lines by line number. Lines that are not commands have no id. */
+  idByLineNumber: readonly (string | undefined)[];
+  lineNumberById: ReadonlyMap<string, number>;
 }
 
 /** Result of an import, and the error if an error stopped the import. */
@@ -52,7 +55,6 @@ interface ImportState extends Omit<ApplyOptions, "log"> {
   expectsNewStreams: boolean;
   enqueue: ReturnType<typeof createCommandQueue>;
   tally: Tally;
-  lineNumberById: Map<string, number>;
   /**
    * Number of the first failed line that should have changed an object, by object id. Later lines that change the
    * object are not applied.
@@ -72,7 +74,6 @@ export async function applyLines(lines: AsyncIterable<Line>, options: ApplyOptio
     expectsNewStreams: true,
     tally,
     enqueue: createCommandQueue(),
-    lineNumberById: new Map(),
     failedLineById: new Map(),
     fatalError: undefined,
   };
@@ -94,7 +95,6 @@ async function startLines(
   state: ImportState,
   linesInProgress: LinesInProgress,
 ): Promise<void> {
-  const createId = createLineIdGenerator();
   for await (const line of lines) {
     const characterCount = "text" in line ? line.text.length : 0;
     await linesInProgress.waitForRoom(characterCount);
@@ -105,8 +105,7 @@ async function startLines(
     if ("reason" in parsedLine) {
       completion = reportInvalidLine(state, number, parsedLine);
     } else {
-      const id = createId(parsedLine.contentKey);
-      state.lineNumberById.set(id, number);
+      const id = state.survey.idByLineNumber[number] as string;
       completion = applyQueuedLine(state, { ...parsedLine, number, id });
     }
     const stopOnError = (error: unknown) => {
@@ -169,15 +168,11 @@ async function applyQueuedLine(state: ImportState, line: NumberedCommandLine): P
  * again with streams from the event log. An outcome with old data is therefore never reported.
  */
 async function applyLineOnce(state: ImportState, line: NumberedCommandLine): Promise<"applied" | "alreadyApplied"> {
-  const { cache, baseContext, lineNumberById } = state;
+  const { cache, baseContext, survey } = state;
   const { preparedCommand, id } = line;
   const { stream } = preparedCommand;
-  const { importId } = state.survey;
-  // An event of the same import by a line that was not started yet is from an earlier run, which applied this line.
-  const isApplied = ({ $correlationId, $causationId }: EventMetadata) =>
-    $causationId === id ||
-    ($correlationId === importId && (lineNumberById.get($causationId) ?? Number.POSITIVE_INFINITY) > line.number);
-  const context = { ...baseContext, correlationId: importId, causationId: id };
+  const isApplied = (events: readonly RecordedEvent[]) => isLineApplied(events, line, survey);
+  const context = { ...baseContext, correlationId: survey.importId, causationId: id };
   const run = (options: { assumesNew: boolean; refreshesOtherStreams: boolean }) =>
     preparedCommand.run(createLineLog(cache, { stream, isApplied, ...options }), context);
   try {
@@ -191,7 +186,7 @@ async function applyLineOnce(state: ImportState, line: NumberedCommandLine): Pro
     const recordedEvents = await cache.refresh(stream);
     state.expectsNewStreams = recordedEvents.length === 0;
     // This check precedes all rules, so an applied line is not refused even if a rule would refuse it today.
-    if (recordedEvents.some(({ metadata }) => isApplied(metadata))) return "alreadyApplied";
+    if (isApplied(recordedEvents)) return "alreadyApplied";
     const { eventCount } = await run({ assumesNew: false, refreshesOtherStreams: false }).catch((error: unknown) => {
       if (error instanceof DomainError) return run({ assumesNew: false, refreshesOtherStreams: true });
       throw error;
@@ -201,6 +196,23 @@ async function applyLineOnce(state: ImportState, line: NumberedCommandLine): Pro
     if (error instanceof AlreadyAppliedError) return "alreadyApplied";
     throw error;
   }
+}
+
+/**
+ * Returns true if the stream contains an event of the line, or of a later line from an earlier run of the same file. An
+ * event does not count if an earlier line or another file has changed the object since.
+ */
+function isLineApplied(
+  events: readonly RecordedEvent[],
+  { id, number }: NumberedCommandLine,
+  { importId, lineNumberById }: ImportSurvey,
+): boolean {
+  const lastOtherIndex = events.findLastIndex(
+    ({ metadata: { $causationId } }) => isLineId($causationId) && (lineNumberById.get($causationId) ?? 0) < number,
+  );
+  return events
+    .slice(lastOtherIndex + 1)
+    .some(({ metadata }) => metadata.$causationId === id || metadata.$correlationId === importId);
 }
 
 /** Returns false for an error that another decision with streams from the event log may avoid. Throws other errors. */

@@ -1,8 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
-import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
-import { animalStreams, customerStreams } from "../../../shared/domain/events/people.ts";
+import { animalStreams } from "../../../shared/domain/events/people.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import {
   EMPTY_STREAM,
@@ -36,10 +35,10 @@ const EVENT_BYTES = 1_000;
 const MAX_AGE_MS = 1_000;
 
 /**
- * Streams whose entries do not become too old. A line that refers to a customer or an animal depends only on the clinic
- * and on the animal's owner, which never change.
+ * Streams whose entries do not become too old. A line that refers to an animal depends only on the animal's clinic and
+ * owner, which never change.
  */
-const LASTING_PREFIXES = [customerStreams, animalStreams].map((category) => toStreamName(category, ""));
+const LASTING_PREFIX = toStreamName(animalStreams, "");
 
 /**
  * Creates a cache of the event log's streams for one import. `read` may return events that are up to one second old.
@@ -103,8 +102,7 @@ export function createStreamCache(log: EventLog): StreamCache {
 }
 
 function isRecent(stream: string, { confirmedAt }: CacheEntry): boolean {
-  if (performance.now() - confirmedAt < MAX_AGE_MS) return true;
-  return LASTING_PREFIXES.some((prefix) => stream.startsWith(prefix));
+  return performance.now() - confirmedAt < MAX_AGE_MS || stream.startsWith(LASTING_PREFIX);
 }
 
 function estimateBytes(events: RecordedEvent[]): number {
@@ -117,7 +115,8 @@ export class UnverifiedAssumptionError extends Error {
 
 interface LineLogOptions {
   stream: string;
-  isApplied(metadata: EventMetadata): boolean;
+  /** Returns true if the line was already applied to the stream with these events. */
+  isApplied(events: readonly RecordedEvent[]): boolean;
   /**
    * If true, the line's stream is assumed not to exist, unless it is in memory. Only an append to this stream verifies
    * the assumption, so any other outcome of the command must be ignored.
@@ -141,7 +140,7 @@ export function createLineLog(cache: StreamCache, options: LineLogOptions): Even
   async function readOwnStream(): Promise<RecordedEvent[]> {
     const cachedEvents = cache.find(stream);
     const events = await (cachedEvents ?? (assumesNew ? [] : cache.refresh(stream)));
-    if (events.some(({ metadata }) => isApplied(metadata))) throw new AlreadyAppliedError();
+    if (isApplied(events)) throw new AlreadyAppliedError();
     return events;
   }
 

@@ -248,7 +248,8 @@ describe("a second import of a complete file", function () {
     const id = randomUUID();
     const application = { id, name: "Half", environment: "sandbox", scopes: ["clinic:read"] };
     const lines: Line[] = [{ command: "partner register", ...application }];
-    const parsedLine = parseLine(JSON.stringify(lines[0]));
+    const text = JSON.stringify(lines[0]);
+    const parsedLine = parseLine(text);
     if (!("preparedCommand" in parsedLine)) throw new Error(parsedLine.reason);
     const failingLog: EventLog = {
       ...log,
@@ -257,7 +258,7 @@ describe("a second import of a complete file", function () {
           ? Promise.reject(new Error("killed"))
           : log.append(stream, ...restArgs),
     };
-    const context = { ...createTestOperatorContext(), causationId: createLineIdGenerator()(parsedLine.contentKey) };
+    const context = { ...createTestOperatorContext(), causationId: createLineIdGenerator()(text) ?? "" };
     const failureMessage = await parsedLine.preparedCommand
       .run(failingLog, context)
       .catch((error: Error) => error.message);

@@ -114,6 +114,27 @@ describe("an import", () => {
     expect(animalEventTypes).to.deep.equal(["AnimalRegistered", "AnimalWeighed", "AnimalWeighed"]);
   });
 
+  it("a line that another file has already applied is applied again if the object has changed since", async () => {
+    const [id, serviceId] = [randomUUID(), randomUUID()];
+    const setPrice = (price: number) => ({ command: "service reprice", id: serviceId, clinic: id, price });
+    const readPrices = async () =>
+      (await log.read(`service-${serviceId}`)).map(({ data }) => (data as { price: number }).price);
+    await runImport([
+      ...createClinicLines(id),
+      { command: "service offer", id: serviceId, clinic: id, name: "X", price: 1 },
+    ]);
+    for (const price of [11, 12, 11]) expect(parseTally(await runImport([setPrice(price)]))).to.include({ applied: 1 });
+    expect(await readPrices()).to.deep.equal([1, 11, 12, 11]);
+    expect(parseTally(await runImport([setPrice(11)]))).to.include({ alreadyApplied: 1 });
+    expect(parseTally(await runImport([setPrice(11), setPrice(13)]))).to.include({ applied: 1, alreadyApplied: 1 });
+    expect(parseTally(await runImport([setPrice(11), setPrice(13), setPrice(14)]))).to.include({
+      alreadyApplied: 2,
+      applied: 1,
+    });
+    expect(parseTally(await runImport([setPrice(13), setPrice(11)]))).to.include({ applied: 2 });
+    expect(await readPrices()).to.deep.equal([1, 11, 12, 11, 13, 14, 13, 11]);
+  });
+
   it("an import reports failed lines, skips lines that depend on a failed line, and applies all other lines", async () => {
     const id = randomUUID();
     const customer = randomUUID();

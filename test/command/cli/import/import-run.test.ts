@@ -1,11 +1,14 @@
 import { randomUUID } from "node:crypto";
+import { Readable } from "node:stream";
 import { expect } from "chai";
+import { surveyLines } from "../../../../command/cli/import/import-command.ts";
 import type { Line } from "../../../../command/cli/import/import-lines.ts";
 import { applyLines } from "../../../../command/cli/import/import-run.ts";
 import { createStreamCache } from "../../../../command/cli/import/line-log.ts";
 import { toNewEvent } from "../../../../command/handling/handle.ts";
 import { closeClinic } from "../../../../command/operations/clinic-operations.ts";
 import { changeCustomer, weighAnimal } from "../../../../command/operations/people-operations.ts";
+import { recordErasure } from "../../../../command/operations/personal-data/record-erasure.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { EMPTY_STREAM, type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
@@ -13,22 +16,36 @@ import { createPlainLog } from "../../../support/plain-log.ts";
 import { getTestServers } from "../../../support/stack.ts";
 
 /** Applies lines with a report that keeps nothing, except what `options` replaces. */
-function applyTestLines(
-  lines: AsyncIterable<Line>,
-  lineCount: number,
+async function applyTestLines(
+  lines: Line[],
   options: {
     log: EventLog;
     interruption?: AbortSignal;
     reportFailure?: (failure: { code: string }) => Promise<void>;
     showProgress?: () => void;
+    /** Called before a line is read. */
+    beforeLine?: (number: number) => Promise<unknown>;
   },
 ) {
   const { log, interruption = new AbortController().signal } = options;
-  const { reportFailure = async () => undefined, showProgress = () => undefined } = options;
+  const {
+    reportFailure = async () => undefined,
+    showProgress = () => undefined,
+    beforeLine = async () => undefined,
+  } = options;
   const report = { reportFailure, showProgress, writeNote: () => undefined, writeTotals: async () => undefined };
-  const survey = { lineCount, importId: randomUUID() };
-  return applyLines(lines, { survey, log, baseContext: createTestOperatorContext(), report, interruption });
+  async function* readLines() {
+    for (const line of lines) {
+      await beforeLine(line.number);
+      yield line;
+    }
+  }
+  const survey = await surveyLines(Readable.from(lines));
+  return applyLines(readLines(), { survey, log, baseContext: createTestOperatorContext(), report, interruption });
 }
+
+const toLines = (lines: object[]): Line[] =>
+  lines.map((line, index) => ({ number: index + 1, text: JSON.stringify(line) }));
 
 const clinicFields = { slug: "a", name: "A", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
 
@@ -54,25 +71,21 @@ describe("the streams that an import keeps in memory", () => {
         return log.read(stream, lastRevision);
       },
     };
-    async function* readLines(): AsyncGenerator<Line> {
-      for (const [index, line] of lines.entries()) {
-        const lineNumber = index + 1;
-        if (interruptions[lineNumber]) {
-          while (progress.count < index) await new Promise<void>((resolve) => (progress.notify = resolve));
-          await interruptions[lineNumber]();
-        }
-        yield { number: lineNumber, text: JSON.stringify(line) };
-      }
-    }
+    const beforeLine = async (number: number) => {
+      if (!interruptions[number]) return;
+      while (progress.count < number - 1) await new Promise<void>((resolve) => (progress.notify = resolve));
+      await interruptions[number]();
+    };
     const reportFailure = async ({ code }: { code: string }) => void failures.push(code);
     const showProgress = () => {
       progress.count += 1;
       progress.notify();
     };
-    const { tally } = await applyTestLines(readLines(), lines.length, {
+    const { tally } = await applyTestLines(toLines(lines), {
       log: countingLog,
       reportFailure,
       showProgress,
+      beforeLine,
     });
     return { tally, failures, readStreams };
   }
@@ -86,6 +99,11 @@ describe("the streams that an import keeps in memory", () => {
       { command: "animal weigh", id: animal, clinic, weightKg: 4 },
     ];
     return { clinic, customer, animal, lines };
+  }
+
+  async function waitASecond() {
+    const startedAt = performance.now();
+    while (performance.now() - startedAt < 1_000) await log.readLast("$clinic");
   }
 
   it("an import of new objects reads no stream", async () => {
@@ -139,11 +157,24 @@ describe("the streams that an import keeps in memory", () => {
     const { failures } = await runImport([...lines, lateLine], {
       5: async () => {
         await closeClinic(log, { clinicId: clinic, reason: "Given up" }, createTestOperatorContext());
-        const closedAt = performance.now();
-        while (performance.now() - closedAt < 1_000) await log.read(`clinic-${clinic}`);
+        await waitASecond();
       },
     });
     expect(failures).to.deep.equal(["clinic_closed"]);
+  });
+
+  it("a line is refused if another process has erased the customer more than a second ago", async () => {
+    const { clinic, customer, lines } = createLines();
+    const lateLine = { command: "animal register", id: randomUUID(), clinic, customer, name: "Rex", species: "dog" };
+    const { failures } = await runImport([...lines, lateLine], {
+      5: async () => {
+        const erasure = { categories: ["contact" as const, "animal" as const], cause: "request" as const, reason: "x" };
+        const target = { id: customer, clinicId: clinic, ...erasure };
+        await recordErasure.customer(log, target, createTestOperatorContext());
+        await waitASecond();
+      },
+    });
+    expect(failures).to.deep.equal(["customer_erased"]);
   });
 
   it("streams that are used stay in memory, and streams that are not used are removed when memory is short", async () => {
@@ -183,14 +214,8 @@ describe("an import that the operator interrupts", () => {
         return (appendFunctions.shift() as () => Promise<bigint>)();
       },
     };
-    const lines = appendFunctions.map((_, index): Line => {
-      const line = { command: "clinic register", id: randomUUID(), ...clinicFields };
-      return { number: index + 1, text: JSON.stringify(line) };
-    });
-    async function* readLines() {
-      yield* lines;
-    }
-    return applyTestLines(readLines(), lines.length, { log, interruption: controller.signal });
+    const lines = appendFunctions.map(() => ({ command: "clinic register", id: randomUUID(), ...clinicFields }));
+    return applyTestLines(toLines(lines), { log, interruption: controller.signal });
   }
 
   const append = async () => 1n;

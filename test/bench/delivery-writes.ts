@@ -122,7 +122,7 @@ async function deliverMessages(
     const messages = Array.from({ length: count }, (_, n) =>
       createMessages(endpointsByClinic[n % CLINIC_COUNT]![0]!, eventsPerAppointment),
     ).flat();
-    await addDeliveries({ pool }, messages, Date.now());
+    await addDeliveries({ ...world, pool }, messages, Date.now());
     for (let hasMore = true; hasMore; ) {
       const finishedCount = await deliverDueDeliveries(pool, endpointsByClinic.flat());
       deliveredCount += finishedCount;

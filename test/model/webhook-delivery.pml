@@ -61,7 +61,7 @@
 #ifndef UNMATCHED
 #define UNMATCHED 0
 #endif
-/* If 1, a dispatcher can match the events before a deferred event itself. */
+/* If 1, a dispatcher can match the events before an event itself. */
 #ifndef READS_LOG
 #define READS_LOG 1
 #endif
@@ -283,7 +283,7 @@ inline matchAndClaim(p, d, k) {
 #endif
 }
 
-/* Processes a message that was deferred too often, together with the earlier events, which are read from the log. */
+/* Processes a message together with the earlier events, which are read from the log. */
 inline matchWithEarlier(p, d, k) {
   atomic {
     READS_LOG && IS_UNACKED(k) && !hasInserted[AT_COPY(p, k)] && !IS_IN_ORDER(d) ->

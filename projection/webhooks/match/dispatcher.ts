@@ -1,7 +1,7 @@
-import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
+import { type Consumer, ConsumerEvents, type ConsumerMessages, JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { readPosition } from "../../../shared/postgres/read-model-position.ts";
-import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
+import { onAbort, runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
@@ -12,8 +12,7 @@ import { TRACEPARENT_HEADER } from "../../relay/publish.ts";
 import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/replay-delivery.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
 import type { WebhooksSession } from "../session.ts";
-import type { MatchDeps } from "./match-event.ts";
-import { addInOrder, consumeMessages, receiveMessages } from "./receive-messages.ts";
+import { addDeliveries, type MatchDeps } from "./match-event.ts";
 
 interface DispatcherOptions extends ReplayDeps, MatchDeps {
   stream: EventStream;
@@ -34,15 +33,6 @@ const MAX_BATCH_SIZE = 250;
 const CATCH_UP_TIMEOUT_MS = 2_000;
 
 const REDELIVERY_DELAY_MS = 1_000;
-
-/**
- * Delay before NATS redelivers a message whose event must wait for an earlier event, for each time the message was
- * delivered. Usually the earlier event is processed, or the relay's checkpoint passes it, within 100 ms.
- */
-const DEFERRAL_DELAY_MS = 100;
-
-/** Number of deferrals of a message after which its event no longer waits for the message of an earlier event. */
-const MAX_DEFERRALS = 4;
 
 /** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. */
 const FINISH_TIMEOUT_MS = 800;
@@ -111,16 +101,10 @@ async function dispatchBatch(
     message.jetStreamMessage.ack();
     message.span?.end();
   };
-  const defer = (message: ReceivedMessage) => {
-    unacknowledgedMessages.delete(message);
-    const { redeliveryCount } = message.jetStreamMessage.info;
-    message.jetStreamMessage.nak(Math.min(REDELIVERY_DELAY_MS, redeliveryCount * DEFERRAL_DELAY_MS));
-    message.span?.end("not_processed");
-  };
   try {
     const position = await awaitReadModels(options, receivedMessages, signal);
     const readyMessages = receivedMessages.filter(({ message }) => message.position <= position);
-    await dispatchEvents(readyMessages.filter(isEventMessage), options, { acknowledge, defer });
+    await dispatchEvents(readyMessages.filter(isEventMessage), options, acknowledge);
     await dispatchReplays(readyMessages.filter(isReplayMessage), options, acknowledge);
     markHealthy();
   } finally {
@@ -142,17 +126,12 @@ function getRedeliveryDelay(signal: AbortSignal): number {
 async function dispatchEvents(
   eventMessages: readonly ReceivedMessage<EventMessage>[],
   options: DispatcherOptions,
-  { acknowledge, defer }: { acknowledge: Acknowledge; defer(message: ReceivedMessage): void },
+  acknowledge: Acknowledge,
 ): Promise<void> {
   if (eventMessages.length === 0) return;
-  const messages = new Map(eventMessages.map(({ message, jetStreamMessage }) => [message, jetStreamMessage]));
-  const isOverdue = (event: EventMessage) => Number(messages.get(event)?.info.redeliveryCount) > MAX_DEFERRALS;
-  const addedDeliveries = await addInOrder(options, [...messages.keys()], isOverdue, options.clock());
-  const { dueEndpoints, outboxEventCount, deferredEvents, earlyEvents } = addedDeliveries;
-  for (const event of eventMessages) {
-    if (deferredEvents.has(event.message)) defer(event);
-    else if (!earlyEvents.has(event.message)) acknowledge(event);
-  }
+  const events = eventMessages.map(({ message }) => message);
+  const { dueEndpoints, outboxEventCount, unreadyEvents } = await addDeliveries(options, events, options.clock());
+  for (const event of eventMessages) if (!unreadyEvents.has(event.message)) acknowledge(event);
   if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
   if (outboxEventCount > 0) options.onOutboxEvents();
 }
@@ -235,4 +214,61 @@ async function awaitReadModels(
   const newestPosition = positions.reduce((highest, position) => (position > highest ? position : highest), 0n);
   const waitPromise = session.waitForPosition(newestPosition, CATCH_UP_TIMEOUT_MS);
   return (await waitUnlessAborted(waitPromise, signal)) ? newestPosition : readPosition(pool);
+}
+
+const MAX_PREFETCHED_MESSAGES = 500;
+
+/** Interval at which JetStream reports that it has no messages. */
+const HEARTBEAT_INTERVAL_MS = 1_000;
+
+/** Time without messages and heartbeats after which the dispatcher starts a new session. */
+const MAX_SILENCE_MS = 3_000;
+
+function consumeMessages(consumer: Consumer): Promise<ConsumerMessages> {
+  return consumer.consume({
+    max_messages: MAX_PREFETCHED_MESSAGES,
+    expires: 10_000,
+    idle_heartbeat: HEARTBEAT_INTERVAL_MS,
+    abort_on_missing_resource: true,
+  });
+}
+
+/**
+ * Puts messages into a buffer until the signal aborts. Then closes the buffer, and returns later messages to the queue.
+ *
+ * @throws {Error} if JetStream sends neither messages nor heartbeats, or if the consumer was removed
+ */
+async function receiveMessages(
+  messages: ConsumerMessages,
+  buffer: BoundedBuffer<JsMsg>,
+  signal: AbortSignal,
+): Promise<void> {
+  onAbort(signal, () => {
+    buffer.close();
+    messages.stop();
+  });
+  let idleSince = performance.now();
+  const endIfSilent = () => {
+    if (performance.now() - idleSince < MAX_SILENCE_MS) return;
+    messages.stop(new Error("JetStream sends neither messages nor heartbeats."));
+  };
+  void watchHeartbeats(messages, endIfSilent);
+  for await (const message of messages) {
+    // While the dispatcher is busy, it requests no messages, and JetStream sends no heartbeats.
+    idleSince = Number.POSITIVE_INFINITY;
+    if (signal.aborted) message.nak();
+    else await buffer.push(message);
+    // A closed buffer drops messages. Returning a message twice has no effect.
+    if (signal.aborted) message.nak();
+    idleSince = performance.now();
+  }
+  if (!signal.aborted) throw new Error("The JetStream consumer was removed.");
+}
+
+/**
+ * Calls a function whenever heartbeats are missing, for example because the server that managed the consumer is gone.
+ * The client library also requests messages again, but only after up to 20 seconds.
+ */
+async function watchHeartbeats(messages: ConsumerMessages, onMissing: () => void): Promise<void> {
+  for await (const { type } of await messages.status()) if (type === ConsumerEvents.HeartbeatsMissed) onMissing();
 }

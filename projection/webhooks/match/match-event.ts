@@ -1,23 +1,28 @@
 import type pg from "pg";
-import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { awaitPipelined } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { EventMessage } from "../../relay/message.ts";
 import { addToOutbox, createDeliverySkippedEvent, type DeliveryRound, inTransaction } from "../record/outbox.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
-import { arrange, createInOrderFilter, listGroups, lockOrder, readMatchedEvents } from "./ordering.ts";
+import { deriveDeliveryId, type EndpointMatch, insertDeliveries } from "./insert-deliveries.ts";
+import {
+  arrange,
+  createInOrderFilter,
+  listGroups,
+  lockOrder,
+  type OrderDeps,
+  readEarlierEvents,
+  readMatchedEvents,
+} from "./ordering.ts";
 
 export interface AddedDeliveries {
   dueEndpoints: DueEndpoint[];
   outboxEventCount: number;
   /**
-   * Events that must be processed again later, because an earlier event of the appointment is not matched yet. Their
-   * deliveries to endpoints that do not need the order are added.
+   * Events that must be processed again later, because the read models do not include them yet, or an earlier event of
+   * the appointment cannot be read. Their deliveries to endpoints that do not need the order are added.
    */
-  deferredEvents: ReadonlySet<EventMessage>;
-  /** Events that the read models do not include yet. They are not processed. */
-  earlyEvents: ReadonlySet<EventMessage>;
+  unreadyEvents: ReadonlySet<EventMessage>;
 }
 
 /** Deliveries that are claimed in a transaction that has not ended yet. */
@@ -28,8 +33,7 @@ export interface InsertedClaim {
   end(): void;
 }
 
-export interface MatchDeps {
-  pool: pg.Pool;
+export interface MatchDeps extends OrderDeps {
   /** Claims deliveries in the transaction that has inserted them. */
   claimInserted?(client: pg.ClientBase, endpoints: readonly DueEndpoint[]): Promise<InsertedClaim | undefined>;
 }
@@ -40,19 +44,15 @@ export interface MatchDeps {
  * @param now milliseconds since 1970
  */
 export async function addDeliveries(
-  { pool, claimInserted }: MatchDeps,
+  deps: MatchDeps,
   events: readonly EventMessage[],
   now: number,
 ): Promise<AddedDeliveries> {
-  // The relay may publish an event again, so a batch can contain two messages for one event.
-  const distinctEvents = [...new Map(events.map((event) => [event.body.id, event])).values()];
-  const { matches: allMatches, position } = await matchEndpoints(pool, distinctEvents);
-  const earlyEvents = new Set(events.filter((event) => event.position > position));
-  const deferredMatches = await findDeferredMatches(pool, allMatches, distinctEvents);
-  const deferredIds = new Set(Array.from(deferredMatches, ({ event }) => event.body.id));
-  const deferredEvents = new Set(events.filter(({ body }) => deferredIds.has(body.id)));
-  const matches = allMatches.filter((match) => !deferredMatches.has(match));
-  if (matches.length === 0) return { dueEndpoints: [], outboxEventCount: 0, deferredEvents, earlyEvents };
+  const { pool, claimInserted } = deps;
+  const { matches, position, outOfOrderIds } = await matchInOrder(deps, events);
+  const isUnready = (event: EventMessage) => event.position > position || outOfOrderIds.has(event.body.id);
+  const unreadyEvents = new Set(events.filter(isUnready));
+  if (matches.length === 0) return { dueEndpoints: [], outboxEventCount: 0, unreadyEvents };
   let claim: InsertedClaim | undefined;
   const insert = async (client: pg.ClientBase) => {
     await lockOrder(client, listGroups(matches));
@@ -75,8 +75,7 @@ export async function addDeliveries(
     return {
       dueEndpoints: claim ? [] : dueEndpoints,
       outboxEventCount: outboxEvents.length,
-      deferredEvents,
-      earlyEvents,
+      unreadyEvents,
     };
   };
   try {
@@ -88,7 +87,43 @@ export async function addDeliveries(
   }
 }
 
-async function findDeferredMatches(
+interface MatchedEvents {
+  matches: EndpointMatch[];
+  /** Log position of the read models. Later events are not matched. */
+  position: bigint;
+  /** Ids of events with a match that is left out, because an earlier event of the appointment is not matched. */
+  outOfOrderIds: ReadonlySet<string>;
+}
+
+/**
+ * Matches events like {@link matchEndpoints}, and keeps the order of each appointment's events. If an earlier event is
+ * not matched, reads it from the log instead of waiting for its message. Both events may wait for the same message: if
+ * the relay publishes an acknowledged event again, its checkpoint waits for all older messages.
+ */
+async function matchInOrder(deps: MatchDeps, events: readonly EventMessage[]): Promise<MatchedEvents> {
+  const matchedEvents = await matchOnce(deps.pool, events);
+  const { outOfOrderIds } = matchedEvents;
+  if (outOfOrderIds.size === 0) return matchedEvents;
+  const earlierEvents = await readEarlierEvents(
+    deps,
+    events.filter(({ body }) => outOfOrderIds.has(body.id)),
+  );
+  return matchOnce(deps.pool, [...earlierEvents, ...events]);
+}
+
+async function matchOnce(pool: pg.Pool, events: readonly EventMessage[]): Promise<MatchedEvents> {
+  // The relay may publish an event again, so a batch can contain two messages for one event.
+  const distinctEvents = [...new Map(events.map((event) => [event.body.id, event])).values()];
+  const { matches, position } = await matchEndpoints(pool, distinctEvents);
+  const outOfOrder = await findOutOfOrder(pool, matches, distinctEvents);
+  return {
+    matches: matches.filter((match) => !outOfOrder.has(match)),
+    position,
+    outOfOrderIds: new Set(Array.from(outOfOrder, ({ event }) => event.body.id)),
+  };
+}
+
+async function findOutOfOrder(
   pool: pg.Pool,
   matches: readonly EndpointMatch[],
   batch: readonly EventMessage[],
@@ -181,131 +216,4 @@ function toDeliveryRound(match: EndpointMatch): DeliveryRound {
     eventRevision,
     traceparent,
   };
-}
-
-interface EndpointMatch {
-  event: EventMessage;
-  endpointId: string;
-  applicationId: string;
-  /** Status of the new delivery: `pending` if the endpoint is active, `skipped` if the endpoint is disabled. */
-  status: "pending" | "skipped";
-  /** Null if the endpoint does not get its events in order. */
-  orderingKey: string | null;
-}
-
-interface InsertedDelivery {
-  deliveryId: string;
-  isHeld: boolean;
-}
-
-/** Returns SQL that is true if a match belongs to a group with a pending delivery. Each condition has an index. */
-const buildExistsSql = (condition: string) => `
-  EXISTS (SELECT FROM webhooks.pending_delivery p
-           WHERE p.endpoint_id = matched.endpoint_id AND p.ordering_key = matched.ordering_key AND ${condition})`;
-
-/** Values of the ordering columns of an inserted delivery. A delivery is held if its group has a pending delivery. */
-const ORDERING_VALUES_SQL = `
-  , ordering_key, CASE WHEN ordering_key IS NOT NULL THEN event_revision END,
-  ordering_key IS NOT NULL
-    AND (is_follower OR ${buildExistsSql("NOT p.is_held")} OR ${buildExistsSql("p.is_held")})`;
-
-/** Returns SQL that inserts deliveries, and a row in `pending_delivery` for each that is pending. */
-const buildInsertSql = (hasOrder: boolean) => `
-  WITH matched AS MATERIALIZED (
-    SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
-           event_stream, event_revision, body, status, cause_id, correlation_id, traceparent
-           ${hasOrder ? ", ordering_key, is_follower" : ""}
-      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[], $8::text[],
-                  $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[], $13::uuid[], $14::uuid[],
-                  $16::text[] ${hasOrder ? ", $17::uuid[], $18::boolean[]" : ""})
-        AS u (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
-              event_stream, event_revision, body, status, cause_id, correlation_id, traceparent
-              ${hasOrder ? ", ordering_key, is_follower" : ""})
-     ORDER BY delivery_id
-  ),
-  added AS (
-    INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
-      event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
-    SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
-           event_stream, event_revision, status, cause_id, correlation_id,
-           CASE status WHEN 'pending' THEN $15::timestamptz END, $15, $15
-      FROM matched
-    ON CONFLICT DO NOTHING
-    RETURNING delivery_id
-  ),
-  queued AS (
-    INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
-      round_attempt_count, attempt_count, traceparent ${hasOrder ? ", ordering_key, event_revision, is_held" : ""})
-    SELECT delivery_id, endpoint_id, branch_id, body, $15, 0, 0, traceparent ${hasOrder ? ORDERING_VALUES_SQL : ""}
-      FROM matched JOIN added USING (delivery_id)
-     WHERE status = 'pending'
-    ${hasOrder ? "RETURNING delivery_id, is_held" : ""}
-  )
-  ${
-    hasOrder
-      ? `SELECT delivery_id AS "deliveryId", COALESCE(queued.is_held, false) AS "isHeld"
-           FROM added LEFT JOIN queued USING (delivery_id)`
-      : `SELECT delivery_id AS "deliveryId", false AS "isHeld" FROM added`
-  }`;
-
-/** Inserts deliveries whose order does not matter. Most batches use this statement, because it is cheaper. */
-const INSERT_SQL = buildInsertSql(false);
-const INSERT_WITH_ORDER_SQL = buildInsertSql(true);
-
-/**
- * Inserts a delivery for each match, unless the delivery already exists.
- *
- * @param now milliseconds since 1970
- * @returns the inserted deliveries by id
- */
-async function insertDeliveries(
-  client: pg.ClientBase,
-  matches: readonly EndpointMatch[],
-  now: number,
-): Promise<Map<string, InsertedDelivery>> {
-  const values = [
-    matches.map(deriveDeliveryId),
-    matches.map(({ endpointId }) => endpointId),
-    matches.map(({ applicationId }) => applicationId),
-    matches.map(({ event }) => event.body.clinicId),
-    matches.map(({ event }) => event.body.branchId),
-    matches.map(({ event }) => event.body.environment),
-    matches.map(({ event }) => event.body.id),
-    matches.map(({ event }) => event.body.type),
-    matches.map(({ event }) => event.stream),
-    matches.map(({ event }) => event.revision),
-    // The bodies are sent as one text, one body per line, so that array elements need no escaping. `JSON.stringify`
-    // writes no line breaks.
-    matches.map(({ event }) => JSON.stringify(event.body)).join("\n"),
-    matches.map(({ status }) => status),
-    matches.map(({ event }) => event.body.id),
-    matches.map(({ event }) => event.correlationId),
-    toInstant(now),
-    matches.map(({ event }) => event.traceparent),
-  ];
-  const orderingKeys = matches.map(({ orderingKey }) => orderingKey);
-  const { rows } = await client.query<InsertedDelivery>(
-    orderingKeys.some((orderingKey) => orderingKey !== null)
-      ? {
-          name: "insert deliveries in order",
-          text: INSERT_WITH_ORDER_SQL,
-          values: [...values, orderingKeys, listFollowers(matches)],
-        }
-      : { name: "insert deliveries", text: INSERT_SQL, values },
-  );
-  return new Map(rows.map((row) => [row.deliveryId, row]));
-}
-
-function listFollowers(matches: readonly EndpointMatch[]): boolean[] {
-  const firstRevisions = new Map<string, bigint>();
-  const getGroupName = ({ endpointId, orderingKey }: EndpointMatch) => `${endpointId} ${orderingKey}`;
-  for (const match of matches) {
-    const firstRevision = firstRevisions.get(getGroupName(match)) ?? match.event.revision;
-    if (match.event.revision <= firstRevision) firstRevisions.set(getGroupName(match), match.event.revision);
-  }
-  return matches.map((match) => match.event.revision > (firstRevisions.get(getGroupName(match)) ?? 0n));
-}
-
-function deriveDeliveryId({ event, endpointId }: EndpointMatch): string {
-  return deriveWebhookDeliveryId(event.body.id, endpointId);
 }

@@ -1,7 +1,11 @@
 import type pg from "pg";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { EventMessage } from "../../relay/message.ts";
+import type { EventLog } from "../../../shared/eventstore/log.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
+import { readRelayCheckpoint } from "../../checkpoints/relay-checkpoint.ts";
+import { type EventMessage, relayMessageSchema } from "../../relay/message.ts";
+import { toMessage } from "../../relay/to-message.ts";
 import { inTransaction } from "../record/outbox.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
 
@@ -215,4 +219,48 @@ export async function readMatchedEvents(pool: pg.Pool, matches: readonly Ordered
   const [row] = rows;
   if (!row) throw new Error("The query for earlier events returned no row.");
   return { checkpoint: row.checkpoint, deliveryIds: new Set(row.deliveryIds) };
+}
+
+export interface OrderDeps {
+  pool: pg.Pool;
+  log: EventLog;
+  logger: Logger;
+}
+
+/**
+ * Reads the public events that come before events in their streams and that the relay's checkpoint has not passed. If
+ * the events of a stream cannot be read, logs a warning and leaves them out.
+ */
+export async function readEarlierEvents(
+  { pool, log, logger }: OrderDeps,
+  events: readonly EventMessage[],
+): Promise<EventMessage[]> {
+  const { position: checkpoint } = await readRelayCheckpoint(pool);
+  const revisions = new Map<string, bigint>();
+  for (const { stream, revision } of events) {
+    if (revision > (revisions.get(stream) ?? -1n)) revisions.set(stream, revision);
+  }
+  const readBefore = async ([stream, revision]: [string, bigint]) => {
+    try {
+      return await readStreamBefore(log, { stream, revision }, checkpoint);
+    } catch (error) {
+      logger.warn({ error, stream, revision: String(revision) }, "The events before an event cannot be read.");
+      return [];
+    }
+  };
+  return (await Promise.all(Array.from(revisions, readBefore))).flat();
+}
+
+async function readStreamBefore(
+  log: EventLog,
+  { stream, revision }: { stream: string; revision: bigint },
+  checkpoint: bigint,
+): Promise<EventMessage[]> {
+  const history = await log.read(stream, revision - 1n);
+  const unacknowledgedEvents = history.filter(({ position }) => position > checkpoint);
+  const outgoingMessages = await Promise.all(unacknowledgedEvents.map((event) => toMessage(log, event)));
+  return outgoingMessages.flatMap((outgoingMessage) => {
+    const message = outgoingMessage && relayMessageSchema.parse(outgoingMessage.message);
+    return message?.kind === "event" ? [message] : [];
+  });
 }

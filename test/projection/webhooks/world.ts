@@ -96,6 +96,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
     log,
     pool,
     dataKeys,
+    logger,
     databaseUrl,
     eventstoreUrl,
     natsUrl,

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import type { EventMessage } from "../../../projection/relay/message.ts";
-import { addDeliveries } from "../../../projection/webhooks/match/match-event.ts";
+import { addDeliveries, type MatchDeps } from "../../../projection/webhooks/match/match-event.ts";
 import { listWebhookEndpoints } from "../../../query-api/partner/list-webhook-endpoints.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { endpointRegistered } from "../../support/partner-events.ts";
@@ -63,7 +63,8 @@ describe("20,000 revoked endpoints of an application", () => {
       return (await countReadEndpoints()) - countBefore;
     };
     const receiverReads = await countReads(async () => {
-      const { dueEndpoints } = await addDeliveries({ pool }, [event], Date.now());
+      // Only endpoints with an order need the log.
+      const { dueEndpoints } = await addDeliveries({ pool } as MatchDeps, [event], Date.now());
       expect(dueEndpoints.map((endpoint) => endpoint.endpointId)).to.deep.equal([endpointId]);
     });
     expect(receiverReads).to.be.within(1, 10);

@@ -111,15 +111,15 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     expect(listRevisions(await claim())).to.deep.equal([1]);
   });
 
-  it("an event is deferred while an earlier event of the appointment is not matched", async () => {
+  it("an event is not ready if an earlier event of the appointment is neither matched nor in the log", async () => {
     const events = createEvents(4);
     const [firstEvent, secondEvent, thirdEvent, fourthEvent] = events as [EventMessage, ...EventMessage[]];
-    const { deferredEvents, dueEndpoints } = await add([secondEvent!, thirdEvent!]);
-    expect([...deferredEvents]).to.deep.equal([secondEvent, thirdEvent]);
+    const { unreadyEvents, dueEndpoints } = await add([secondEvent!, thirdEvent!]);
+    expect([...unreadyEvents]).to.deep.equal([secondEvent, thirdEvent]);
     expect(dueEndpoints).to.deep.equal([]);
     expect(await claim()).to.have.length(0);
     for (const batch of [[firstEvent], [secondEvent!, thirdEvent!], [fourthEvent!], [secondEvent!]]) {
-      expect((await add(batch)).deferredEvents.size).to.equal(0);
+      expect((await add(batch)).unreadyEvents.size).to.equal(0);
     }
     for (const revision of [0, 1, 2, 3]) {
       const deliveries = await claim();
@@ -160,7 +160,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
   it("an event that the read models do not include yet gets no delivery", async () => {
     const [event] = createEvents(1) as [EventMessage];
     const earlyEvent = { ...event, position: 3_000_000n };
-    expect((await add([earlyEvent])).earlyEvents).to.deep.equal(new Set([earlyEvent]));
+    expect((await add([earlyEvent])).unreadyEvents).to.deep.equal(new Set([earlyEvent]));
     expect(await claim()).to.deep.equal([]);
   });
 

@@ -11,6 +11,8 @@ import {
   UnknownError,
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
+import { NIL as NIL_UUID } from "uuid";
+import { DomainError } from "../domain/domain-error.ts";
 import { type CatalogEvent, getCompleteTypes } from "../domain/events/catalog.ts";
 import type { NewEventMetadata } from "../domain/events/metadata.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
@@ -78,6 +80,7 @@ export interface EventLog {
    * @throws {LogUnavailableError}
    * @throws {KeyStoreUnavailableError} if the data keys of the events' personal data are unavailable
    * @throws {EventSchemaError} if an event is invalid; in this case, no event is appended
+   * @throws {DomainError} `event_too_large` if the events exceed the log's limit; in this case, no event is appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
@@ -143,8 +146,7 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     },
 
     async append(stream, expectedRevision, events) {
-      for (const { event } of events) requireValidEvent(event);
-      const encryptedData = await encryptEvents(stream, events, dataKeys);
+      const encryptedData = await prepareEvents(stream, events, dataKeys);
       return traceAppend(stream, events, (tracedEvents) => {
         const eventData = tracedEvents.map((event, index) => toEventData(event, encryptedData[index]));
         return appendEvents(client, stream, expectedRevision, eventData);
@@ -152,6 +154,41 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     },
   };
 }
+
+/** Maximum size of an append, which is the default of EventStoreDB. */
+const MAX_APPEND_BYTES = 1024 * 1024;
+
+/** Validates and encrypts the events of an append, and checks their size. */
+async function prepareEvents(
+  stream: string,
+  events: readonly NewEvent[],
+  dataKeys: Pick<DataKeys, "getOrCreate"> | undefined,
+): Promise<(EncryptedEventData | undefined)[]> {
+  for (const { event } of events) requireValidEvent(event);
+  const encryptedData = await encryptEvents(stream, events, dataKeys);
+  const countBytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value));
+  const byteCount = events.reduce((sum, { event, metadata }, index) => {
+    const data = encryptedData[index] ?? event.data;
+    const storedMetadata = { ...metadata, schemaVersion: getCurrentVersion(event.type) };
+    return sum + countBytes(data) + countBytes(storedMetadata) + 2 * event.type.length;
+  }, 0);
+  if (byteCount > MAX_APPEND_BYTES) throw new DomainError("event_too_large", "the data is larger than 1 MiB");
+  return encryptedData;
+}
+
+/**
+ * Checks whether events can be appended, without appending them.
+ *
+ * @throws the errors of an append about events that are invalid or too large
+ */
+export async function requireAppendable(stream: string, events: readonly NewEvent[]): Promise<void> {
+  await prepareEvents(stream, events, MEASURING_KEYS);
+}
+
+/** Keys that encrypt only to measure the result. */
+const MEASURING_KEYS: Pick<DataKeys, "getOrCreate"> = {
+  getOrCreate: async (owners) => owners.map(() => ({ id: NIL_UUID, key: Buffer.alloc(32) })),
+};
 
 async function appendEvents(
   client: EventStoreDBClient,

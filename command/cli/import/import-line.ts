@@ -127,7 +127,10 @@ interface FieldProblem {
 
 export interface LineFailure {
   line: number;
-  /** Code of the domain rule that refused the command; `invalid` if the line is not a valid command. */
+  /**
+   * Code of the domain rule that refused the command, `invalid` if the line is not a valid command, or
+   * `unexpected_error`.
+   */
   code: string;
   problems: FieldProblem[];
   text: string;
@@ -145,6 +148,13 @@ const OPTION_BY_CODE: Record<string, string> = {
   rule_never_valid: "validUntil",
   time_not_in_future: "scheduledAt",
 };
+
+/** Describes an error for which neither a rule nor a server is responsible. */
+export function describeUnexpectedError(line: number, error: unknown): LineFailure {
+  const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const problems = [{ field: formatJsonPath([]), reason }];
+  return { line, code: "unexpected_error", problems, text: `failed unexpectedly: ${reason}` };
+}
 
 /**
  * Describes why a line's command was refused, and which fields are invalid. If no single field is invalid, for example

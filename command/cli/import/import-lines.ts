@@ -76,8 +76,7 @@ async function* readChunks({ name, open }: ImportInput): AsyncGenerator<Buffer> 
 }
 
 /**
- * Calls a function with an input that can be read twice: the named file or, for `-`, a copy of standard input. The copy
- * is an unlinked file, so no other process can open it, and the system deletes it when this process ends.
+ * Calls a function with an input that can be read twice: the named file or, for `-`, a copy of standard input.
  */
 export async function withInput<Result>(
   name: string,
@@ -85,15 +84,24 @@ export async function withInput<Result>(
   run: (input: ImportInput) => Promise<Result>,
 ): Promise<Result> {
   if (name !== "-") return run({ name, open: () => fs.createReadStream(name) });
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
-  const copyPath = path.join(folder, "stdin.ndjson");
-  const fd = fs.openSync(copyPath, "w+", 0o600);
-  fs.rmSync(folder, { recursive: true });
+  const fd = openTemporaryFile();
   try {
-    await pipeline(stdin, fs.createWriteStream(copyPath, { fd, autoClose: false }));
-    const open = () => fs.createReadStream(copyPath, { fd, start: 0, autoClose: false });
+    await pipeline(stdin, fs.createWriteStream("", { fd, autoClose: false }));
+    const open = () => fs.createReadStream("", { fd, start: 0, autoClose: false });
     return await run({ name: "standard input", open });
   } finally {
     fs.closeSync(fd);
   }
+}
+
+/**
+ * Opens an unlinked file, so that no other process can open it, and the system deletes it when this process ends.
+ *
+ * @returns the file's descriptor
+ */
+export function openTemporaryFile(): number {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
+  const fd = fs.openSync(path.join(folder, "lines"), "w+", 0o600);
+  fs.rmSync(folder, { recursive: true });
+  return fd;
 }

@@ -1,12 +1,16 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
+import { isAccessDenied } from "../../../shared/eventstore/connect.ts";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
+import { ConfigError } from "../../../shared/runtime/config.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { createCommandQueue, LinesInProgress } from "./command-queue.ts";
 import {
   type CommandLine,
   createInvalidLine,
   describeRefusal,
+  describeUnexpectedError,
   type InvalidLine,
   isLineId,
   type LineFailure,
@@ -154,13 +158,27 @@ async function applyQueuedLine(state: ImportState, line: NumberedCommandLine): P
       throw new DomainError("follows_failure", `line ${failedLineNumber} about the same object failed`);
     countLine(state, await applyLineOnce(state, line));
   } catch (error) {
-    if (error instanceof DomainError) {
-      markFailed(state, preparedCommand.changedId, number);
-      await recordFailure(state, "refused", describeRefusal(number, error, command));
-    } else if (!(state.interruption.aborted && error instanceof LogUnavailableError)) state.fatalError ??= { error };
+    if (isCausedByServer(error)) {
+      if (!(state.interruption.aborted && error instanceof LogUnavailableError)) state.fatalError ??= { error };
+      return;
+    }
+    const failure =
+      error instanceof DomainError ? describeRefusal(number, error, command) : describeUnexpectedError(number, error);
+    markFailed(state, preparedCommand.changedId, number);
+    await recordFailure(state, "refused", failure);
   } finally {
     queued.finish();
   }
+}
+
+/** Returns true if an error of one line would also occur for other lines: a server is unavailable, or a setting is wrong. */
+function isCausedByServer(error: unknown): boolean {
+  return (
+    error instanceof LogUnavailableError ||
+    error instanceof KeyStoreUnavailableError ||
+    error instanceof ConfigError ||
+    isAccessDenied(error)
+  );
 }
 
 /**

@@ -2,21 +2,14 @@ import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { EventMetadata } from "../../../shared/domain/events/metadata.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { getCurrentVersion } from "../../../shared/domain/events/upcasters.ts";
-import {
-  EMPTY_STREAM,
-  type EventLog,
-  type NewEvent,
-  WrongExpectedRevisionError,
-} from "../../../shared/eventstore/log.ts";
+import type { EventLog, NewEvent } from "../../../shared/eventstore/log.ts";
 
 /**
  * Creates an event log that caches every stream that it reads, so that commands about the same objects read each stream
  * only once. The cache never expires, so this event log must only be used for work of limited size. If another process
  * appends to a stream, the next append to that stream fails and removes the stream from the cache.
- *
- * @param appendMode `through`: appends go to the log and the cache; `kept`: appends go only to the cache, for a dry run
  */
-export function createCachingEventLog(log: EventLog, appendMode: "through" | "kept"): EventLog {
+export function createCachingEventLog(log: EventLog): EventLog {
   const eventsByStream = new Map<string, RecordedEvent[]>();
 
   async function readCachedEvents(stream: string): Promise<RecordedEvent[]> {
@@ -38,10 +31,8 @@ export function createCachingEventLog(log: EventLog, appendMode: "through" | "ke
 
     async append(stream, expectedRevision, events) {
       const cachedEvents = await readCachedEvents(stream);
-      if (appendMode === "kept" && (cachedEvents.at(-1)?.revision ?? EMPTY_STREAM) !== expectedRevision)
-        throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
       eventsByStream.delete(stream);
-      const position = appendMode === "through" ? await log.append(stream, expectedRevision, events) : 0n;
+      const position = await log.append(stream, expectedRevision, events);
       eventsByStream.set(stream, [...cachedEvents, ...toRecordedEvents(stream, expectedRevision, events, position)]);
       return position;
     },

@@ -96,7 +96,7 @@ async function seedLog(log: EventLog, now: number, options: DemoOptions): Promis
     if (quarterCount > reportedQuarterCount) options.log(`demo data: ${finishedStepCount} of ${totalStepCount} steps`);
     reportedQuarterCount = Math.max(reportedQuarterCount, quarterCount);
   };
-  await runSteps(createCachingEventLog(log, "through"), buildPhases(now), reportProgress, options.signal);
+  await runSteps(createCachingEventLog(log), buildPhases(now), reportProgress, options.signal);
 }
 
 async function describePortalUsers(options: DemoOptions, now: number): Promise<DemoAccess["portalUsers"]> {

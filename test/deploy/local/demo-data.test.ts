@@ -2,7 +2,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { jwtVerify } from "jose";
-import { createCachingEventLog } from "../../../command/cli/import/log-decorators.ts";
+import { withDryRunLog } from "../../../command/cli/import/dry-run-log.ts";
 import { hashClientSecret } from "../../../command/operations/application-operations.ts";
 import { demoClinics } from "../../../deploy/local/demo-data/clinics.ts";
 import { buildPhases, seedDemoData } from "../../../deploy/local/demo-data/demo-data.ts";
@@ -214,9 +214,10 @@ describe("the demo week", () => {
     };
     for (const now of [0, 9, 17].map((hour) => hourTimes[hour] as number)) {
       let [doneCount, stepCount] = [0, 0];
-      await runSteps(createCachingEventLog(emptyLog, "kept"), buildPhases(now), (count, total) => {
+      const showProgress = (count: number, total: number) => {
         [doneCount, stepCount] = [count, total];
-      });
+      };
+      await withDryRunLog(emptyLog, (log) => runSteps(log, buildPhases(now), showProgress));
       expect(doneCount).to.equal(stepCount);
       const names = buildPhases(now)
         .flat(2)

@@ -202,6 +202,37 @@ describe("an import", () => {
     expect(await readEventTypes(`clinic-${id}`)).to.deep.equal([]);
   });
 
+  it("a line that the event log cannot store fails alone, in a dry run and in the import", async () => {
+    const [id, branch, resource] = [randomUUID(), randomUUID(), randomUUID()];
+    const [clinicLine] = createClinicLines(id);
+    const room = { command: "resource add", clinic: id, branch, type: "room", name: "Room" };
+    const place = { clinic: id, branch, resources: [resource], status: "confirmed" };
+    const lines = [
+      clinicLine as Line,
+      { command: "branch open", id: branch, clinic: id, name: "Main" },
+      { ...room, id: resource },
+      fillLine({ ...room, id: randomUUID() }),
+      { command: "appointment import", ...place, id: randomUUID(), scheduledAt: "9999-12-30T23:59:00Z" },
+      { command: "appointment import", ...place, id: randomUUID(), scheduledAt: "9999-12-31T23:59:00Z" },
+      { ...room, id: randomUUID() },
+    ];
+    const [dryRun, run] = [await runImport(lines, "--dry-run"), await runImport(lines)];
+    for (const result of [dryRun, run]) {
+      expect(parseFailures(result).map(({ line, code }) => [line, code])).to.deep.equal([
+        [4, "event_too_large"],
+        [6, "invalid"],
+      ]);
+      expect(parseTally(result)).to.include({ applied: 5, refused: 1, invalid: 1, end: "complete" });
+    }
+    expect(parseFailures(dryRun)).to.deep.equal(parseFailures(run));
+  });
+
+  /** Extends a line to exactly 1 MiB. */
+  function fillLine(line: Line): Line {
+    const emptyLine = { ...line, metadata: { text: "" } };
+    return { ...line, metadata: { text: "x".repeat(1_048_576 - JSON.stringify(emptyLine).length) } };
+  }
+
   it("an import exits with 2 for a missing file, and with 4 if the event log is unavailable", async () => {
     const missingFileResult = await runClinic(["import", "/nonexistent.ndjson"], { env });
     expect(missingFileResult.code).to.equal(2);

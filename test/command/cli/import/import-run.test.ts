@@ -1,7 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect } from "chai";
+import { withDryRunLog } from "../../../../command/cli/import/dry-run-log.ts";
 import { surveyLines } from "../../../../command/cli/import/import-command.ts";
+import type { LineFailure } from "../../../../command/cli/import/import-line.ts";
 import type { Line } from "../../../../command/cli/import/import-lines.ts";
 import { applyLines } from "../../../../command/cli/import/import-run.ts";
 import { createStreamCache } from "../../../../command/cli/import/line-log.ts";
@@ -21,7 +25,7 @@ async function applyTestLines(
   options: {
     log: EventLog;
     interruption?: AbortSignal;
-    reportFailure?: (failure: { code: string }) => Promise<void>;
+    reportFailure?: (failure: LineFailure) => Promise<void>;
     showProgress?: () => void;
     /** Called before a line is read. */
     beforeLine?: (number: number) => Promise<unknown>;
@@ -231,12 +235,53 @@ describe("an import that the operator interrupts", () => {
     });
     expect(end).to.equal("interrupted");
   });
+});
 
-  it("an interrupted import ends as failed if a line in progress fails with an unexpected error", async () => {
-    const brokenError = new Error("broken");
-    const { end, error } = await runImport(async () => {
-      throw brokenError;
-    });
-    expect([end, error]).to.deep.equal(["failed", brokenError]);
+describe("an import without an event log", () => {
+  const readNothing = { read: async () => [], readLast: async () => undefined };
+
+  it("an unexpected error of a line fails that line, and other lines are applied", async () => {
+    const [brokenId, ...otherIds] = [randomUUID(), randomUUID(), randomUUID()];
+    const failures: object[] = [];
+    const log: EventLog = {
+      ...readNothing,
+      append: async (stream) => {
+        if (stream === `clinic-${brokenId}`) throw new TypeError("broken");
+        return 1n;
+      },
+    };
+    const lines = [brokenId, ...otherIds].map((id) => ({ command: "clinic register", id, ...clinicFields }));
+    const reportFailure = async (failure: object) => void failures.push(failure);
+    const { end, tally } = await applyTestLines(toLines(lines), { log, reportFailure });
+    expect(tally).to.deep.equal({ applied: 2, alreadyApplied: 0, invalid: 0, refused: 1 });
+    expect(end).to.equal("complete");
+    const problems = [{ field: "$", reason: "TypeError: broken" }];
+    const text = "failed unexpectedly: TypeError: broken";
+    expect(failures).to.deep.equal([{ line: 1, code: "unexpected_error", problems, text }]);
   });
+
+  it("a dry run keeps less than a kilobyte of memory for each line", async () => {
+    setFlagsFromString("--expose-gc");
+    const measureHeap = () => {
+      runInNewContext("gc")();
+      return process.memoryUsage().heapUsed;
+    };
+    const [firstLine, lastLine] = [40_000, 80_000];
+    const clinic = randomUUID();
+    const services = Array.from({ length: lastLine - 1 }, (_, index) => {
+      const name = `Service ${index}`;
+      return { command: "service offer", id: randomUUID(), clinic, name, category: "x".repeat(150), price: 1 };
+    });
+    const lines = toLines([{ command: "clinic register", id: clinic, ...clinicFields }, ...services]);
+    const byteCounts: number[] = [];
+    const beforeLine = async (number: number) => {
+      // The cache of streams is full at the first measurement.
+      if (number === firstLine || number === lastLine) byteCounts.push(measureHeap());
+    };
+    const emptyLog: EventLog = { ...readNothing, append: () => Promise.reject(new Error("must not be written")) };
+    const { tally } = await withDryRunLog(emptyLog, (log) => applyTestLines(lines, { log, beforeLine }));
+    const [bytesBefore = 0, bytesAfter = 0] = byteCounts;
+    expect(tally.applied).to.equal(lastLine);
+    expect((bytesAfter - bytesBefore) / (lastLine - firstLine)).to.be.lessThan(1_000);
+  }).timeout(120_000);
 });

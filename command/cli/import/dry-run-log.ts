@@ -1,0 +1,86 @@
+import fs from "node:fs";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
+import {
+  EMPTY_STREAM,
+  type EventLog,
+  type NewEvent,
+  requireAppendable,
+  WrongExpectedRevisionError,
+} from "../../../shared/eventstore/log.ts";
+import { openTemporaryFile } from "./import-lines.ts";
+import { toRecordedEvents } from "./log-decorators.ts";
+
+/** A stream to which the dry run has appended. */
+interface ExtendedStream {
+  /** Last revision in the event log. */
+  loggedRevision: bigint;
+  lastRevision: bigint;
+  /** Position and length of each append in the file. */
+  sections: number[];
+}
+
+/**
+ * Calls a function with an event log for a dry run. Appends are decided like those of the given log, but go to a
+ * temporary file. The memory for an append therefore does not depend on its size.
+ */
+export async function withDryRunLog<Result>(log: EventLog, run: (log: EventLog) => Promise<Result>): Promise<Result> {
+  const fd = openTemporaryFile();
+  try {
+    return await run(createDryRunLog(log, fd));
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function createDryRunLog(log: EventLog, fd: number): EventLog {
+  const extendedStreams = new Map<string, ExtendedStream>();
+  let fileLength = 0;
+
+  function* readSections(stream: string, { loggedRevision, sections }: ExtendedStream): Generator<RecordedEvent> {
+    let lastRevision = loggedRevision;
+    for (let index = 0; index < sections.length; index += 2) {
+      const buffer = Buffer.alloc(sections[index + 1] as number);
+      fs.readSync(fd, buffer, { position: sections[index] as number });
+      const events = toRecordedEvents(stream, lastRevision, JSON.parse(buffer.toString()) as NewEvent[], 0n);
+      yield* events;
+      lastRevision += BigInt(events.length);
+    }
+  }
+
+  async function startStream(stream: string): Promise<ExtendedStream> {
+    const loggedRevision = (await log.readLast(stream))?.revision ?? EMPTY_STREAM;
+    return { loggedRevision, lastRevision: loggedRevision, sections: [] };
+  }
+
+  const dryRunLog: EventLog = {
+    async read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+      const extendedStream = extendedStreams.get(stream);
+      if (!extendedStream) return log.read<Event>(stream, maxRevision);
+      const { loggedRevision } = extendedStream;
+      const loggedEvents = loggedRevision === EMPTY_STREAM ? [] : await log.read<Event>(stream, loggedRevision);
+      const events = [...loggedEvents, ...readSections(stream, extendedStream)] as RecordedEvent<Event>[];
+      return maxRevision === undefined ? events : events.filter(({ revision }) => revision <= maxRevision);
+    },
+
+    async readLast<Event extends CatalogEvent>(stream: string) {
+      if (!extendedStreams.has(stream)) return log.readLast<Event>(stream);
+      return (await dryRunLog.read<Event>(stream)).at(-1);
+    },
+
+    async append(stream, expectedRevision, events) {
+      await requireAppendable(stream, events);
+      const extendedStream = extendedStreams.get(stream) ?? (await startStream(stream));
+      if (extendedStream.lastRevision !== expectedRevision)
+        throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);
+      const bytes = Buffer.from(JSON.stringify(events));
+      fs.writeSync(fd, bytes, 0, bytes.length, fileLength);
+      extendedStream.sections.push(fileLength, bytes.length);
+      extendedStream.lastRevision += BigInt(events.length);
+      extendedStreams.set(stream, extendedStream);
+      fileLength += bytes.length;
+      return 0n;
+    },
+  };
+  return dryRunLog;
+}

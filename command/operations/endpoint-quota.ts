@@ -3,8 +3,10 @@ import { toStreamName } from "../../shared/domain/events/category.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import {
   type EndpointReservation,
+  type WebhookEndpointEvent,
   type WebhookEndpointPlacesEvent,
   webhookEndpointPlacesStreams,
+  webhookEndpointStreams,
 } from "../../shared/domain/events/partner.ts";
 import { type EndpointOwner, endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
@@ -54,8 +56,11 @@ async function removeReleasedPlaces(
   now: number,
 ): Promise<EndpointReservation[]> {
   const isTaken = async ({ endpointId, takenAt }: EndpointReservation) => {
-    const { state } = await loadAggregate(log, endpointAggregate, endpointId);
-    return state ? state.status !== "revoked" : now - Date.parse(takenAt) < REGISTRATION_TIMEOUT_MS;
+    const lastEvent = await log.readLast<WebhookEndpointEvent>(toStreamName(webhookEndpointStreams, endpointId));
+    if (!lastEvent) return now - Date.parse(takenAt) < REGISTRATION_TIMEOUT_MS;
+    // After a revocation, only a report or a summary can follow.
+    if (!/(Reported|Summarized)$/.test(lastEvent.type)) return lastEvent.type !== "WebhookEndpointRevoked";
+    return (await loadAggregate(log, endpointAggregate, endpointId)).state?.status !== "revoked";
   };
   const takenFlags = await Promise.all(places.map(isTaken));
   return places.filter((_, index) => takenFlags[index]);

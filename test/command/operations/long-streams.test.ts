@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { handle, loadAggregate, toMetadata } from "../../../command/handling/handle.ts";
+import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { replayDelivery, requestReplay } from "../../../command/operations/replay-operations.ts";
 import { loadSandbox, resetSandbox } from "../../../command/operations/sandbox-operations.ts";
@@ -16,6 +17,7 @@ import {
 } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { Aggregate } from "../../../shared/domain/aggregate.ts";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Category, EventOf } from "../../../shared/domain/events/category.ts";
 import { deriveInstallationId, deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
@@ -32,6 +34,11 @@ const EVENT_COUNT = 20_000;
 
 /** Maximum number of events that one command may read. */
 const MAX_EVENTS_READ = 250;
+
+async function expectRefused(command: Promise<unknown>): Promise<void> {
+  const error = await command.catch((error: unknown) => error);
+  expect(error).to.be.instanceOf(DomainError).with.property("code", "webhook_endpoint_limit_reached");
+}
 
 const secretBox = createSecretBox({ current: "k", keys: { k: Buffer.alloc(32).toString("base64") } });
 const secret = { secretId: randomUUID(), encryptedSecret: "sealed" };
@@ -182,6 +189,33 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     const revocation = { applicationId, clinicId, reason: null };
     const { state: revokedState } = await expectBounded("revoke", revokeInstallation(log, revocation, context));
     expect(revokedState?.status).to.equal("revoked");
+  });
+
+  it("a registration beyond the quota reads one event of each endpoint, and succeeds after a revocation", async () => {
+    const otherOwner = { ...owner, applicationId: randomUUID() };
+    const input = { owner: otherOwner, url: "https://hooks.example.com/", events: ["appointment.created" as const] };
+    const register = () => registerEndpoint({ log, secretBox }, input, context);
+    const endpointIds: string[] = [];
+    for (let count = 0; count < MAX_ENDPOINTS; count += 1) {
+      const { endpoint } = await register();
+      endpointIds.push(endpoint.id);
+      const { id: endpointId } = endpoint;
+      const changes = Array.from(
+        { length: 40 },
+        () => ({ type: "WebhookEndpointEnabled", data: { endpointId } }) as const,
+      );
+      await handle(log, endpointAggregate, endpointId, () => changes, context);
+    }
+    await expectBounded("refused registration", expectRefused(register()));
+    const [summarizedId = "", reportedId = ""] = endpointIds;
+    // The 50th change, so that a summary follows the revocation.
+    await revokeEndpoint(log, { endpointId: summarizedId, owner: otherOwner }, context);
+    await expectBounded("registration", register());
+    await revokeEndpoint(log, { endpointId: reportedId, owner: otherOwner }, context);
+    const data = { endpointId: reportedId, since: previousExpiresAt, failedAttempts: 3 };
+    const report = { type: "WebhookEndpointFailureReported", data } as const;
+    await handle(log, endpointAggregate, reportedId, () => [report], context);
+    await expectBounded("registration", register());
   });
 
   it("registrations of endpoints and resets of a sandbox read few events", async () => {

@@ -27,7 +27,10 @@ const FIRST_REVISION = 0n;
  * appointment's id is derived from the key, so that the event log accepts only one of several concurrent requests.
  */
 export function createAppointment({ log, decide }: { log: EventLog; decide: Decide }): Koa.Middleware<WriteState> {
-  const recentRequests: RecentRequests = new LRUCache({ max: MAX_RECENT_REQUESTS });
+  const recentRequests: RecentRequests = new LRUCache({
+    maxSize: MAX_CACHE_BYTES,
+    sizeCalculation: () => REQUEST_BYTES,
+  });
   const decideWithBody = createBodyDecider(decide);
   return async (ctx) => {
     const { initialState, events, statePosition } = await decideWithBody(
@@ -48,8 +51,11 @@ type RequestResult = Pick<CommandResult<Appointment>, "initialState" | "events" 
 /** Results of the requests that this process has recently handled, by id of the appointment. */
 type RecentRequests = LRUCache<string, RequestResult>;
 
-/** Maximum number of remembered requests. A request takes about 1 kB. */
-const MAX_RECENT_REQUESTS = 5_000;
+/** About 5,000 requests. */
+const MAX_CACHE_BYTES = 10 * 1024 * 1024;
+
+/** Notes are not remembered, so all requests take about the same memory. */
+const REQUEST_BYTES = 2_000;
 
 /**
  * Requests the appointment. If an earlier request with the same key has requested it, nothing changes. A recent request

@@ -153,8 +153,8 @@ export class Sender {
     const excludedIds = this.#listUnleased(senderId, now);
     const lease = { senderId, leaseMs };
     const { deliveries, endpoints } = await claimDueDeliveries(db, grants, excludedIds, lease, now);
-    for (const { endpoint, isFailing, isLimited, hasMore, pauseMs } of endpoints) {
-      if (hasMore) dueEndpoints.update(endpoint, { isFailing, isLimited, notBefore: performance.now() + pauseMs });
+    for (const { endpoint, isFailing, hasMore, pauseMs } of endpoints) {
+      if (hasMore) dueEndpoints.update(endpoint, { isFailing, notBefore: performance.now() + pauseMs });
       else dueEndpoints.remove(endpoint, version);
     }
     return () => {

@@ -93,7 +93,6 @@ async function deliverDueDeliveries(pool: pg.Pool, endpoints: readonly Endpoint[
       environment: "production",
       slotCount: SLOTS_PER_ENDPOINT,
       occupiedSlots: 0,
-      isLimited: false,
     } as const),
     endpointId,
     applicationId,

@@ -18,8 +18,6 @@ interface DueEntry {
   endpointId: string;
   /** As far as this process knows. */
   isFailing: boolean;
-  /** As far as this process knows. */
-  isLimited: boolean;
   /** The rate limit permits no attempt before this time, in milliseconds on the clock of the slots. */
   notBefore: number;
   /** Version of the list when the endpoint was last added. */
@@ -47,13 +45,13 @@ export class DueEndpoints {
       const entriesByApplication = this.listEntries(lane, environment);
       const entries = entriesByApplication.get(applicationId) ?? new Map<string, DueEntry>();
       entriesByApplication.set(applicationId, entries);
-      const dueEntry = entries.get(endpointId) ?? { endpointId, isFailing: false, isLimited: false, notBefore: 0 };
+      const dueEntry = entries.get(endpointId) ?? { endpointId, isFailing: false, notBefore: 0 };
       entries.set(endpointId, { ...dueEntry, version: this.#version });
     }
     if (endpoints.length > 0) this.wake();
   }
 
-  update(endpoint: DueEndpoint, state: Pick<DueEntry, "isFailing" | "isLimited" | "notBefore">): void {
+  update(endpoint: DueEndpoint, state: Pick<DueEntry, "isFailing" | "notBefore">): void {
     const dueEntry = this.#find(endpoint);
     if (dueEntry) Object.assign(dueEntry, state);
   }

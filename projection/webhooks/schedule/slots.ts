@@ -6,8 +6,6 @@ import { calculateShare, grantSlots, SlotUse } from "./fair-share.ts";
 export interface SlotGrant extends DueEndpoint {
   slotCount: number;
   occupiedSlots: number;
-  /** As far as this process knows. */
-  isLimited: boolean;
 }
 
 export interface Slot {
@@ -224,26 +222,25 @@ function grantFromPool(pool: LanePool, dueEndpoints: DueEndpoints, now: number):
       usedMs: slotUse.calculateUsedMs(now),
       maxNewSlots: pace.countPossibleStarts(now, calculateSpacingMs(pool, slotUse, now)),
       listEndpoints: () =>
-        Array.from(endpoints.values(), ({ endpointId, isFailing, isLimited, notBefore }) => {
+        Array.from(endpoints.values(), ({ endpointId, isFailing, notBefore }) => {
           const endpointUse = pool.endpoints.get(endpointId);
           const { slotUse } = endpointUse ?? NO_USE;
           const { occupiedSlots } = slotUse;
           const maxSlotsNow = isFailing ? MAX_SLOTS_WHILE_FAILING : (endpointUse?.maxSlots ?? minSlotsPerEndpoint);
           const maxSlots = notBefore > now ? 0 : maxSlotsNow;
           const usedMs = slotUse.calculateUsedMs(now);
-          return { applicationId, endpointId, isLimited, maxSlots, occupiedSlots, usedMs };
+          return { applicationId, endpointId, maxSlots, occupiedSlots, usedMs };
         }),
     };
   });
   const maxNewSlots = Math.min(maxSlotsPerDecision, MAX_RESERVED_PER_SLOT * slotCount - pool.reservedDeliveryCount);
   const grants = grantSlots({ slotCount, occupiedSlots: totalUse.occupiedSlots, maxNewSlots }, waitingApplications);
-  return Array.from(grants, ([{ applicationId, endpointId, isLimited, occupiedSlots }, count]) => ({
+  return Array.from(grants, ([{ applicationId, endpointId, occupiedSlots }, count]) => ({
     lane,
     environment,
     applicationId,
     endpointId,
     slotCount: count,
     occupiedSlots,
-    isLimited,
   }));
 }

@@ -40,7 +40,6 @@ interface ClaimedEndpoint {
   isFailing: boolean;
   /** True if the claim filled all available slots of the endpoint, so that more deliveries may be due. */
   hasMore: boolean;
-  isLimited: boolean;
   /** Time until the rate limit permits the next attempt. 0 if it permits one now. */
   pauseMs: number;
 }
@@ -50,7 +49,6 @@ interface EndpointRow {
   failing: boolean;
   /** Null if deliveries may not be sent to the endpoint. */
   capacity: number | null;
-  isLimited: boolean;
   pauseMs: number;
 }
 
@@ -64,8 +62,7 @@ interface DeliveryRow extends Omit<ClaimedDelivery, "lane" | "startedAt" | "encr
 type ClaimRow = EndpointRow & (DeliveryRow | { deliveryId: null });
 
 /**
- * Claims and leases due deliveries, at most one for each granted slot. If no endpoint is known to have a rate limit, a
- * cheaper statement is used. It takes nothing from an endpoint with a rate limit, and only reports that it has one.
+ * Claims and leases due deliveries, at most one for each granted slot.
  *
  * @param excludedDeliveryIds ids of deliveries that this process still reserves, although their lease may have ended
  * @param lease owner and length of the lease. The length is longer than any attempt. If the sender is gone, nothing is
@@ -79,7 +76,6 @@ export async function claimDueDeliveries(
   { senderId, leaseMs }: { senderId: string; leaseMs: number },
   now: number,
 ): Promise<{ deliveries: ClaimedDelivery[]; endpoints: ClaimedEndpoint[] }> {
-  const hasPace = grants.some(({ isLimited }) => isLimited);
   const values = [
     toInstant(now),
     toInstant(now + leaseMs),
@@ -89,12 +85,9 @@ export async function claimDueDeliveries(
     grants.map(({ slotCount }) => slotCount),
     grants.map(({ occupiedSlots }) => occupiedSlots),
     senderId,
+    findRepeated(grants),
   ];
-  const { rows } = await db.query<ClaimRow>(
-    hasPace
-      ? { name: "claim with pace", text: CLAIM_WITH_PACE_SQL, values: [...values, findRepeated(grants)] }
-      : { name: "claim due deliveries", text: CLAIM_SQL, values },
-  );
+  const { rows } = await db.query<ClaimRow>({ name: "claim due deliveries", text: CLAIM_SQL, values });
   return toClaim(rows, grants, now);
 }
 
@@ -102,19 +95,19 @@ function toClaim(rows: readonly ClaimRow[], grants: readonly SlotGrant[], now: n
   const deliveries: ClaimedDelivery[] = [];
   const countsByOrdinal = new Map<number, EndpointRow & { count: number }>();
   for (const row of rows) {
-    const { ordinal, failing, capacity, isLimited, pauseMs, ...delivery } = row;
+    const { ordinal, failing, capacity, pauseMs, ...delivery } = row;
     const lane = grants[ordinal - 1]?.lane;
     const countBefore = countsByOrdinal.get(ordinal)?.count ?? 0;
     const hasDelivery = delivery.deliveryId !== null && lane !== undefined;
     if (hasDelivery) deliveries.push(toClaimedDelivery(delivery, lane, now));
     const count = countBefore + (hasDelivery ? 1 : 0);
-    countsByOrdinal.set(ordinal, { ordinal, failing, capacity, isLimited, pauseMs, count });
+    countsByOrdinal.set(ordinal, { ordinal, failing, capacity, pauseMs, count });
   }
   const endpoints = grants.flatMap((endpoint, index): ClaimedEndpoint[] => {
     const row = countsByOrdinal.get(index + 1);
     if (!row) return [];
-    const { failing: isFailing, isLimited, pauseMs } = row;
-    return [{ endpoint, isFailing, isLimited, pauseMs, hasMore: row.capacity !== null && row.count >= row.capacity }];
+    const { failing: isFailing, pauseMs } = row;
+    return [{ endpoint, isFailing, pauseMs, hasMore: row.capacity !== null && row.count >= row.capacity }];
   });
   return { deliveries, endpoints };
 }
@@ -142,21 +135,17 @@ const CAPACITY_SQL = `
        WHEN f.endpoint_id IS NULL THEN x.slots
        ELSE LEAST(x.slots, GREATEST(1 - x.busy, 0)) END`;
 
-const ENDPOINT_JOINS_SQL = `
+/** Endpoints with slots. `is_repeated` is true for an endpoint that an earlier element already contains. */
+const CANDIDATE_SQL = `
+  candidate AS MATERIALIZED (
+    SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.body_format, a.branch_ids,
+           a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
+      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]),
+                  (SELECT $9::boolean[]))
+           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, is_repeated, ordinal)
       LEFT JOIN LATERAL (${buildActiveEndpointSql("x.endpoint_id")}) a ON ${READ_MODELS_CURRENT_SQL}
-      LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id`;
-
-/** Allots slots to endpoints. An endpoint with a rate limit gets none, because its pace is unknown. */
-const ALLOTTED_SQL = `
-  allotted AS MATERIALIZED (
-    SELECT x.ordinal::integer, x.lane, x.endpoint_id, a.url, a.body_format, a.branch_ids,
-           f.endpoint_id IS NOT NULL AS failing,
-           a.rate_limit_per_second IS NOT NULL AS is_limited,
-           CASE WHEN a.rate_limit_per_second IS NULL THEN ${CAPACITY_SQL} ELSE 0 END AS capacity
-      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]))
-           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, ordinal)
-      ${ENDPOINT_JOINS_SQL}
-  ),`;
+      LEFT JOIN webhooks.failing_endpoint f ON f.endpoint_id = x.endpoint_id
+  )`;
 
 /**
  * Time by which an attempt may start before its position in the even spacing of a rate limit. Without this tolerance,
@@ -183,11 +172,11 @@ const PERMITTED_STARTS_SQL = `
        ELSE GREATEST(0, 1 + floor(c.rate_limit * (${PACE_TOLERANCE_S}
               - GREATEST(0, COALESCE(extract(epoch FROM pace.next_start_at - now())::float8, 0)))))::integer END`;
 
-const ALLOTTED_BY_PACE_SQL = `
+/** Allots slots to endpoints, and no more than the pace of each endpoint permits. */
+const ALLOTTED_SQL = `
   allotted AS MATERIALIZED (
     SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.rate_limit, c.failing,
            known.next_start_at,
-           c.rate_limit IS NOT NULL AS is_limited,
            CASE WHEN c.rate_limit IS NULL THEN c.capacity ELSE LEAST(c.capacity, ${PERMITTED_STARTS_SQL}) END AS capacity
       FROM candidate c
       LEFT JOIN pace ON pace.endpoint_id = c.endpoint_id
@@ -215,22 +204,9 @@ const RECORD_PACE_SQL = `
 
 /** Time until the pace of the endpoint `x` permits the next attempt. */
 const PAUSE_MS_SQL = `
-  CASE WHEN x.is_limited THEN 1000 * GREATEST(0, COALESCE(
+  CASE WHEN x.rate_limit IS NOT NULL THEN 1000 * GREATEST(0, COALESCE(
          extract(epoch FROM COALESCE(paced.next_start_at, x.next_start_at) - now())::float8, 0) - ${PACE_TOLERANCE_S})
        ELSE 0 END`;
-
-/** Allots slots to endpoints, and no more than the pace of each endpoint permits. */
-const ALLOTTED_WITH_PACE_SQL = `
-  candidate AS MATERIALIZED (
-    SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.body_format, a.branch_ids,
-           a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
-      FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]),
-                  (SELECT $9::boolean[]))
-           WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, is_repeated, ordinal)
-      ${ENDPOINT_JOINS_SQL}
-  ),
-  ${PACE_SQL},
-  ${ALLOTTED_BY_PACE_SQL},`;
 
 /**
  * Returns SQL that selects and locks due deliveries of a lane: the oldest deliveries of each endpoint, up to the
@@ -251,7 +227,7 @@ const buildDueDeliveriesSql = (lane: Lane) => `
    WHERE e.lane = '${lane}' AND e.capacity > 0`;
 
 /**
- * Returns SQL that chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one
+ * Chooses deliveries, leases them, and records each attempt with an unknown outcome, all in one
  * transaction. Only attempts with a recorded outcome count towards the retry schedule. An inactive endpoint gets no
  * slots, and a failing endpoint occupies at most one slot.
  *
@@ -259,8 +235,10 @@ const buildDueDeliveriesSql = (lane: Lane) => `
  * the chosen deliveries form an array instead of a join, because Postgres may plan the statement while the table of
  * pending deliveries is empty. With a join, it could then read the whole table.
  */
-const buildClaimSql = (hasPace: boolean) => `
-  WITH ${hasPace ? ALLOTTED_WITH_PACE_SQL : ALLOTTED_SQL}
+const CLAIM_SQL = `
+  WITH ${CANDIDATE_SQL},
+  ${PACE_SQL},
+  ${ALLOTTED_SQL},
   chosen AS MATERIALIZED (${buildDueDeliveriesSql("first")} UNION ALL ${buildDueDeliveriesSql("retry")}),
   leased AS (
     UPDATE webhooks.pending_delivery p
@@ -274,15 +252,16 @@ const buildClaimSql = (hasPace: boolean) => `
   recorded AS (
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
-  )${hasPace ? `, ${RECORD_PACE_SQL}` : ""}
-  SELECT x.ordinal, x.failing, x.capacity, x.is_limited AS "isLimited", ${hasPace ? PAUSE_MS_SQL : "0"} AS "pauseMs",
+  ),
+  ${RECORD_PACE_SQL}
+  SELECT x.ordinal, x.failing, x.capacity, ${PAUSE_MS_SQL} AS "pauseMs",
          ${DELIVERY_ROUND_COLUMNS}, d.application_id AS "applicationId", d.body, x.url,
          d.attempt_count AS "attemptNumber", d.round_attempt AS attempts, d.traceparent,
          d.ordering_key AS "orderingKey", x.body_format AS "bodyFormat",
          d.encrypted_secret AS "encryptedSecret", d.former_secrets AS "formerSecrets", d.headers AS "encryptedHeaders",
          COALESCE(d.asymmetric_signature, false) AS "hasAsymmetricSignature"
     FROM allotted x
-    ${hasPace ? "LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id" : ""}
+    LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id
     LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
                       d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets, s.headers,
                       s.asymmetric_signature
@@ -290,9 +269,3 @@ const buildClaimSql = (hasPace: boolean) => `
                  JOIN webhooks.delivery d USING (delivery_id)
                  LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_secret s ON s.endpoint_id = leased.endpoint_id) d
       ON d.endpoint_id = x.endpoint_id AND d.lane = x.lane`;
-
-/** Claims deliveries only to endpoints without a rate limit, which is cheaper. */
-const CLAIM_SQL = buildClaimSql(false);
-
-/** Claims deliveries to all endpoints. $9 is true for an endpoint that an earlier element already contains. */
-const CLAIM_WITH_PACE_SQL = buildClaimSql(true);

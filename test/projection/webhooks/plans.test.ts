@@ -76,7 +76,7 @@ describe("the plans of the statements about pending deliveries", () => {
     const now = Date.now();
     await findDueEndpoints(pool, { first: [], retry: [] }, now);
     const dueEndpoint = { lane: "first", environment: "production", applicationId, endpointId } as const;
-    const grants = [{ ...dueEndpoint, slotCount: 4, occupiedSlots: 0, isLimited: false }];
+    const grants = [{ ...dueEndpoint, slotCount: 4, occupiedSlots: 0 }];
     const { deliveries } = await claimDueDeliveries(pool, grants, [], LEASE, now);
     const unknownDelivery = { deliveryId: randomUUID(), endpointId, attemptNumber: 1 } as ClaimedDelivery;
     const result = { statusCode: 200, error: null, retryAfter: null, responseBody: "", durationMs: 1 };

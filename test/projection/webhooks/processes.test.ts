@@ -199,12 +199,12 @@ describe("webhooks in several processes", () => {
       // One statement records a success, so only the transaction that records a failure can be interrupted between
       // statements.
       if (step === "record | commit") receiver.queueReactions({ status: 500 });
+      // The claim of a delivery in order is a separate transaction.
+      const isClaimSeparate = step === "ack | lease" || step === "lease | send";
       const endpoint = await world.registerEndpoint(
         step.startsWith("event appended") ? failingReceiver.url : receiver.url,
+        { ordering: isClaimSeparate ? "appointment" : "none" },
       );
-      // The claim of a delivery to an endpoint with a rate limit is a separate transaction.
-      if (step === "ack | lease" || step === "lease | send")
-        await world.changeEndpoint(endpoint, "WebhookEndpointChanged", { rateLimitPerSecond: 100 });
       const { eventId } = await world.requestAppointment(endpoint.clinicId);
       cases.push({ eventId, endpoint, step });
       const exitPromise = once(child, "exit");

@@ -66,7 +66,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
   async function claim(slotCount = 10, now = Date.now()): Promise<ClaimedDelivery[]> {
     const { endpointId, applicationId } = endpoint;
     const dueEndpoint = { lane: "first", environment: "production", applicationId, endpointId } as const;
-    const grants = [{ ...dueEndpoint, slotCount, occupiedSlots: 0, isLimited: false }];
+    const grants = [{ ...dueEndpoint, slotCount, occupiedSlots: 0 }];
     return (await claimDueDeliveries(world.pool, grants, [], LEASE, now)).deliveries;
   }
   const finish = (deliveries: readonly ClaimedDelivery[], verdict: Verdict = { status: "delivered" }) => {

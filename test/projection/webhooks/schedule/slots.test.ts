@@ -82,9 +82,9 @@ describe("the slots of a sender", () => {
     const dueEndpoints = new DueEndpoints();
     const dueEndpoint = createEndpoint("a", "e");
     dueEndpoints.add([dueEndpoint]);
-    dueEndpoints.update(dueEndpoint, { isFailing: true, isLimited: false, notBefore: 0 });
+    dueEndpoints.update(dueEndpoint, { isFailing: true, notBefore: 0 });
     expect(slots.grant(dueEndpoints).map(({ slotCount: count }) => count)).to.deep.equal([1]);
-    dueEndpoints.update(dueEndpoint, { isFailing: false, isLimited: false, notBefore: 0 });
+    dueEndpoints.update(dueEndpoint, { isFailing: false, notBefore: 0 });
     expect(slots.grant(dueEndpoints).map(({ slotCount: count }) => count)).to.deep.equal([4]);
   });
 
@@ -129,7 +129,7 @@ describe("the slots of a sender", () => {
     const dueEndpoints = new DueEndpoints();
     const [limitedEndpoint, otherEndpoint] = [createEndpoint("a", "limited"), createEndpoint("a", "other")];
     dueEndpoints.add([limitedEndpoint, otherEndpoint]);
-    dueEndpoints.update(limitedEndpoint, { isFailing: false, isLimited: true, notBefore: 1_000 });
+    dueEndpoints.update(limitedEndpoint, { isFailing: false, notBefore: 1_000 });
     // New deliveries do not lift the limit.
     dueEndpoints.add([limitedEndpoint]);
     const listGranted = () => slots.grant(dueEndpoints).map(({ endpointId }) => endpointId);

@@ -49,13 +49,12 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
   /**
    * Claims up to four deliveries in each lane.
    *
-   * @param options.isLimited true if the process knows that the first endpoint has a rate limit
    * @returns the ids of the endpoints of the claimed deliveries, and the state of the endpoints
    */
   async function claim(
     endpoints: readonly Endpoint[],
     lanes: readonly Lane[] = ["first"],
-    { client, isLimited = true }: { client?: pg.PoolClient; isLimited?: boolean } = {},
+    { client }: { client?: pg.PoolClient } = {},
   ) {
     const grants = lanes.flatMap((lane) =>
       endpoints.map(({ endpointId, applicationId }) => ({
@@ -65,7 +64,6 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
         endpointId,
         slotCount: 4,
         occupiedSlots: 0,
-        isLimited: isLimited && endpointId === limitedEndpoint.endpointId,
       })),
     );
     const pool = (client ?? world.pool) as pg.Pool;
@@ -88,15 +86,6 @@ describe("claims of deliveries to endpoints with a rate limit", () => {
     expect(secondClaim.endpoints[0]?.pauseMs).to.be.above(3_000_000);
     await movePace("-2 hours");
     expect((await claim([limitedEndpoint])).ids).to.have.length(1);
-  });
-
-  it("a claim by a process that does not know the rate limit takes nothing, and reports that there is a limit", async () => {
-    const { ids, endpoints } = await claim([limitedEndpoint, otherEndpoint], ["first"], { isLimited: false });
-    expect(ids).to.deep.equal(Array(4).fill(otherEndpoint.endpointId));
-    expect(endpoints.map(({ isLimited, hasMore }) => [isLimited, hasMore])).to.deep.equal([
-      [true, true],
-      [false, true],
-    ]);
   });
 
   it("first attempts and retries of an endpoint share its rate limit", async () => {

@@ -38,7 +38,7 @@ const APPOINTMENTS_SQL = `SELECT a.appointment_id AS id, a.clinic_id AS "clinicI
     AND a.scheduled_at >= ($3::date)::timestamp AT TIME ZONE c.timezone
     AND a.scheduled_at < ($3::date + 1)::timestamp AT TIME ZONE c.timezone
     AND ($4::time IS NULL OR ($3::date + $4::time) AT TIME ZONE c.timezone
-      BETWEEN a.scheduled_at AND a.scheduled_at + make_interval(mins => a.duration_minutes) - interval '1 ms')
+      BETWEEN a.scheduled_at AND a.scheduled_at + a.duration_minutes * interval '1 minute' - interval '1 ms')
   LEFT JOIN ${READ_MODEL_SCHEMA}.branch b ON b.branch_id = a.branch_id AND b.clinic_id = c.clinic_id
   LEFT JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = a.animal_id AND n.clinic_id = c.clinic_id
   LEFT JOIN ${READ_MODEL_SCHEMA}.customer o ON o.customer_id = a.customer_id AND o.clinic_id = c.clinic_id

@@ -39,7 +39,7 @@ type FrontDeskRequest = Pick<
   AppointmentRequest,
   "appointmentId" | "clinicId" | "branchId" | "animalId" | "scheduledAt"
 > &
-  Partial<Omit<AppointmentRequest, "applicationId" | "requestHash" | "sandboxGeneration">>;
+  Partial<Omit<AppointmentRequest, "applicationId" | "requestHash" | "textHash" | "sandboxGeneration">>;
 
 /** Requests an appointment at the clinic's front desk. A repeated request with the same id changes nothing. */
 export const requestAppointment = defineClinicOperation(
@@ -52,7 +52,7 @@ export const requestAppointment = defineClinicOperation(
     { animal, customer }: { animal: Animal | undefined; customer: Customer | undefined },
   ) => {
     refuseSandbox(clinic);
-    const request = { ...requestDefaults, ...input, requestHash: hashRequest(input) };
+    const request = { ...requestDefaults, ...input, ...hashRequest(input) };
     return decideRequest(request, { clinic, animal, customer, permittedBranchIds: null, now });
   },
   async (log, { animalId }) => {
@@ -118,7 +118,7 @@ export const allocateResource = defineOperation(
  */
 export async function importAppointment(
   log: EventLog,
-  input: Omit<AppointmentImport, "requestHash">,
+  input: ImportInput,
   context: CommandContext,
 ): Promise<CommandResult<Appointment>> {
   const { appointmentId, clinicId, animalId, customerId, resourceIds } = input;
@@ -132,30 +132,38 @@ export async function importAppointment(
   ]);
   const ownerId = customerId === null ? (animal?.customerId ?? null) : null;
   const customer = namedCustomer ?? (await loadState(log, customerAggregate, ownerId));
-  const request = { ...input, requestHash: hashImport(input) };
+  const request = { ...input, ...hashImport(input) };
   const decide = restrictToOpenClinic(clinic, decideImport(request, { clinic, animal, customer, resources, now }));
   const importContext = { ...clinicContext, now: deriveOccurredAt(request, now) };
   return handle(log, appointmentAggregate, appointmentId, decide, importContext);
 }
 
+type ImportInput = Omit<AppointmentImport, "requestHash" | "textHash">;
+type RequestHashes = Pick<AppointmentImport, "requestHash" | "textHash">;
+
 /**
  * Hashes a request of the front desk. Fields of later releases count only if they have a value, so a repeated request
  * keeps the hash that an earlier release recorded.
  */
-function hashRequest(input: FrontDeskRequest): string {
+function hashRequest(input: FrontDeskRequest): RequestHashes {
   const { appointmentId, clinicId, branchId, animalId, scheduledAt, ...details } = input;
   const { durationMinutes = requestDefaults.durationMinutes, reason = null, notes = null, ...later } = details;
   // Do not reorder the members: the hash depends on their order.
-  const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes, reason, notes };
-  return hash("sha256", JSON.stringify({ ...hashedFields, ...Object.fromEntries(listSortedValues(later)) }));
+  const hashedFields = { appointmentId, clinicId, branchId, animalId, scheduledAt, durationMinutes };
+  const requestHash = hashJson({ ...hashedFields, ...Object.fromEntries(listSortedValues(later)) });
+  return { requestHash, textHash: hashJson([reason, notes]) };
 }
 
 /** Hashes the imported data, independent of the order of its members. Later fields count only if they have a value. */
-function hashImport(input: Omit<AppointmentImport, "requestHash">): string {
+function hashImport(input: ImportInput): RequestHashes {
   const { animalId, customerId, reason, notes, requestedAt, statusAt, ...otherFields } = input;
-  const nullableFields = { animalId, customerId, reason, notes, requestedAt, statusAt };
+  const nullableFields = { animalId, customerId, requestedAt, statusAt };
   const entries = [...Object.entries(nullableFields), ...listSortedValues(otherFields)];
-  return hash("sha256", JSON.stringify(sortByName(entries)));
+  return { requestHash: hashJson(sortByName(entries)), textHash: hashJson([reason, notes]) };
+}
+
+function hashJson(value: unknown): string {
+  return hash("sha256", JSON.stringify(value));
 }
 
 function listSortedValues(fields: Record<string, unknown>): [string, unknown][] {

@@ -59,7 +59,7 @@ const REQUEST_BYTES = 2_000;
 
 /**
  * Requests the appointment. If an earlier request with the same key has requested it, nothing changes. A recent request
- * is repeated from memory, because the first event of an appointment never changes.
+ * without notes is repeated from memory, because the first event of an appointment never changes.
  */
 async function requestIdempotently(
   dependencies: DecisionContext & { log: EventLog; recentRequests: RecentRequests },
@@ -90,19 +90,14 @@ async function requestIdempotently(
     { clinic, animal, customer, permittedBranchIds: dependencies.installation.branchIds, now },
   );
   const earlierResult = recentRequests.get(appointmentId);
-  if (earlierResult?.initialState) {
-    // `decide` refuses a request with other notes.
-    const initialState = { ...earlierResult.initialState, notes };
-    return { ...earlierResult, initialState, events: decide(initialState) };
-  }
+  if (earlierResult?.initialState) return { ...earlierResult, events: decide(earlierResult.initialState) };
   const context = toCommandContext(state);
   const commandResult = await handle(log, appointmentAggregate, appointmentId, decide, context, {
     isExpectedNew: true,
   });
+  // Memory keeps no notes and no hash of them, because they may be erased.
   const { initialState, statePosition } = commandResult;
-  // Memory keeps no notes, because the customer's data may be erased.
-  const rememberedState = initialState && { ...initialState, notes: null };
-  recentRequests.set(appointmentId, { initialState: rememberedState, events: [], statePosition });
+  if (notes === null) recentRequests.set(appointmentId, { initialState, events: [], statePosition });
   return commandResult;
 }
 
@@ -110,16 +105,18 @@ interface CreateRequest extends z.output<typeof appointmentRequest> {
   idempotencyKey: string;
   /** SHA-256 (hex) of the requested values. Different notations of the same values have the same hash. */
   requestHash: string;
+  textHash: string;
 }
 
 /** @throws {ApiError} 422 with all problems of the body and the header, or if the body contradicts the branch header */
 function readCreateRequest(ctx: Koa.ParameterizedContext<WriteState>): CreateRequest {
   const { body, idempotencyKey } = parseIdempotentRequest(ctx, appointmentRequest, 422);
-  const { branchId, animalId, scheduledAt, notes } = body;
+  const { branchId, animalId, scheduledAt, notes = null } = body;
   if (ctx.state.branchId !== null && ctx.state.branchId !== branchId) {
     const details = [{ path: "branchId", message: "must equal the branch header" }];
     throw new ApiError(422, "validation_failed", { details });
   }
-  const requestHash = hash("sha256", JSON.stringify([branchId, animalId, scheduledAt, notes ?? null]));
-  return { ...body, idempotencyKey, requestHash };
+  const hashJson = (value: unknown) => hash("sha256", JSON.stringify(value));
+  const requestHash = hashJson([branchId, animalId, scheduledAt]);
+  return { ...body, idempotencyKey, requestHash, textHash: hashJson(notes) };
 }

@@ -82,7 +82,7 @@ function evolveAppointment(state: Appointment | undefined, event: TimedAppointme
       return { ...changedState, assignments };
     }
     case "AppointmentDataErased":
-      return { ...changedState, reason: null, notes: null, requestHash: null, isErased: true };
+      return { ...changedState, reason: null, notes: null, textHash: null, isErased: true };
     default:
       return { ...changedState, status: statusAfterEvent[event.type] };
   }

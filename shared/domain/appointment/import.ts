@@ -10,7 +10,7 @@ import { deriveImportedAssignmentId } from "../events/ids.ts";
 import { isErased } from "../personal-data/erasure.ts";
 import { toInstant } from "../time/rfc3339.ts";
 import { type Appointment, FINAL_STATUSES } from "./appointment.ts";
-import { InvalidAppointmentError, OWNER_ERASED } from "./request.ts";
+import { InvalidAppointmentError, isRepeated, OWNER_ERASED } from "./request.ts";
 
 type ImportedData = DataOf<AppointmentEvent, "AppointmentImported">;
 
@@ -47,7 +47,7 @@ export function decideImport(
   context: ImportContext,
 ): Decision<Appointment, AppointmentEvent> {
   return (state) => {
-    if (state?.requestHash === appointment.requestHash) return [];
+    if (state && isRepeated(state, appointment)) return [];
     if (state) throw new DomainError("appointment_exists", "the id already belongs to another appointment");
     const details = [
       ...findInvalidReferences({ resourceIds, ...appointment }, context),

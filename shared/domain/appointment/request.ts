@@ -45,7 +45,7 @@ export function decideRequest(
 ): Decision<Appointment, AppointmentEvent> {
   return (state) => {
     if (state) {
-      if (state.requestHash !== null && state.requestHash === request.requestHash) return [];
+      if (isRepeated(state, request)) return [];
       throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
     }
     const details = findProblems(request, context);
@@ -53,6 +53,18 @@ export function decideRequest(
     const customerId = request.animalId === null ? null : (context.animal?.customerId ?? null);
     return [{ type: "AppointmentRequested", data: { ...request, customerId } }];
   };
+}
+
+/**
+ * Returns true if a request or import repeats the one that created the appointment. Erased texts equal every text, so
+ * that a repetition neither fails after an erasure nor tells what was erased.
+ */
+export function isRepeated(
+  { requestHash, textHash }: Appointment,
+  repetition: Pick<Appointment, "requestHash" | "textHash">,
+): boolean {
+  const hasSameTexts = textHash === null || textHash === repetition.textHash;
+  return requestHash !== null && requestHash === repetition.requestHash && hasSameTexts;
 }
 
 /** Problem with an animal whose owner's contact data is erased. */

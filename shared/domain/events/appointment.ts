@@ -29,14 +29,21 @@ const appointmentDetails = {
   notes: personal("notes", notes.nullable(), null),
 };
 
+/** SHA-256 (hex) of the texts of a request or import. Null if the texts were erased: a repeated text is then unknown. */
+const textHash = derivedPersonal("notes", z.string().nullable(), null);
+
 /** Events of an appointment and its allocated resources. Stream id: id of the appointment. */
 export const appointmentStreams = defineCategory("appointment", {
   AppointmentRequested: z.object({
     ...appointmentDetails,
     /** Id of the partner application that requested the appointment; null if the clinic's front desk requested it. */
     applicationId: uuid.nullable(),
-    /** SHA-256 (hex) of the request. Distinguishes a retry from a different request with the same idempotency key. */
-    requestHash: derivedPersonal("notes", z.string().nullable(), null),
+    /**
+     * SHA-256 (hex) of the request without its texts. Distinguishes a retry from a different request with the same
+     * idempotency key.
+     */
+    requestHash: notPersonal(z.string().nullable(), "hash of ids and times"),
+    textHash,
     /**
      * Sandbox generation in which the application requested the appointment; 0 outside of sandboxes and in fixtures.
      */
@@ -57,10 +64,11 @@ export const appointmentStreams = defineCategory("appointment", {
      */
     statusAt: instant.nullable(),
     /**
-     * SHA-256 (hex) of the imported data. Distinguishes a repeated import from a different appointment with the same
-     * id.
+     * SHA-256 (hex) of the imported data without its texts. Distinguishes a repeated import from a different
+     * appointment with the same id.
      */
-    requestHash: derivedPersonal("notes", z.string(), ""),
+    requestHash: notPersonal(z.string(), "hash of ids and times"),
+    textHash,
   }),
   AppointmentConfirmed: z.object({ appointmentId }),
   AppointmentCheckedIn: z.object({ appointmentId }),
@@ -97,6 +105,7 @@ export const requestDefaults = {
   ...detailDefaults,
   applicationId: null,
   requestHash: null,
+  textHash: null,
   sandboxGeneration: 0,
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 

@@ -32,6 +32,7 @@ const pastImport: AppointmentImport = {
   requestedAt: toInstantInMinutes(-9_000),
   statusAt: toInstantInMinutes(-560),
   requestHash: "hash",
+  textHash: "text",
 };
 const futureImport: AppointmentImport = {
   ...pastImport,
@@ -98,8 +99,10 @@ describe("an imported appointment", () => {
 
   it("a second import of an appointment changes nothing, and other data with the same id is refused", () => {
     given(appointmentAggregate, importedEvent).when(decideImport(pastImport, facts)).thenEvents();
-    const otherImport = decideImport({ ...pastImport, requestHash: "other" }, facts);
-    given(appointmentAggregate, importedEvent).when(otherImport).thenRefused("appointment_exists");
+    for (const otherHash of [{ requestHash: "other" }, { textHash: "other" }])
+      given(appointmentAggregate, importedEvent)
+        .when(decideImport({ ...pastImport, ...otherHash }, facts))
+        .thenRefused("appointment_exists");
   });
 
   it("an imported appointment in the future can be confirmed like any other appointment", () => {

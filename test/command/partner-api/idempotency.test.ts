@@ -1,12 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { isDeepStrictEqual } from "node:util";
 import { expect } from "chai";
+import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
 import { derivePartnerAppointmentId } from "../../../shared/domain/events/ids.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { sharedDataKeys } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
+  createTestOperatorContext,
   type PartnerResponse,
   type PartnerWorld,
   sendTokenRequest,
@@ -52,7 +56,7 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(events[0]?.data).to.include({ notes: createdResponses[0]?.body.appointment.notes });
   });
 
-  it("a process repeats a recent response without the appointment's stream", async () => {
+  it("a process repeats a recent response without notes without the appointment's stream", async () => {
     const logCalls: string[] = [];
     const log: EventLog = {
       ...command.log,
@@ -102,6 +106,34 @@ describe("idempotency of createPartnerAppointment", () => {
     expect(responses.filter((response) => !isReplay(response))).to.have.length(1);
     expect([isReplay(repeatedResponse), conflictResponse.status]).to.deep.equal([true, 409]);
     expect(await readEvents(key)).to.have.length(1);
+  });
+
+  it("after an erasure of notes, a repeated request returns null whatever its notes, also after a restart", async () => {
+    const { clinicId, customerId } = world;
+    const [key, keyWithoutNotes] = [randomUUID(), randomUUID()];
+    await createAppointment(command.url, key, { notes: "Bites" });
+    await createAppointment(command.url, keyWithoutNotes);
+    const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
+    await recordErasure.customer(command.log, { id: customerId, clinicId, ...erasure }, createTestOperatorContext());
+    await sharedDataKeys.destroy({ type: "customer", id: customerId }, erasure.categories);
+    const readAnswers = async (url: string, headers = world.headers) => {
+      const answers: unknown[] = [];
+      for (const overrides of [{ notes: "Bites" }, { notes: "other" }, {}, { scheduledAt: "2099-05-04T11:00:00Z" }]) {
+        const { status, body } = await createAppointment(url, key, overrides, headers);
+        answers.push([status, status === 201 ? body.appointment.notes : body.error]);
+      }
+      const { status, body } = await createAppointment(url, keyWithoutNotes, { notes: "other" }, headers);
+      return [...answers, [status, body.error]];
+    };
+    const conflict = [409, "idempotency_conflict"];
+    const expectedAnswers = [...Array(3).fill([201, null]), conflict, conflict];
+    await eventually("the key has left the memory of the process", async () => {
+      return isDeepStrictEqual(await readAnswers(command.url), expectedAnswers);
+    });
+    const restartedCommand = await startTestCommandService();
+    const restartedHeaders = await createHeadersAt(restartedCommand.url);
+    expect(await readAnswers(restartedCommand.url, restartedHeaders)).to.deep.equal(expectedAnswers);
+    await restartedCommand.stop();
   });
 
   it("an idempotency key is effective even if the process is killed after the append and before the response", async () => {

@@ -78,6 +78,7 @@ describe("endpoints that get an event", () => {
           requestedAt: null,
           statusAt: null,
           requestHash: "hash",
+          textHash: null,
         },
       },
       { environment: "production", clinicId },

@@ -213,7 +213,7 @@ describe("an event log with encryption", function () {
     expect(await dataKeys.listOf(person)).to.deep.equal([]);
   });
 
-  it("the hash of a request is encrypted together with the notes that it was computed from", async () => {
+  it("the hash of texts is encrypted together with the texts", async () => {
     const id = randomUUID();
     const person: Person = { type: "appointment", id };
     const appointment = {
@@ -223,13 +223,13 @@ describe("an event log with encryption", function () {
       branchId: id,
       scheduledAt: "2026-05-04T08:00:00.000Z",
       notes: "limps",
-      requestHash: "5d1c",
+      textHash: "5d1c",
     };
     await log.append(`appointment-${id}`, EMPTY_STREAM, [
       toNewEvent({ type: "AppointmentRequested", data: appointment }, person),
     ]);
     const [storedData] = await readStoredData(`appointment-${id}`);
-    expect(storedData).not.to.have.any.keys("notes", "reason", "requestHash");
+    expect(storedData).not.to.have.any.keys("notes", "reason", "textHash");
     expect((await log.read(`appointment-${id}`))[0]?.data).to.deep.equal(appointment);
   });
 

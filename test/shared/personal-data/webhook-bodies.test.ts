@@ -8,7 +8,7 @@ import { createStoredMetadata } from "../../support/stored-metadata.ts";
 describe("the bodies of webhooks", () => {
   it("a webhook about an appointment contains neither its texts nor its customer", () => {
     const [id, customerId] = [randomUUID(), randomUUID()];
-    const requestHash = "5d1c".repeat(16);
+    const textHash = "5d1c".repeat(16);
     const requested: AppointmentEvent = {
       type: "AppointmentRequested",
       data: {
@@ -21,7 +21,7 @@ describe("the bodies of webhooks", () => {
         scheduledAt: "2026-05-04T08:00:00.000Z",
         reason: "Coughs",
         notes: "Call Ana Kos",
-        requestHash,
+        textHash,
       },
     };
     const cancelled: AppointmentEvent = {
@@ -35,7 +35,7 @@ describe("the bodies of webhooks", () => {
     for (const length of [1, 2]) {
       const body = JSON.stringify(toWebhookBody(history.slice(0, length)));
       expect(body).to.contain(id);
-      expect(body).not.to.match(new RegExp(`Coughs|Ana Kos|is ill|${requestHash}|${customerId}`));
+      expect(body).not.to.match(new RegExp(`Coughs|Ana Kos|is ill|${textHash}|${customerId}`));
     }
   });
 });

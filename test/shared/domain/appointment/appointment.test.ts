@@ -44,6 +44,7 @@ const request: AppointmentRequest = {
   branchId,
   scheduledAt: toInstantInMinutes(60),
   requestHash: "hash",
+  textHash: "text",
 };
 const facts = {
   clinic: fold(clinicAggregate, [
@@ -107,9 +108,10 @@ describe("appointment", () => {
     givenAppointment(requested)
       .when(decideRequest(request, { ...facts, now: now + 1e12 }))
       .thenEvents();
-    givenAppointment(requested)
-      .when(decideRequest({ ...request, requestHash: "other" }, facts))
-      .thenRefused("idempotency_conflict");
+    for (const otherHash of [{ requestHash: "other" }, { textHash: "other" }])
+      givenAppointment(requested)
+        .when(decideRequest({ ...request, ...otherHash }, facts))
+        .thenRefused("idempotency_conflict");
   });
 
   it("an appointment request needs a permitted branch, a known animal and a future time", () => {
@@ -180,11 +182,15 @@ describe("appointment", () => {
     const ofCustomer: AppointmentEvent = { ...noted, data: { ...noted.data, customerId: "one" } };
     givenAppointment(ofCustomer).when(decideEraseAppointment(erasure)).thenRefused("appointment_has_customer");
     givenAppointment(noted, erased).when(decideEraseAppointment(erasure)).thenEvents();
+    for (const textHash of ["text", "other"])
+      givenAppointment(noted, erased)
+        .when(decideRequest({ ...request, textHash }, facts))
+        .thenEvents();
     expect(givenAppointment(noted, completed, erased).state).to.include({
       status: "completed",
       reason: null,
       notes: null,
-      requestHash: null,
+      textHash: null,
     });
   });
 

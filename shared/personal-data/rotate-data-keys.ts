@@ -5,8 +5,12 @@ import type { MasterKeys } from "./master-keys.ts";
 
 const BATCH_SIZE = 500;
 
+/** Maximum number of passes over the keys. More are needed only while a process keeps using another master key. */
+const MAX_PASSES = 10;
+
 export interface RotationProgress {
   rewrapped: number;
+  /** Number of rewrapped keys and of keys that need another master key, as of the last count. */
   found: number;
 }
 
@@ -22,10 +26,11 @@ const WRITE_BATCH = `UPDATE data_keys.data_key AS data_key SET wrapped_key = bat
 
 /**
  * Wraps all data keys with the current master key. The data keys themselves do not change, so other processes read and
- * write meanwhile. Each batch is one statement. An interrupted rotation can be repeated, and continues with the
- * remaining keys. A key that cannot be used does not stop the rotation of the others.
+ * write meanwhile. Each batch is one statement. Passes are repeated until no key needs another master key, because
+ * processes may create such keys meanwhile. An interrupted rotation can be repeated, and continues with the remaining
+ * keys. A key that cannot be used does not stop the rotation of the others.
  *
- * @returns the progress after each batch, and once before the first batch
+ * @returns the progress after each batch and each pass, and once before the first batch
  * @throws {KeyStoreUnavailableError}
  * @throws {DataKeyError} after the last batch, if some keys cannot be used
  */
@@ -42,33 +47,36 @@ export async function* rotateDataKeys(
       throw toKeyStoreError(error);
     }
   };
-  const { rows: counts } = await query<{ found: number }>(COUNT, [currentId]);
-  const progress: RotationProgress = { rewrapped: 0, found: counts[0]?.found ?? 0 };
+  const count = async () => (await query<{ found: number }>(COUNT, [currentId])).rows[0]?.found ?? 0;
+  const progress: RotationProgress = { rewrapped: 0, found: await count() };
   yield { ...progress };
-  let firstError: DataKeyError | undefined;
-  let errorCount = 0;
-  let lastId = "00000000-0000-0000-0000-000000000000";
-  for (;;) {
-    const { rows } = await query<KeyRow>(READ_BATCH, [lastId, currentId, batchSize]);
-    const lastRow = rows.at(-1);
-    if (!lastRow) break;
-    const rewrappedKeys = rows.map((row) => ({ ...row, wrappedKey: rewrap(row, masterKeys) }));
-    const errors = rewrappedKeys.flatMap(({ wrappedKey }) => (wrappedKey instanceof DataKeyError ? [wrappedKey] : []));
-    firstError ??= errors[0];
-    errorCount += errors.length;
-    const usableKeys = rewrappedKeys.filter(({ wrappedKey }) => wrappedKey instanceof Buffer);
-    const { rowCount } = await query(WRITE_BATCH, [
-      usableKeys.map(({ id }) => id),
-      usableKeys.map(({ wrappedKey }) => wrappedKey),
-      currentId,
-      usableKeys.map(({ masterKeyId }) => masterKeyId),
-    ]);
-    progress.rewrapped += rowCount ?? 0;
-    lastId = lastRow.id;
+  const errorById = new Map<string, DataKeyError>();
+  for (let pass = 1; pass <= MAX_PASSES && progress.found - progress.rewrapped > errorById.size; pass += 1) {
+    let lastId = "00000000-0000-0000-0000-000000000000";
+    for (;;) {
+      const { rows } = await query<KeyRow>(READ_BATCH, [lastId, currentId, batchSize]);
+      const lastRow = rows.at(-1);
+      if (!lastRow) break;
+      const rewrappedKeys = rows.map((row) => ({ ...row, wrappedKey: rewrap(row, masterKeys) }));
+      for (const { id, wrappedKey } of rewrappedKeys)
+        if (wrappedKey instanceof DataKeyError) errorById.set(id, wrappedKey);
+      const usableKeys = rewrappedKeys.filter(({ wrappedKey }) => wrappedKey instanceof Buffer);
+      const { rowCount } = await query(WRITE_BATCH, [
+        usableKeys.map(({ id }) => id),
+        usableKeys.map(({ wrappedKey }) => wrappedKey),
+        currentId,
+        usableKeys.map(({ masterKeyId }) => masterKeyId),
+      ]);
+      progress.rewrapped += rowCount ?? 0;
+      lastId = lastRow.id;
+      yield { ...progress };
+    }
+    progress.found = progress.rewrapped + (await count());
     yield { ...progress };
   }
+  const [firstError] = errorById.values();
   if (!firstError) return;
-  const others = errorCount > 1 ? ` (and ${errorCount - 1} other data keys)` : "";
+  const others = errorById.size > 1 ? ` (and ${errorById.size - 1} other data keys)` : "";
   throw new DataKeyError(`${firstError.message}${others}`, { cause: firstError });
 }
 

@@ -47,11 +47,14 @@ export const rotateDataKeysCommand = defineCommand({
         ? JSON.stringify({ command: COMMAND_NAME, masterKey: current, interrupted: isInterrupted, ...progress })
         : `${COMMAND_NAME}: ${formatRotation(progress, current, isInterrupted)}`,
     );
-    return isInterrupted ? EXIT_CODE.interrupted : EXIT_CODE.done;
+    if (isInterrupted) return EXIT_CODE.interrupted;
+    return progress.rewrapped === progress.found ? EXIT_CODE.done : EXIT_CODE.failed;
   },
 });
 
 function formatRotation({ rewrapped, found }: RotationProgress, current: string, isInterrupted: boolean): string {
   if (isInterrupted) return `interrupted after ${rewrapped} of ${found} keys; run the command again to continue`;
-  return `wrapped ${rewrapped} keys with the master key ${current}; no key needs another master key`;
+  const result = `wrapped ${rewrapped} keys with the master key ${current}`;
+  if (rewrapped === found) return `${result}; no key needs another master key`;
+  return `${result}; keys that need another master key: ${found - rewrapped}; restart the processes that use it, and run the command again`;
 }

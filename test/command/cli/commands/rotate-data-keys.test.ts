@@ -83,8 +83,40 @@ describe("clinic data-keys rotate", () => {
     const rotation = rotateDataKeys(pool, createMasterKeys(nextConfig));
     await rotation.next();
     await createDataKeyStore(pool, createMasterKeys(nextConfig)).destroy({ type: "customer", id: rows[0].person_id });
+    expect((await rotation.next()).value).to.deep.equal({ rewrapped: 0, found: 0 });
     expect((await rotation.next()).done).to.equal(true);
     expect([...(await readWithNextOnly([dataKey!.id])).values()]).to.deep.equal(["destroyed"]);
+  });
+
+  it("keys that other processes create during a rotation are wrapped, too", async () => {
+    const ids = (await createKeys(25)).map(({ id }) => id);
+    const rotation = rotateDataKeys(pool, createMasterKeys(nextConfig), 10);
+    await rotation.next();
+    await rotation.next();
+    ids.push(...(await createKeys(50)).map(({ id }) => id));
+    let lastProgress: unknown;
+    for await (lastProgress of rotation);
+    expect(lastProgress).to.deep.equal({ rewrapped: 75, found: 75 });
+    expect(await listUnusable(ids)).to.deep.equal([]);
+  });
+
+  it("a rotation ends and reports the keys that need another master key while a process keeps creating such keys", async () => {
+    await createKeys(30);
+    // Each wrapped batch creates another key with the former master key.
+    await withClient(database.urls.projection, (client) =>
+      client.query(`CREATE TABLE data_keys.spare AS SELECT * FROM data_keys.data_key LIMIT 29;
+        DELETE FROM data_keys.data_key WHERE id IN (SELECT id FROM data_keys.spare);
+        CREATE FUNCTION data_keys.add_key() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+          WITH moved AS (DELETE FROM data_keys.spare WHERE id = (SELECT id FROM data_keys.spare LIMIT 1) RETURNING *)
+          INSERT INTO data_keys.data_key SELECT * FROM moved; RETURN NULL; END $$;
+        CREATE TRIGGER add_key AFTER UPDATE ON data_keys.data_key EXECUTE FUNCTION data_keys.add_key()`),
+    );
+    const { code, outputLines } = await runRotation(nextConfig);
+    await withClient(database.urls.projection, (client) =>
+      client.query("DROP FUNCTION data_keys.add_key CASCADE; DROP TABLE data_keys.spare"),
+    );
+    expect(code).to.equal(1);
+    expect(outputLines[0]).to.match(/; keys that need another master key: 1; restart the processes that use it/);
   });
 
   it("a key that cannot be used is named, and all other keys are wrapped", async () => {

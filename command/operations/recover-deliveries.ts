@@ -9,7 +9,7 @@ import {
   requireExistingEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { type EventLog, LogUnavailableError, toLogError } from "../../shared/eventstore/log.ts";
-import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
+import { subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { replayDelivery } from "./replay-operations.ts";
 
@@ -101,6 +101,7 @@ export async function findReplayableDeliveries(
         isComplete = true;
         break;
       }
+      if (item.kind === "unreadable") throw new UnreadableEventError(item);
       if (item.kind !== "event") continue;
       const { event } = item as { event: RecordedEvent<WebhookDeliveryEvent> };
       if (event.data.endpointId !== filter.endpointId) continue;

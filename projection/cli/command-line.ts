@@ -65,7 +65,7 @@ function defineQuarantineCommand(name: string, summary: string, run: typeof quar
 export const projectionCommandLine: CommandLine = {
   program: "clinic projection",
   description:
-    "Migrates the database, inspects, rebuilds and verifies the read models, and quarantines event streams that stop the projection.",
+    "Migrates the database, inspects, rebuilds and verifies the read models, and quarantines or resumes event streams.",
   ownExitCodes: [
     [ProjectionError, EXIT_CODE.failed],
     [CommandRefusedError, EXIT_CODE.refused],

@@ -1,6 +1,9 @@
+import { EXIT_CODE } from "../../shared/command-line/failure.ts";
 import type { Actor } from "../../shared/domain/events/metadata.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { findQuarantinedStream, quarantineStream, resumeStream } from "../quarantine/quarantine-commands.ts";
+import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import type { CommandContext } from "./command-context.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 
@@ -39,28 +42,27 @@ export async function quarantine(
 
 /**
  * Resumes the stream that is quarantined at a log position. Skipped webhooks are not sent later. If the read models
- * lack events of the stream, the read models are first rebuilt with these events. If the rebuild fails, the stream
- * stays quarantined and the current read models stay in use.
+ * lack events of the stream, the read models are first rebuilt with these events.
  *
- * @returns the exit code
+ * @returns the exit code: 1 if an event of the stream still cannot be processed
  * @throws {CommandRefusedError}
- * @throws {ProjectionError} if an event of the stream still cannot be processed
  */
 export async function resume(context: CommandContext, position: bigint, options: QuarantineOptions): Promise<number> {
   const { client, pool, terminal, now } = context;
   const command = { ...options, now };
   const log = createEventLog(client);
-  const { quarantinedStream, isIncomplete } = await findQuarantinedStream({ client, log, pool }, position);
-  const { stream, revision } = quarantinedStream;
+  const deps = { client, log, pool };
+  const { stream, revision, isDecided, isIncomplete } = await findQuarantinedStream(deps, position);
   if (isIncomplete) {
     await terminal.writeOutput(`The read models lack events of stream ${stream}. Rebuilding them with these events.`);
     const exitCode = await rebuildReadModels(context, stream);
-    if (exitCode !== 0) {
-      await terminal.writeOutput("The stream stays quarantined.");
-      return exitCode;
+    const isStillIncomplete = (await readQuarantinedStreams(pool, READ_MODEL_SCHEMA)).has(stream);
+    if (exitCode !== 0 || isStillIncomplete) {
+      await terminal.writeOutput("The stream stays quarantined. Run `status` to see the cause.");
+      return exitCode || EXIT_CODE.failed;
     }
   }
-  await resumeStream(log, stream, command);
+  if (isDecided) await resumeStream(log, stream, command);
   await terminal.writeOutput(`Resumed: stream ${stream} is no longer skipped from revision ${revision} on.`);
   return 0;
 }

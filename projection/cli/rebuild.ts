@@ -81,7 +81,7 @@ export async function adoptCurrentLog(
 /** Compares the read models with the log. @returns the exit code: 1 if rows differ */
 export async function verifyReadModels(context: CommandContext): Promise<number> {
   const { client, pool, dataKeys, readLog, logger, terminal, signal } = context;
-  const { position, rows, differenceCount, skippedStreamCount } = await verify(
+  const { position, rows, differenceCount, quarantinedStreams } = await verify(
     {
       client,
       pool,
@@ -101,7 +101,10 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
     await terminal.writeOutput("Interrupted.");
     return EXIT_CODE.interrupted;
   }
-  const skippedText = skippedStreamCount === 0 ? "" : `, not counting ${skippedStreamCount} skipped streams`;
+  for (const [stream, { revision, cause }] of quarantinedStreams)
+    await terminal.writeOutput(`quarantined ${stream} from revision ${revision} on: ${cause}`);
+  const skippedText =
+    quarantinedStreams.size === 0 ? "" : `, not counting ${quarantinedStreams.size} quarantined streams`;
   await terminal.writeOutput(`${rows} rows compared at position ${position}${skippedText}: ${differenceCount} differ`);
   return differenceCount === 0 ? EXIT_CODE.done : EXIT_CODE.failed;
 }

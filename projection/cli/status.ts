@@ -120,13 +120,12 @@ function formatQuarantinedStream(quarantinedStatus: QuarantinedStatus): string[]
   const notes = {
     quarantined: `${events} events skipped`,
     relayOnly: "the relay sends no webhooks for the stream, but the read models include the stream",
-    resumed: `${events} events skipped before the stream was resumed; to include these events, run: ${formatCommandLine("projection rebuild")}`,
     taken: `the read models include the stream; to end the quarantine, run: ${formatCommandLine(`projection resume ${position}`)}`,
   };
   const firstLine = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;
-  return eventType === undefined
-    ? [firstLine]
-    : [firstLine, `    ${eventType}: ${cause}`, `    quarantined by ${actor} at ${since}: ${reason}`];
+  const actorText = actor === undefined ? "automatically" : `by ${actor}`;
+  const reasonText = reason === undefined ? "" : `: ${reason}`;
+  return [firstLine, `    ${eventType}: ${cause}`, `    quarantined ${actorText} at ${since}${reasonText}`];
 }
 
 function formatColumns(texts: readonly string[], columnCount: number): string[] {

@@ -2,7 +2,7 @@ import type { ClientBase } from "pg";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
-import { recordSkippedEvents, type SkippedEvents } from "../quarantine/quarantined-streams.ts";
+import { type QuarantinedStream, recordSkippedEvents } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError } from "../roles/failure.ts";
 import { deleteSandboxRows, loadGenerations, splitBatch } from "./batch-segments.ts";
 import { eraseCustomerRows, eraseLateData } from "./customer-erasures.ts";
@@ -13,7 +13,7 @@ import type { AnyReadModel } from "./read-model.ts";
 interface BatchOptions {
   /** The events with their decrypted personal data. If absent, the events contain no encrypted data. */
   decryptedEventsPromise?: Promise<readonly RecordedEvent[]>;
-  skippedEvents?: ReadonlyMap<string, SkippedEvents>;
+  skippedEvents?: ReadonlyMap<string, QuarantinedStream>;
   /** Expected object id of the checkpoint table. If absent, the id is not checked. */
   tableOid?: string;
   /** If true, Postgres may acknowledge the commit before the commit is flushed to disk. */

@@ -24,7 +24,8 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
       VALUES ('${CHECKPOINT_NAME}', ${BEFORE_FIRST_EVENT}, '${computeFingerprint(models)}', false)`,
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
     `CREATE TABLE ${schema}.quarantined_stream
-      (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, events bigint NOT NULL)`,
+      (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, event_type text NOT NULL,
+       cause text NOT NULL, clinic_id uuid, since timestamptz NOT NULL, events bigint NOT NULL)`,
   ];
   for (const model of models) {
     statements.push(buildTableDdl(model, schema), ...buildModelIndexesDdl(model, schema, true));

@@ -2,34 +2,26 @@
 import { once } from "node:events";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
-import { type SubscriptionItem, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
-import type { ReaderInput, ReaderMessage } from "./read-in-thread.ts";
+import type { ReaderInput } from "./read-in-thread.ts";
 import { readInCallingThread } from "./read-log.ts";
 
 const MAX_ITEMS_PER_MESSAGE = 500;
 const MAX_BUFFERED_ITEMS = 2 * MAX_ITEMS_PER_MESSAGE;
 
-const { eventstoreUrl, after, streamsToSkip } = workerData as ReaderInput;
+const { eventstoreUrl, after } = workerData as ReaderInput;
 const port = parentPort as MessagePort;
 const client = connectEventStore(eventstoreUrl, "projection-reader");
 const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
 
 // The caller ends the thread, so reading needs no signal.
 const { signal } = new AbortController();
-const failurePromise = fillBuffer()
-  .catch((error: unknown) => error)
-  .finally(() => buffer.close());
-await sendItems();
-const failure = await failurePromise;
-if (failure instanceof UnreadableEventError) {
-  const { id, logPosition, reason } = failure;
-  port.postMessage({ unreadableEvent: { id, logPosition, reason } } satisfies ReaderMessage);
-} else if (failure) throw failure;
+await Promise.all([fillBuffer().finally(() => buffer.close()), sendItems()]);
 await client.dispose();
 
 async function fillBuffer(): Promise<void> {
-  for await (const item of readInCallingThread(client)({ after, streamsToSkip, signal })) {
+  for await (const item of readInCallingThread(client)({ after, signal })) {
     const spacePromise = buffer.push(item);
     if (spacePromise) await spacePromise;
   }
@@ -40,7 +32,7 @@ async function sendItems(): Promise<void> {
     const items = await buffer.take(MAX_ITEMS_PER_MESSAGE);
     if (items.length === 0) return;
     const receivedPromise = once(port, "message");
-    port.postMessage({ items } satisfies ReaderMessage);
+    port.postMessage(items);
     await receivedPromise;
   }
 }

@@ -1,7 +1,7 @@
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
-import type { QuarantinedStreams } from "../quarantine/quarantined-streams.ts";
+import type { QuarantinedStream } from "../quarantine/quarantined-streams.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import type { ReadLog } from "./read-log.ts";
 import type { AnyReadModel } from "./read-model.ts";
@@ -18,6 +18,12 @@ export interface ProjectionProgress {
   waitsFor: AwaitedServer | null;
   lastError: Error | null;
   eventCount: number;
+}
+
+interface Decisions {
+  streams: ReadonlyMap<string, Omit<QuarantinedStream, "clinicId" | "events">>;
+  /** Revision of the last quarantine event that `streams` reflects. */
+  lastRevision: bigint;
 }
 
 export interface ProjectionOptions extends LogAndDatabase {
@@ -37,8 +43,13 @@ export interface ProjectionOptions extends LogAndDatabase {
    * disk. If Postgres crashes, the run applies the events of lost commits again.
    */
   fillsUnusedTables?: boolean;
-  /** Reads the quarantined streams. Called at the start, and after an operator quarantines or resumes a stream. */
-  loadDecisions(): Promise<QuarantinedStreams>;
+  /**
+   * Reads the operators' decisions to quarantine streams. Called at the start, and after an operator quarantines or
+   * resumes a stream.
+   */
+  loadDecisions(): Promise<Decisions>;
+  /** Streams that are quarantined in other tables for the same log. They do not count as a fault of this release. */
+  expectedStreams?: ReadonlyMap<string, unknown>;
   onProgress(progress: ProjectionProgress): void;
   /** Called after each commit, with the number of events and the duration of the transaction. */
   onBatch?(eventCount: number, seconds: number): void;

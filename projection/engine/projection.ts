@@ -1,7 +1,7 @@
 import pg from "pg";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
-import { type SubscriptionItem, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { onAbort } from "../../shared/runtime/abort.ts";
@@ -10,7 +10,7 @@ import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { markFilled, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
-import { findStreamsToSkip, readSkippedEvents } from "../quarantine/quarantined-streams.ts";
+import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
@@ -27,9 +27,11 @@ const MAX_BUFFERED_ITEMS = 2 * MAX_BATCH_ITEMS;
  * Updates the read models of a schema from the log until the signal aborts or the run reaches `endPosition`. While a
  * batch is written, the subscription fills a buffer with the events of the next batch. Batches therefore grow with the
  * lag, and a live event does not wait for a full batch. If the log or the database is unavailable, the run waits. The
- * run skips quarantined streams and records the skipped events.
+ * run skips quarantined streams and records the skipped events. If an event cannot be processed, the run quarantines its
+ * stream.
  *
- * @throws {ProjectionError} for an event that cannot be processed. Only the events before it are written
+ * @throws {ProjectionError} if only an operator can resolve a failure. If an event failed, the events before it are
+ *   written
  * @throws {LeadershipLostError} if another process moved the checkpoint, or a rebuild or another release replaced the
  *   tables
  * @throws {DifferentLogError} if the checkpoint belongs to another log. The run then writes nothing more
@@ -64,7 +66,6 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
 }
 
 function findAwaitedServer(error: Error): AwaitedServer {
-  if (error instanceof UnreadableEventError) throw new ProjectionError(error.reason, error.logPosition, error);
   if (error instanceof EventSchemaError) throw new ProjectionError(error.message, undefined, error);
   if ([ProjectionError, LeadershipLostError, DifferentLogError].some((type) => error instanceof type)) throw error;
   if (error instanceof ConfigError) throw error;
@@ -100,9 +101,12 @@ async function runSubscription(
   if (signal.aborted) return;
   await requireMatchingLog(options, checkpoint);
   if (hasReachedEnd(options, progress)) return;
-  const quarantinedStreams = await options.loadDecisions();
-  const skippedEvents = await readSkippedEvents(options.pool, options.schema);
-  const streamsToSkip = findStreamsToSkip(quarantinedStreams, skippedEvents, checkpoint.position);
+  const decisions = await options.loadDecisions();
+  const quarantinedStreams = await readQuarantinedStreams(options.pool, options.schema);
+  for (const [stream, decision] of decisions.streams) {
+    if (decision.position <= checkpoint.position || quarantinedStreams.has(stream)) continue;
+    quarantinedStreams.set(stream, { ...decision, clinicId: null, events: 0n });
+  }
   const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
   if (options.fillsUnusedTables) buffer.setMinimum(MAX_BATCH_ITEMS);
   const subscriptionController = new AbortController();
@@ -112,9 +116,9 @@ async function runSubscription(
   };
   const removeListener = onAbort(signal, endSubscription);
   try {
-    const projectionRun = { options, checkpoint, streamsToSkip, reportProgress, signal };
+    const projectionRun = { options, checkpoint, quarantinedStreams, reportProgress, signal };
     const fillPromise = fillBuffer(buffer, projectionRun, subscriptionController.signal).finally(() => buffer.close());
-    const writePromise = writeFromBuffer(buffer, projectionRun, quarantinedStreams.lastRevision, progress).finally(
+    const writePromise = writeFromBuffer(buffer, projectionRun, decisions.lastRevision, progress).finally(
       endSubscription,
     );
     const [fillResult, writeResult] = await Promise.allSettled([fillPromise, writePromise]);
@@ -128,7 +132,7 @@ async function runSubscription(
 
 async function fillBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
-  { options, checkpoint, streamsToSkip }: ProjectionRun,
+  { options, checkpoint }: ProjectionRun,
   signal: AbortSignal,
 ): Promise<void> {
   const { client, endPosition, readLog = readInCallingThread(client) } = options;
@@ -136,28 +140,21 @@ async function fillBuffer(
   const startCheckpoint = { ...checkpoint };
   const afterPosition = startCheckpoint.position === BEFORE_FIRST_EVENT ? undefined : startCheckpoint.position;
   let isLogConfirmed = false;
-  try {
-    for await (const logItem of readLog({ after: afterPosition, streamsToSkip, signal })) {
-      // The log may have been replaced between the first check and the subscription.
-      if (!isLogConfirmed) await requireMatchingLog(options, startCheckpoint);
-      isLogConfirmed = true;
-      if (endPosition !== undefined && (logItem.kind === "caughtUp" || logItem.position > endPosition)) break;
-      const spacePromise = buffer.push(logItem);
-      if (logItem.kind === "caughtUp") buffer.setMinimum(1);
-      if (spacePromise) await spacePromise;
-    }
-  } catch (error) {
-    const isAfterEnd =
-      error instanceof UnreadableEventError && endPosition !== undefined && error.logPosition.position > endPosition;
-    // The run ends at `endPosition`, so an unreadable event after `endPosition` does not matter.
-    if (!isAfterEnd) throw error;
+  for await (const logItem of readLog({ after: afterPosition, signal })) {
+    // The log may have been replaced between the first check and the subscription.
+    if (!isLogConfirmed) await requireMatchingLog(options, startCheckpoint);
+    isLogConfirmed = true;
+    if (endPosition !== undefined && (logItem.kind === "caughtUp" || logItem.position > endPosition)) break;
+    const spacePromise = buffer.push(logItem);
+    if (logItem.kind === "caughtUp") buffer.setMinimum(1);
+    if (spacePromise) await spacePromise;
   }
   // All events up to `endPosition` are now buffered. If the event at `endPosition` was deleted, the subscription never
   // reaches this position, so an item with the position is added here.
   if (endPosition !== undefined && !signal.aborted) await buffer.push({ kind: "foreign", position: endPosition });
 }
 
-/** @param knownRevision revision of the last quarantine event that is reflected in `run.streamsToSkip` */
+/** @param knownRevision revision of the last quarantine event that is reflected in `run.quarantinedStreams` */
 async function writeFromBuffer(
   buffer: BoundedBuffer<SubscriptionItem>,
   projectionRun: ProjectionRun,

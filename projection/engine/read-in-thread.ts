@@ -1,17 +1,12 @@
 import { on } from "node:events";
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { type LogPosition, type SubscriptionItem, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
 import type { ReadLog, ReadLogOptions } from "./read-log.ts";
 
-export interface ReaderInput extends Pick<ReadLogOptions, "after" | "streamsToSkip"> {
+export interface ReaderInput extends Pick<ReadLogOptions, "after"> {
   eventstoreUrl: string;
 }
-
-export type ReaderMessage =
-  | { items: SubscriptionItem[] }
-  | { unreadableEvent: { id: string; logPosition: LogPosition; reason: string } };
 
 const READER_URL = new URL(`./log-reader-thread${extname(import.meta.url)}`, import.meta.url);
 
@@ -25,21 +20,17 @@ const MAX_YOUNG_GENERATION_MIB = 64;
  * @param eventstoreUrl valid connection string of the log
  */
 export function readInThread(eventstoreUrl: string): ReadLog {
-  return async function* ({ after, streamsToSkip, signal }) {
+  return async function* ({ after, signal }) {
     if (signal.aborted) return;
     const worker = new Worker(READER_URL, {
-      workerData: { eventstoreUrl, after, streamsToSkip } satisfies ReaderInput,
+      workerData: { eventstoreUrl, after } satisfies ReaderInput,
       resourceLimits: { maxYoungGenerationSizeMb: MAX_YOUNG_GENERATION_MIB },
     });
     try {
-      const messages = on(worker, "message", { signal, close: ["exit"] }) as AsyncIterable<[ReaderMessage]>;
-      for await (const [message] of messages) {
-        if ("unreadableEvent" in message) {
-          const { id, logPosition, reason } = message.unreadableEvent;
-          throw new UnreadableEventError(id, logPosition, new EventSchemaError(reason));
-        }
+      const messages = on(worker, "message", { signal, close: ["exit"] }) as AsyncIterable<[SubscriptionItem[]]>;
+      for await (const [items] of messages) {
         worker.postMessage("received");
-        yield* message.items;
+        yield* items;
       }
     } catch (error) {
       if (!signal.aborted) throw error;

@@ -1,10 +1,11 @@
 import type pg from "pg";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
+import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { readQuarantineDecisions } from "../quarantine/decisions.ts";
-import { isMissingOnlyQuarantinedEvents, readSkippedEvents } from "../quarantine/quarantined-streams.ts";
+import { isMissingOnlyDecidedEvents, readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { dropSchema, withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
@@ -32,7 +33,7 @@ type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
  * @returns log position that the new tables reflected when they came into use; undefined if the signal aborted first
  * @throws {StartError} if another rebuild or verify is running
  * @throws {DifferentLogError} if the current read models were built from another log, and `adopt` is not set
- * @throws {ProjectionError} for an event that cannot be processed
+ * @throws {ProjectionError} if only an operator can resolve a failure
  */
 export async function rebuild(options: RebuildOptions, signal: AbortSignal): Promise<bigint | undefined> {
   const log = createEventLog(options.client);
@@ -42,9 +43,10 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
     return { streams: new Map(skippedStreams), lastRevision };
   };
   const adoptsLog = options.adopt !== undefined;
-  const rebuildRun: RebuildRun = { ...options, loadDecisions, fillsUnusedTables: true, adoptsLog };
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!adoptsLog) await requireSameLog(options);
+    const expectedStreams = await readQuarantinedStreams(connection, READ_MODEL_SCHEMA);
+    const rebuildRun: RebuildRun = { ...options, loadDecisions, expectedStreams, fillsUnusedTables: true, adoptsLog };
     await prepareNextSchema(connection, rebuildRun, signal);
     await runUntilCaughtUp(rebuildRun, signal);
     if (signal.aborted) return undefined;
@@ -71,8 +73,9 @@ async function canContinue(connection: pg.ClientBase, options: RebuildRun): Prom
   if (checkpoint.fingerprint !== computeFingerprint(options.models)) return false;
   if (await findLogDifference(requireCheckpointInLog(options.client, `schema ${NEXT_SCHEMA}`, checkpoint)))
     return false;
-  const skippedEvents = await readSkippedEvents(connection, NEXT_SCHEMA);
-  return isMissingOnlyQuarantinedEvents(await options.loadDecisions(), skippedEvents, checkpoint.position);
+  const { streams } = await options.loadDecisions();
+  const quarantinedStreams = await readQuarantinedStreams(connection, NEXT_SCHEMA);
+  return isMissingOnlyDecidedEvents(streams, quarantinedStreams, checkpoint.position);
 }
 
 async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {

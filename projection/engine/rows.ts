@@ -3,6 +3,11 @@ import type { AnyReadModel, ColumnType, Row } from "./read-model.ts";
 
 /** Bulk reads and writes of rows. A statement sends one array for each column. */
 
+/** A row cannot be converted for Postgres. The row's last events are the cause. */
+export class RowError extends Error {
+  override readonly name = "RowError";
+}
+
 export async function loadRows(
   client: ClientBase,
   schema: string,
@@ -31,16 +36,26 @@ export async function upsertRows(
   const columnNames = columns.map(([name]) => name);
   const nonKeyNames = columnNames.filter((name) => !model.primaryKey.includes(name));
   const setSql = nonKeyNames.map((name) => `${name} = excluded.${name}`).join(", ");
+  const columnValues = () => [
+    ...storedColumns.map(([name, type]) => toArrayLiteral(rows.map((row) => toText(row[name], type)))),
+    ...renderedColumns.map(([, render]) => toArrayLiteral(rows.map((row) => formatMembers(render(row))))),
+  ];
   await client.query({
     name: `upsert ${schema}.${model.table}`,
     text: `INSERT INTO ${schema}.${model.table} (${columnNames.join(", ")})
       SELECT * FROM unnest(${columns.map(([, type], index) => `$${index + 1}::${type}[]`).join(", ")})
       ON CONFLICT (${model.primaryKey.join(", ")}) DO UPDATE SET ${setSql}`,
-    values: [
-      ...storedColumns.map(([name, type]) => toArrayLiteral(rows.map((row) => toText(row[name], type)))),
-      ...renderedColumns.map(([, render]) => toArrayLiteral(rows.map((row) => formatMembers(render(row))))),
-    ],
+    values: convertOrThrow(model, columnValues),
   });
+}
+
+/** @throws {RowError} for example if a projector wrote a value that cannot be rendered, or the text is too long */
+function convertOrThrow<Value>({ table }: AnyReadModel, convert: () => Value): Value {
+  try {
+    return convert();
+  } catch (cause) {
+    throw new RowError(`read model ${table} cannot write a row`, { cause });
+  }
 }
 
 function formatMembers(object: object): string {

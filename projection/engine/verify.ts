@@ -2,7 +2,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { requireSameLog } from "../checkpoints/same-log.ts";
-import { readSkippedEvents } from "../quarantine/quarantined-streams.ts";
+import { type QuarantinedStream, readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { OTHER_RELEASE } from "../roles/failure.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
 import { buildTablesDdl, computeFingerprint } from "./ddl.ts";
@@ -19,8 +19,8 @@ interface VerifyResult {
   position: bigint;
   rows: number;
   differenceCount: number;
-  /** Number of streams with events that the read models lack. These events were not compared. */
-  skippedStreamCount: number;
+  /** Streams with events that the read models lack. These events were not compared. */
+  quarantinedStreams: ReadonlyMap<string, QuarantinedStream>;
 }
 
 export const SCRATCH_SCHEMA = `${READ_MODEL_SCHEMA}_verify`;
@@ -47,9 +47,9 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
         throw new StartError(`${OTHER_RELEASE}: verify them with that release, or rebuild them with this release.`);
       }
       await requireSameLog(options);
-      const skippedEvents = await readSkippedEvents(liveConnection, READ_MODEL_SCHEMA);
-      // No quarantine event has a revision above MAX_REVISION, so the run never reloads the quarantined streams.
-      const quarantinedStreams = { streams: skippedEvents, lastRevision: MAX_REVISION };
+      const quarantinedStreams = await readQuarantinedStreams(liveConnection, READ_MODEL_SCHEMA);
+      // No quarantine event has a revision above MAX_REVISION, so the run never reloads the decisions.
+      const decisions = { streams: quarantinedStreams, lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(buildTablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(
@@ -58,7 +58,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
           schema: SCRATCH_SCHEMA,
           endPosition: position,
           fillsUnusedTables: true,
-          loadDecisions: async () => quarantinedStreams,
+          loadDecisions: async () => decisions,
         },
         signal,
       );
@@ -71,7 +71,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
         if (signal.aborted) break;
         rows += await compareTables(pool, liveConnection, model, [READ_MODEL_SCHEMA, SCRATCH_SCHEMA], onDifference);
       }
-      return { position, rows, differenceCount, skippedStreamCount: skippedEvents.size };
+      return { position, rows, differenceCount, quarantinedStreams };
     } finally {
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
     }

@@ -1,30 +1,35 @@
 import pg from "pg";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
-import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import type { LogPosition, SubscriptionItem, UnreadableItem } from "../../shared/eventstore/subscription.ts";
+import { DataKeyError, type DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { isTracing, startSpan } from "../../shared/tracing/span.ts";
 import { type EventCheckpoint, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import type { SkippedEvents, StreamsToSkip } from "../quarantine/quarantined-streams.ts";
+import type { QuarantinedStream } from "../quarantine/quarantined-streams.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
 import type { ProjectionOptions, ReportProgress } from "./projection-options.ts";
+import { RowError } from "./rows.ts";
 
 export interface ProjectionRun {
   options: ProjectionOptions;
   checkpoint: ReadModelCheckpoint;
-  streamsToSkip: StreamsToSkip;
+  /** Streams whose events are skipped. {@link writeItems} adds a stream if one of its events cannot be processed. */
+  quarantinedStreams: Map<string, QuarantinedStream>;
   reportProgress: ReportProgress;
   signal: AbortSignal;
 }
 
 /**
- * Writes items of a subscription as one batch. If an event cannot be processed, the items before that event are
- * written, and the error names the event. Waits while the database is unavailable.
+ * Writes items of a subscription as one batch. If an event cannot be processed, quarantines its stream from this event
+ * on, and writes all other items. The transaction that moves the checkpoint past the event also records the quarantine.
+ * Waits while the database is unavailable.
  *
- * @throws {ProjectionError}
+ * @throws {ProjectionError} if only an operator can resolve the failure. If an event failed, the items before it are
+ *   written
  * @throws {LeadershipLostError}
  */
 export async function writeItems(projectionRun: ProjectionRun, items: readonly SubscriptionItem[]): Promise<void> {
@@ -34,25 +39,82 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
     position: lastItem.position,
     eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id,
   };
-  const storedEvents = items.flatMap((item) => (item.kind === "event" ? [item.event] : []));
+  for (;;) {
+    const { events, skippedEvents, unreadableItem } = separateItems(items, projectionRun.quarantinedStreams);
+    const failure = unreadableItem
+      ? new ProjectionError(unreadableItem.reason, unreadableItem, undefined)
+      : await findFailure(events, () =>
+          traceProjection(events, () => writeBatch(projectionRun, events, skippedEvents, newCheckpoint)),
+        );
+    if (!failure) return;
+    const { failedEventPosition, cause } = failure;
+    if (!failedEventPosition) {
+      const middle = Math.ceil(items.length / 2);
+      await writeItems(projectionRun, items.slice(0, middle));
+      await writeItems(projectionRun, items.slice(middle));
+      return;
+    }
+    const { position } = failedEventPosition;
+    const clinicId =
+      unreadableItem?.clinicId ?? events.find((event) => event.position === position)?.metadata.clinicId ?? null;
+    // A key that cannot be used is no fault of the event. Usually, the master key is missing.
+    if (!(cause instanceof DataKeyError) && quarantine(projectionRun, failure, failedEventPosition, clinicId)) continue;
+    await writeItems(
+      projectionRun,
+      items.filter((item) => movesCheckpoint(item) && item.position < position),
+    );
+    throw failure;
+  }
+}
+
+/** Number of streams that one event type can quarantine within a minute. More indicate a fault of this release. */
+const MAX_STREAMS_PER_TYPE = 20;
+
+const LIMIT_WINDOW_MS = 60_000;
+
+/** @returns false if the stream must not be quarantined, because too many streams of the same kind were */
+function quarantine(
+  { options: { logger, expectedStreams }, quarantinedStreams }: ProjectionRun,
+  { reason: cause }: ProjectionError,
+  { stream, revision, position, type: eventType }: LogPosition,
+  clinicId: string | null,
+): boolean {
+  const now = Date.now();
+  const recentStreams = [...quarantinedStreams].filter(
+    ([name, { eventType: otherType, since }]) =>
+      name !== stream &&
+      otherType === eventType &&
+      Date.parse(since) > now - LIMIT_WINDOW_MS &&
+      !expectedStreams?.has(name),
+  );
+  if (recentStreams.length >= MAX_STREAMS_PER_TYPE && !expectedStreams?.has(stream)) return false;
+  quarantinedStreams.set(stream, { revision, position, eventType, cause, clinicId, since: toInstant(now), events: 0n });
+  logger.error({ stream, revision: String(revision), position: String(position), cause }, "A stream was quarantined.");
+  return true;
+}
+
+/**
+ * Writes a batch.
+ *
+ * @returns the error if an event of the batch is the cause. It names the event, unless the event must still be found
+ * @throws other errors
+ */
+async function findFailure(
+  events: readonly RecordedEvent[],
+  write: () => Promise<void>,
+): Promise<ProjectionError | undefined> {
   try {
-    const skippedEvents = countSkipped(items, projectionRun.streamsToSkip);
-    await traceProjection(storedEvents, () => writeBatch(projectionRun, storedEvents, skippedEvents, newCheckpoint));
+    await write();
+    return undefined;
   } catch (error) {
-    if (error instanceof ProjectionError && error.failedEventPosition) {
-      const { position } = error.failedEventPosition;
-      await writeItems(
-        projectionRun,
-        items.filter((item) => movesCheckpoint(item) && item.position < position),
-      );
-    }
-    if (!isValueRefusal(error)) throw error;
-    const [event] = storedEvents;
-    if (event && storedEvents.length === 1) {
-      const reason = `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
-      throw new ProjectionError(reason, event, error);
-    }
-    for (const itemGroup of splitAfterEachEvent(items)) await writeItems(projectionRun, itemGroup);
+    if (error instanceof ProjectionError && error.failedEventPosition) return error;
+    const [event, otherEvent] = events;
+    if (!event || !(isValueRefusal(error) || error instanceof RowError)) throw error;
+    const reason =
+      error instanceof RowError
+        ? error.message
+        : `the database refused a value of ${event.type} (SQLSTATE ${error.code})`;
+    return new ProjectionError(reason, otherEvent ? undefined : event, error);
   }
 }
 
@@ -76,7 +138,7 @@ async function decryptBatch(events: readonly RecordedEvent[], dataKeys: DataKeys
 async function writeBatch(
   { options, checkpoint, reportProgress, signal }: ProjectionRun,
   storedEvents: readonly RecordedEvent[],
-  skippedEvents: ReadonlyMap<string, SkippedEvents>,
+  skippedEvents: ReadonlyMap<string, QuarantinedStream>,
   newCheckpoint: EventCheckpoint,
 ): Promise<void> {
   const { pool, schema, models, dataKeys, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
@@ -124,38 +186,41 @@ async function withConnection(pool: pg.Pool, run: (connection: pg.PoolClient) =>
   }
 }
 
-type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "skipped" }>;
+type CheckpointItem = Extract<SubscriptionItem, { kind: "event" | "unreadable" }>;
 
 /**
  * Events of other programs do not move the checkpoint. Such events may be deleted and then could not identify the log.
  */
 function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
-  return item.kind === "event" || item.kind === "skipped";
+  return item.kind === "event" || item.kind === "unreadable";
 }
 
-function countSkipped(items: readonly SubscriptionItem[], streamsToSkip: StreamsToSkip): Map<string, SkippedEvents> {
-  const skippedEvents = new Map<string, SkippedEvents>();
+/** Separates the items that the run skips from the events to process. */
+function separateItems(
+  items: readonly SubscriptionItem[],
+  quarantinedStreams: ReadonlyMap<string, QuarantinedStream>,
+): { events: RecordedEvent[]; skippedEvents: Map<string, QuarantinedStream>; unreadableItem?: UnreadableItem } {
+  const events: RecordedEvent[] = [];
+  const skippedEvents = new Map<string, QuarantinedStream>();
   for (const item of items) {
-    const firstSkippedEvent = item.kind === "skipped" && streamsToSkip.get(item.stream);
-    if (!firstSkippedEvent) continue;
-    const { revision, position } = firstSkippedEvent;
-    skippedEvents.set(item.stream, { revision, position, events: (skippedEvents.get(item.stream)?.events ?? 0n) + 1n });
+    if (item.kind !== "event" && item.kind !== "unreadable") continue;
+    const { stream, revision } = item.kind === "event" ? item.event : item;
+    const quarantinedStream = quarantinedStreams.get(stream);
+    if (quarantinedStream && revision >= quarantinedStream.revision) {
+      const { events: eventCount, clinicId } = skippedEvents.get(stream) ?? {
+        events: 0n,
+        clinicId: quarantinedStream.clinicId ?? (item.kind === "event" ? item.event.metadata.clinicId : item.clinicId),
+      };
+      skippedEvents.set(stream, { ...quarantinedStream, clinicId, events: eventCount + 1n });
+    } else if (item.kind === "unreadable") return { events, skippedEvents, unreadableItem: item };
+    else events.push(item.event);
   }
-  return skippedEvents;
+  return { events, skippedEvents };
 }
 
-function splitAfterEachEvent(items: readonly SubscriptionItem[]): SubscriptionItem[][] {
-  const itemGroups: SubscriptionItem[][] = [[]];
-  for (const item of items) {
-    itemGroups.at(-1)?.push(item);
-    if (item.kind === "event") itemGroups.push([]);
-  }
-  return itemGroups;
-}
-
-/** SQLSTATE classes 22 (data exception) and 23 (integrity constraint violation). */
+/** SQLSTATE classes 22 (data exception), 23 (integrity constraint violation) and 54 (program limit exceeded). */
 function isValueRefusal(error: unknown): error is pg.DatabaseError {
-  return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
+  return error instanceof pg.DatabaseError && /^(22|23|54)/.test(error.code ?? "");
 }
 
 /** The trace of an older event ended long ago. */

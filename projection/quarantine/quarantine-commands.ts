@@ -12,8 +12,8 @@ import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
-import { isQuarantined, QUARANTINE_STREAM, type QuarantineDecision, readQuarantineDecisions } from "./decisions.ts";
-import { readSkippedEvents } from "./quarantined-streams.ts";
+import { isQuarantined, QUARANTINE_STREAM, readQuarantineDecisions } from "./decisions.ts";
+import { readQuarantinedStreams } from "./quarantined-streams.ts";
 
 export class CommandRefusedError extends Error {
   override readonly name = "CommandRefusedError";
@@ -90,24 +90,24 @@ async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role:
 }
 
 /**
- * Finds the stream that is quarantined at a position.
+ * Finds the stream that is quarantined at a position, by an operator or automatically.
  *
- * @returns the stream. `isIncomplete` is true if the read models lack events of the stream. In that case, the read
- *   models must be rebuilt with these events before the stream is resumed
+ * @returns the stream. `isIncomplete` is true if the read models lack events of the stream
  * @throws {CommandRefusedError}
  */
 export async function findQuarantinedStream(
   { log, pool }: QuarantineDeps,
   position: bigint,
-): Promise<{ quarantinedStream: QuarantineDecision; isIncomplete: boolean }> {
+): Promise<{ stream: string; revision: bigint; isDecided: boolean; isIncomplete: boolean }> {
   const { streams, relayOnlyStreams } = await readQuarantineDecisions(log);
-  const quarantinedStreams = [...streams.values(), ...relayOnlyStreams.values()];
-  const quarantinedStream = quarantinedStreams.find((stream) => stream.position === position);
-  if (!quarantinedStream) throw new CommandRefusedError(`No stream is quarantined at position ${position}.`);
-  return {
-    quarantinedStream,
-    isIncomplete: (await readSkippedEvents(pool, READ_MODEL_SCHEMA)).has(quarantinedStream.stream),
-  };
+  const decisions = [...streams.values(), ...relayOnlyStreams.values()];
+  const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
+  const automaticStreams = [...quarantinedStreams].map(([stream, values]) => ({ stream, ...values }));
+  const foundStream = [...decisions, ...automaticStreams].find((candidate) => candidate.position === position);
+  if (!foundStream) throw new CommandRefusedError(`No stream is quarantined at position ${position}.`);
+  const { stream, revision } = foundStream;
+  const isDecided = decisions.some((decision) => decision.stream === stream);
+  return { stream, revision, isDecided, isIncomplete: quarantinedStreams.has(stream) };
 }
 
 /**

@@ -1,69 +1,67 @@
 import type { ClientBase, Pool } from "pg";
 
-/** Events of one stream that the read models lack: all events from a revision on. */
-export interface SkippedEvents {
+/** A stream of which the read models lack all events from a revision on. */
+export interface QuarantinedStream {
   revision: bigint;
+  /** Position of the first skipped event. */
   position: bigint;
+  eventType: string;
+  /** Error message, without values of the event. */
+  cause: string;
+  /** Clinic of the first skipped event; null if unknown. */
+  clinicId: string | null;
+  /** RFC 3339. */
+  since: string;
+  /** Number of skipped events. */
   events: bigint;
 }
 
-/** Reads the events that the read models of a schema lack, by stream. */
-export async function readSkippedEvents(db: Pool | ClientBase, schema: string): Promise<Map<string, SkippedEvents>> {
-  const { rows } = await db.query<SkippedEvents & { stream: string }>(
-    `SELECT stream, revision, position, events FROM ${schema}.quarantined_stream`,
+/** Reads the quarantined streams of a schema of read models, by name. */
+export async function readQuarantinedStreams(
+  db: Pool | ClientBase,
+  schema: string,
+): Promise<Map<string, QuarantinedStream>> {
+  const { rows } = await db.query<QuarantinedStream & { stream: string }>(
+    `SELECT stream, revision, position, event_type AS "eventType", cause, clinic_id AS "clinicId",
+            rfc3339(since) AS since, events
+       FROM ${schema}.quarantined_stream ORDER BY position`,
   );
-  return new Map(rows.map(({ stream, ...skippedEvents }) => [stream, skippedEvents]));
+  return new Map(rows.map(({ stream, ...quarantinedStream }) => [stream, quarantinedStream]));
 }
 
+/** Records the events that a batch skips. The records of earlier batches keep their other values. */
 export async function recordSkippedEvents(
   client: ClientBase,
   schema: string,
-  skippedEvents: ReadonlyMap<string, SkippedEvents>,
+  skippedEvents: ReadonlyMap<string, QuarantinedStream>,
 ): Promise<void> {
-  for (const [stream, { revision, position, events }] of skippedEvents) {
+  for (const [stream, { revision, position, eventType, cause, clinicId, since, events }] of skippedEvents) {
     await client.query(
-      `INSERT INTO ${schema}.quarantined_stream AS p (stream, revision, position, events) VALUES ($1, $2, $3, $4)
-       ON CONFLICT (stream) DO UPDATE SET events = p.events + excluded.events`,
-      [stream, revision, position, events],
+      `INSERT INTO ${schema}.quarantined_stream AS q
+         (stream, revision, position, event_type, cause, clinic_id, since, events)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+       ON CONFLICT (stream) DO UPDATE SET events = q.events + excluded.events`,
+      [stream, revision, position, toStoredText(eventType), toStoredText(cause), clinicId, since, events],
     );
   }
 }
 
-type FirstSkippedEvent = Pick<SkippedEvents, "revision" | "position">;
+const MAX_TEXT_LENGTH = 2_000;
 
-export type StreamsToSkip = ReadonlyMap<string, FirstSkippedEvent>;
-
-export interface QuarantinedStreams {
-  streams: StreamsToSkip;
-  /** Revision of the last quarantine event that is reflected in `streams`. */
-  lastRevision: bigint;
+/** Replaces U+0000, which Postgres refuses. A record of a quarantine must not fail. */
+function toStoredText(text: string): string {
+  return text.slice(0, MAX_TEXT_LENGTH).replaceAll("\0", "\uFFFD");
 }
 
-/**
- * Returns the streams that a projection run must skip if it starts at a checkpoint. Pure. There are two kinds:
- * - Quarantined streams whose first quarantined event comes after the checkpoint.
- * - Streams with events that the tables already lack, even if the stream was resumed.
- */
-export function findStreamsToSkip(
-  quarantinedStreams: QuarantinedStreams,
-  skippedStreams: StreamsToSkip,
-  checkpointPosition: bigint,
-): StreamsToSkip {
-  const streamsAhead = [...quarantinedStreams.streams].filter(([, { position }]) => position > checkpointPosition);
-  return new Map([...streamsAhead, ...skippedStreams]);
-}
-
-/**
- * Returns true if tables at a checkpoint lack all quarantined events up to the checkpoint, and no other events. Pure.
- */
-export function isMissingOnlyQuarantinedEvents(
-  quarantinedStreams: QuarantinedStreams,
-  skippedStreams: StreamsToSkip,
+/** Returns true if tables at a checkpoint lack the events that operators quarantined, and no other events. Pure. */
+export function isMissingOnlyDecidedEvents(
+  decidedStreams: ReadonlyMap<string, Pick<QuarantinedStream, "revision" | "position">>,
+  quarantinedStreams: ReadonlyMap<string, QuarantinedStream>,
   checkpointPosition: bigint,
 ): boolean {
-  const expectedStreams = [...quarantinedStreams.streams].filter(([, { position }]) => position <= checkpointPosition);
+  const expectedStreams = [...decidedStreams].filter(([, { position }]) => position <= checkpointPosition);
   return (
-    expectedStreams.length === skippedStreams.size &&
-    expectedStreams.every(([stream, { revision }]) => skippedStreams.get(stream)?.revision === revision)
+    expectedStreams.length === quarantinedStreams.size &&
+    expectedStreams.every(([stream, { revision }]) => quarantinedStreams.get(stream)?.revision === revision)
   );
 }

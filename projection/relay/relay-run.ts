@@ -119,6 +119,7 @@ async function readEvents(
       // The log may have been replaced between the first check and the subscription.
       if (!isLogConfirmed) await requireSameLog(options);
       isLogConfirmed = true;
+      if (logItem.kind === "unreadable") throw new UnreadableEventError(logItem);
       if (logItem.kind === "caughtUp") onCaughtUp();
       if (logItem.kind !== "event" && logItem.kind !== "skipped") continue;
       const eventId = logItem.kind === "event" ? logItem.event.id : logItem.id;

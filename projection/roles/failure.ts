@@ -13,9 +13,12 @@ export class ProjectionError extends Error {
   override readonly name = "ProjectionError";
   /** Undefined if no event is the cause. */
   readonly failedEventPosition: LogPosition | undefined;
+  /** The message without the position of the event. */
+  readonly reason: string;
 
   constructor(reason: string, failedEventPosition: LogPosition | undefined, cause: unknown) {
     super(failedEventPosition ? `${describeLogPosition(failedEventPosition)}: ${reason}` : reason, { cause });
+    this.reason = reason;
     if (!failedEventPosition) return;
     // The caller may pass a whole event. Only these fields are kept, because event data must not appear in logs and
     // statuses.

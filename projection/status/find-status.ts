@@ -10,7 +10,7 @@ import { computeFingerprint } from "../engine/ddl.ts";
 import { listOtherReadModels } from "../engine/prune.ts";
 import type { AnyReadModel } from "../engine/read-model.ts";
 import { type QuarantineDecision, readQuarantineDecisions } from "../quarantine/decisions.ts";
-import { readSkippedEvents } from "../quarantine/quarantined-streams.ts";
+import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
 import { type Lag, measureLag } from "./lag.ts";
@@ -50,18 +50,16 @@ export interface RoleProcesses {
   standby: number;
 }
 
-export interface QuarantinedStatus extends Partial<QuarantineDecision> {
-  stream: string;
-  position: bigint;
-  revision: bigint;
+export interface QuarantinedStatus
+  extends Omit<QuarantineDecision, "reason" | "actor">,
+    Partial<Pick<QuarantineDecision, "reason" | "actor">> {
   /** Number of events of the stream that the read models lack. */
   events: bigint;
   /**
-   * `quarantined`: the read models skip the stream. `resumed`: the stream is no longer quarantined, but the read models
-   * still lack events. `taken`: the stream is quarantined, but the read models lack no events. `relayOnly`: only the
-   * relay skips the stream.
+   * `quarantined`: the read models skip the stream. `taken`: an operator quarantined the stream, but the read models
+   * lack no events. `relayOnly`: only the relay skips the stream.
    */
-  state: "quarantined" | "resumed" | "taken" | "relayOnly";
+  state: "quarantined" | "taken" | "relayOnly";
 }
 
 /** A process that has not reported for this time counts as dead. Processes report every two seconds. */
@@ -137,16 +135,16 @@ async function listQuarantinedStreams(
   position: bigint,
 ): Promise<QuarantinedStatus[]> {
   const { streams, relayOnlyStreams } = await readQuarantineDecisions(createEventLog(client));
-  const skippedEvents = await readSkippedEvents(pool, READ_MODEL_SCHEMA);
-  const quarantinedStatuses = [...streams.values()].map((stream): QuarantinedStatus => {
-    const events = skippedEvents.get(stream.stream)?.events ?? 0n;
+  const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
+  const decidedStatuses = [...streams.values()].map((stream): QuarantinedStatus => {
+    const events = quarantinedStreams.get(stream.stream)?.events ?? 0n;
     return { ...stream, events, state: events === 0n && stream.position <= position ? "taken" : "quarantined" };
   });
-  const resumedStatuses = [...skippedEvents]
+  const automaticStatuses = [...quarantinedStreams]
     .filter(([stream]) => !streams.has(stream))
-    .map(([stream, events]): QuarantinedStatus => ({ stream, ...events, state: "resumed" }));
+    .map(([stream, { clinicId: _, ...values }]): QuarantinedStatus => ({ stream, ...values, state: "quarantined" }));
   const relayOnlyStatuses = [...relayOnlyStreams.values()].map(
     (stream): QuarantinedStatus => ({ ...stream, events: 0n, state: "relayOnly" }),
   );
-  return [...quarantinedStatuses, ...resumedStatuses, ...relayOnlyStatuses];
+  return [...decidedStatuses, ...automaticStatuses, ...relayOnlyStatuses];
 }

@@ -39,10 +39,7 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       registers,
     }),
     quarantinedStreams: createGauge("projection_quarantined_streams", "Number of quarantined streams."),
-    quarantinedEvents: createGauge(
-      "projection_quarantined_events",
-      "Number of events of quarantined streams that the read models skipped.",
-    ),
+    quarantinedEvents: createGauge("projection_quarantined_events", "Number of events that the read models lack."),
     taskSuccess: createGauge(
       "task_last_success_timestamp_seconds",
       "Time of the last success of a daily task: backup or retention. Seconds since 1970.",

@@ -9,7 +9,7 @@ import type { Logger } from "../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../shared/runtime/timeout.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readQuarantineDecisions } from "../quarantine/decisions.ts";
-import { readSkippedEvents } from "../quarantine/quarantined-streams.ts";
+import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { STANDBY_DETAIL } from "../roles/leadership.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
@@ -111,9 +111,12 @@ async function measureGauges(
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
   const { streams, relayOnlyStreams } = await readQuarantineDecisions(createEventLog(client));
-  metrics.quarantinedStreams.set(new Set([...streams.keys(), ...relayOnlyStreams.keys()]).size);
-  const skippedEvents = [...(await readSkippedEvents(pool, READ_MODEL_SCHEMA)).values()];
-  metrics.quarantinedEvents.set(Number(skippedEvents.reduce((sum, { events }) => sum + events, 0n)));
+  const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
+  metrics.quarantinedStreams.set(
+    new Set([...streams.keys(), ...relayOnlyStreams.keys(), ...quarantinedStreams.keys()]).size,
+  );
+  const skippedCount = [...quarantinedStreams.values()].reduce((sum, { events }) => sum + events, 0n);
+  metrics.quarantinedEvents.set(Number(skippedCount));
 }
 
 /** Sets the gauges that do not need the log, so that an outage of the log does not affect them. */

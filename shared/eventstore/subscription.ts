@@ -10,6 +10,7 @@ import {
 import { type Channel, connectivityState } from "@grpc/grpc-js";
 import { isCatalogStream } from "../domain/events/catalog.ts";
 import type { Category } from "../domain/events/category.ts";
+import { eventMetadata } from "../domain/events/metadata.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-event.ts";
 import { onAbort } from "../runtime/abort.ts";
@@ -17,6 +18,7 @@ import { LogUnavailableError } from "./log.ts";
 
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
+  | UnreadableItem
   /** An event for which `isSkipped` returned true. It was not parsed. */
   | { kind: "skipped"; stream: string; id: string; position: bigint }
   /** An event of another program in the same log. Its stream may be deleted at any time. */
@@ -32,6 +34,15 @@ export interface LogPosition {
   type: string;
 }
 
+/** An event in a stream of the catalog that this release cannot decode, for example of an unknown type. */
+export interface UnreadableItem extends LogPosition {
+  kind: "unreadable";
+  id: string;
+  reason: string;
+  /** Null if unknown. */
+  clinicId: string | null;
+}
+
 export function describeLogPosition({ position, stream, revision }: LogPosition): string {
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
@@ -40,13 +51,12 @@ export class UnreadableEventError extends Error {
   override readonly name = "UnreadableEventError";
   readonly id: string;
   readonly logPosition: LogPosition;
-  readonly reason: string;
 
-  constructor(id: string, logPosition: LogPosition, cause: EventSchemaError) {
-    super(`${describeLogPosition(logPosition)}: ${cause.message}`, { cause });
+  constructor({ id, reason, position, stream, revision, type }: UnreadableItem) {
+    const logPosition = { position, stream, revision, type };
+    super(`${describeLogPosition(logPosition)}: ${reason}`);
     this.id = id;
     this.logPosition = logPosition;
-    this.reason = cause.message;
   }
 }
 
@@ -71,11 +81,9 @@ const CHECKPOINT_INTERVAL_BATCHES = 1_000;
  * Subscribes to the whole log. Items arrive in log order. The subscription throws if the connection is lost, or if the
  * client sends new calls on another one: a response to a call then never hides that the subscription's connection is
  * dead. The subscription returns if the server ends it or the signal aborts. Unless the signal aborted, the caller should
- * back off and subscribe again after the last handled position. An unreadable event in a stream of the catalog ends the
- * subscription. Events of an unknown type or schema version count as unreadable. Events in streams of other programs
- * are delivered as `foreign`.
+ * back off and subscribe again after the last handled position. Events in streams of other programs are delivered as
+ * `foreign`.
  *
- * @throws {UnreadableEventError}
  * @throws the client's error if the log is unavailable
  */
 export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
@@ -147,7 +155,14 @@ function toSubscriptionItem(
     const validEvent = parseStoredEvent(event);
     return { kind: "event", position, event: Object.assign(validEvent, { id, stream, revision, position }) };
   } catch (error) {
-    if (!(error instanceof EventSchemaError)) throw error;
-    throw new UnreadableEventError(id, { position, stream, revision, type }, error);
+    // Decoding depends only on the event, so a later attempt would fail with the same error.
+    const reason = error instanceof EventSchemaError ? error.message : `${type} cannot be decoded`;
+    return { kind: "unreadable", position, stream, revision, type, id, reason, clinicId: findClinicId(event.metadata) };
   }
+}
+
+const clinicMetadata = eventMetadata.pick({ clinicId: true });
+
+function findClinicId(metadata: unknown): string | null {
+  return clinicMetadata.safeParse(metadata).data?.clinicId ?? null;
 }

@@ -72,7 +72,7 @@ function separateEncrypted(type: string, data: unknown): { data: unknown; encryp
 }
 
 /**
- * Validates an event before it is appended, because an unreadable event in the log stops all consumers.
+ * Validates an event before it is appended, because an unreadable event makes its stream unusable.
  *
  * @throws {EventSchemaError}
  */

@@ -5,9 +5,10 @@ import { runProjection } from "../../../projection/engine/projection.ts";
 import type { ProjectionProgress } from "../../../projection/engine/projection-options.ts";
 import { readInThread } from "../../../projection/engine/read-in-thread.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
-import { type SubscriptionItem, UnreadableEventError } from "../../../shared/eventstore/subscription.ts";
+import type { SubscriptionItem } from "../../../shared/eventstore/subscription.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import {
   createEngineWorld,
   createRegisteredEvent,
@@ -60,7 +61,7 @@ describe("reading all of the log", () => {
     const { signal } = controller;
     const kinds: string[] = [];
     const readLog = readInThread(world.eventstoreUrl);
-    for await (const { kind } of readLog({ after: lastPosition, streamsToSkip: new Map(), signal })) {
+    for await (const { kind } of readLog({ after: lastPosition, signal })) {
       kinds.push(kind);
       controller.abort();
     }
@@ -95,30 +96,23 @@ describe("reading all of the log", () => {
     expect(rows).to.deep.equal([{ full_name: "live" }]);
   });
 
-  it("the thread skips quarantined streams, and names an unreadable event after the events before it", async () => {
-    const quarantinedId = randomUUID();
-    const brokenRename = { type: "CustomerDetailsChanged", data: { fullName: 7 } };
-    const quarantinedPosition = await world.append(`customer-${quarantinedId}`, brokenRename);
-    const unreadablePosition = await world.append(stream, brokenRename);
+  it("the thread delivers an unreadable event with the reason, and then the later events", async () => {
+    const clinicId = randomUUID();
+    const metadata = { ...createStoredMetadata(), clinicId };
+    const position = await world.append(stream, { type: "CustomerDetailsChanged", data: { fullName: 7 }, metadata });
+    await world.append(stream, createRenamedEvent(id, "after"));
     const items: SubscriptionItem[] = [];
-    const readAll = async () => {
-      const streamsToSkip = new Map([[`customer-${quarantinedId}`, { revision: 0n, position: quarantinedPosition }]]);
-      const readLog = readInThread(world.eventstoreUrl);
-      for await (const item of readLog({ after: undefined, streamsToSkip, signal: neverAbortedSignal }))
-        items.push(item);
-    };
-    const error = await readAll().catch((reason: unknown) => reason as UnreadableEventError);
-    expect(error).to.be.instanceOf(UnreadableEventError);
-    expect(error).to.have.nested.include({ "logPosition.stream": stream, "logPosition.position": unreadablePosition });
-    expect((error as UnreadableEventError).message).to.contain("data.fullName must be of type string");
-    const skippedItem = items.pop();
-    expect(skippedItem).to.include({
-      kind: "skipped",
-      stream: `customer-${quarantinedId}`,
-      position: quarantinedPosition,
-    });
-    const revisions = items.map((item) => item.kind === "event" && Number(item.event.revision));
+    const readLog = readInThread(world.eventstoreUrl);
+    for await (const item of readLog({ after: undefined, signal: neverAbortedSignal })) {
+      if (item.kind === "caughtUp") break;
+      items.push(item);
+    }
+    const unreadableItem = items.find(({ kind }) => kind === "unreadable");
     // One more event was appended live.
-    expect(revisions).to.deep.equal([...Array(EVENT_COUNT + 1).keys()]);
+    const revision = BigInt(EVENT_COUNT + 1);
+    expect(unreadableItem).to.deep.include({ stream, position, revision, type: "CustomerDetailsChanged", clinicId });
+    expect(unreadableItem).to.have.property("reason").that.contains("data.fullName must be of type string");
+    const revisions = items.map((item) => Number(item.kind === "event" ? item.event.revision : revision));
+    expect(revisions).to.deep.equal([...Array(EVENT_COUNT + 3).keys()]);
   });
 });

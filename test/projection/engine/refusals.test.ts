@@ -4,8 +4,9 @@ import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
 import type { ProjectionProgress } from "../../../projection/engine/projection-options.ts";
-import type { AnyReadModel } from "../../../projection/engine/read-model.ts";
+import type { AnyReadModel, Row } from "../../../projection/engine/read-model.ts";
 import { ensureReadModels } from "../../../projection/prepare-database.ts";
+import { readQuarantinedStreams } from "../../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { customers } from "../../../projection/read-models/customers.ts";
 import { OTHER_RELEASE, ProjectionError } from "../../../projection/roles/failure.ts";
@@ -83,28 +84,24 @@ describe("read models of another release in the same schema", () => {
 });
 
 describe("an event that does not fit its schema", () => {
-  it("projectors stop at an invalid event, and `verify` compares all rows as of the preceding event", async () => {
+  it("projectors quarantine the stream of an invalid event, and `verify` compares all other rows", async () => {
     const world = await createEngineWorld();
     try {
       const [brokenCustomerId, otherCustomerId] = [randomUUID(), randomUUID()];
       await world.append(`customer-${brokenCustomerId}`, createRegisteredEvent(brokenCustomerId, "Ana Kos"));
-      const positionBefore = await world.append(
-        `customer-${otherCustomerId}`,
-        createRegisteredEvent(otherCustomerId, "Bor Rak"),
-      );
+      await world.append(`customer-${otherCustomerId}`, createRegisteredEvent(otherCustomerId, "Bor Rak"));
       await world.append(`customer-${brokenCustomerId}`, { type: "CustomerDetailsChanged", data: { fullName: 7 } });
-      await world.append(`customer-${otherCustomerId}`, createRenamedEvent(otherCustomerId, "Too Late"));
-      const projectors = world.startProjectors();
-      await eventually("stopped", () => projectors.getStatus().state === "failed");
-      expect(projectors.getStatus().lastError?.message)
-        .to.contain(`stream customer-${brokenCustomerId}, revision 1`)
-        .and.contain("data.fullName");
-      await projectors.stop();
-      expect(await world.readName(otherCustomerId)).to.equal("Bor Rak");
-      expect(await world.runCommand("verify")).to.deep.include({
-        code: 0,
-        stdout: `2 rows compared at position ${positionBefore}: 0 differ\n`,
-      });
+      const position = await world.append(
+        `customer-${otherCustomerId}`,
+        createRenamedEvent(otherCustomerId, "Bor Kos"),
+      );
+      world.startProjectors();
+      await eventually("the later event", async () => (await world.readName(otherCustomerId)) === "Bor Kos");
+      const { code, stdout } = await world.runCommand("verify");
+      expect(code).to.equal(0);
+      expect(stdout)
+        .to.match(new RegExp(`^quarantined customer-${brokenCustomerId} from revision 1 on: .*data.fullName`))
+        .and.contain(`2 rows compared at position ${position}, not counting 1 quarantined streams: 0 differ\n`);
       await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET full_name = 'Eve' WHERE customer_id = $1`, [
         otherCustomerId,
       ]);
@@ -127,15 +124,16 @@ describe("a projection with a database that refuses statements", () => {
 
   const runUntilError = async (
     signal: AbortSignal,
-    onProgress: (progress: ProjectionProgress) => void = () => undefined,
+    onProgress: (progress: ProjectionProgress) => unknown = () => undefined,
     pool = world.pool,
+    models = numericNameModels,
   ) => {
     const loadDecisions = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
     const options = {
       ...world,
       pool,
       schema: SCHEMA,
-      models: numericNameModels,
+      models,
       logger,
       loadDecisions,
       onProgress,
@@ -150,24 +148,51 @@ describe("a projection with a database that refuses statements", () => {
       ({ full_name }) => full_name,
     );
 
-  it("if Postgres refuses a value of an event, the projection stops at the event without revealing the value", async () => {
-    const [firstId, secondId] = [randomUUID(), randomUUID()];
-    await world.append(`customer-${firstId}`, createRegisteredEvent(firstId, "1"), createRenamedEvent(firstId, "2"));
-    const positionBefore = await world.append(`customer-${secondId}`, createRegisteredEvent(secondId, "3"));
-    await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
-    const failedPosition = await world.append(`customer-${firstId}`, createRenamedEvent(firstId, "Ana Kos"));
-    const error = await runUntilError(new AbortController().signal);
-    expect(error).to.be.instanceOf(ProjectionError);
-    expect(error?.message).to.match(
-      new RegExp(
-        `^position \\d+, stream customer-${firstId}, revision 2: the database refused a value of CustomerDetailsChanged \\(SQLSTATE 22P02\\)$`,
-      ),
-    );
-    expect((error as ProjectionError).failedEventPosition?.revision).to.equal(2n);
-    expect((error as ProjectionError).failedEventPosition).to.not.have.property("data");
-    expect(await readNames()).to.deep.equal([2, 3]);
-    const { position } = await readCheckpoint(world.pool, SCHEMA);
-    expect(position >= positionBefore && position < failedPosition).to.equal(true);
+  it("if Postgres refuses a value of one event in a batch, only its stream is quarantined, and the value is not recorded", async () => {
+    const ids = Array.from({ length: 9 }, () => randomUUID());
+    const badId = ids[4]!;
+    for (const [index, id] of ids.entries()) {
+      await world.append(`customer-${id}`, createRegisteredEvent(id, `${index}`));
+      await world.append("elsewhere-1", { type: "NothingOfOurs", data: {} });
+    }
+    const badPosition = await world.append(`customer-${badId}`, createRenamedEvent(badId, "Ana Kos"));
+    await world.append(`customer-${badId}`, createRenamedEvent(badId, "Ana Novak"));
+    const lastPosition = await world.append(`customer-${ids[8]}`, createRenamedEvent(ids[8]!, "80"));
+    const stopController = new AbortController();
+    await runUntilError(stopController.signal, ({ hasCaughtUp }) => hasCaughtUp && stopController.abort());
+    expect(await readNames()).to.deep.equal([0, 1, 2, 3, 4, 5, 6, 7, 80]);
+    expect((await readCheckpoint(world.pool, SCHEMA)).position).to.equal(lastPosition);
+    const quarantinedStreams = await readQuarantinedStreams(world.pool, SCHEMA);
+    expect([...quarantinedStreams.keys()]).to.deep.equal([`customer-${badId}`]);
+    expect(quarantinedStreams.get(`customer-${badId}`)).to.deep.include({
+      revision: 1n,
+      position: badPosition,
+      cause: "the database refused a value of CustomerDetailsChanged (SQLSTATE 22P02)",
+      events: 2n,
+    });
+  });
+
+  it("if a row cannot be rendered, only the stream of the event is quarantined", async () => {
+    const [badId, otherId] = [randomUUID(), randomUUID()];
+    await world.append(`customer-${badId}`, createRegisteredEvent(badId, "13"));
+    await world.append(`customer-${otherId}`, createRegisteredEvent(otherId, "2"));
+    const stopController = new AbortController();
+    const models = numericNameModels.map((model) => ({
+      ...model,
+      renderedColumns: {
+        ...model.renderedColumns,
+        portal_json: (row: Row) => {
+          if (row.full_name === "13") throw new Error("unlucky");
+          return model.renderedColumns?.portal_json?.(row) ?? {};
+        },
+      },
+    }));
+    const onProgress = ({ hasCaughtUp }: ProjectionProgress) => hasCaughtUp && stopController.abort();
+    expect(await runUntilError(stopController.signal, onProgress, world.pool, models)).to.equal(undefined);
+    expect(await readNames()).to.deep.equal([2]);
+    const quarantinedStreams = await readQuarantinedStreams(world.pool, SCHEMA);
+    expect([...quarantinedStreams.keys()]).to.deep.equal([`customer-${badId}`]);
+    expect(quarantinedStreams.get(`customer-${badId}`)?.cause).to.equal("read model customer cannot write a row");
   });
 
   it("the projection fails without a retry if the database refuses a statement permanently", async () => {

@@ -1,7 +1,7 @@
 import { jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
 import { rebuild } from "../../../projection/engine/rebuild.ts";
-import { readSkippedEvents } from "../../../projection/quarantine/quarantined-streams.ts";
+import { readQuarantinedStreams } from "../../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
 import { RelayError, toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
@@ -108,7 +108,7 @@ describe("an event that projectors can process and the relay cannot map", () => 
     // The projectors can process the event, so neither the current read models nor a rebuild skip it.
     await rebuild({ ...world, models: readModels, logger, onProgress: () => undefined }, signal);
     expect(await readDurationMinutes(oddAppointment)).to.equal(45);
-    expect((await readSkippedEvents(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
+    expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
     expect(await readStatus()).to.match(
       /quarantined streams: 1\n {2}position \d+, stream appointment-.*, from revision 1 on: the relay sends no webhooks for the stream.*\n {4}AppointmentRescheduled: .*the stream does not end with this event$/m,
     );

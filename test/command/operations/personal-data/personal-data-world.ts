@@ -61,7 +61,10 @@ export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
         [type, id],
       ),
     async whileQuarantined(stream, runWhileQuarantined) {
-      await pool.query(`INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream VALUES ($1, 0, 0, 1)`, [stream]);
+      await pool.query(
+        `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream VALUES ($1, 0, 0, 'T', 'cause', NULL, now(), 1)`,
+        [stream],
+      );
       return runWhileQuarantined().finally(() => pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream`));
     },
     async createCustomer(clinic, yearsSinceVisit) {

@@ -151,7 +151,7 @@ describe("retention of personal data", function () {
     const log: EventLog = {
       ...world.log,
       append: async (...args) => {
-        const statement = `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream VALUES ($1, 0, 0, 1) ON CONFLICT DO NOTHING`;
+        const statement = `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream VALUES ($1, 0, 0, 'T', 'cause', NULL, now(), 1) ON CONFLICT DO NOTHING`;
         await world.pool.query(statement, [stream]);
         return world.log.append(...args);
       },

@@ -10,9 +10,9 @@ import {
   type Container,
   findProblems,
   IMAGE_ENV,
+  listUsedSecrets,
   readMemoryNeed,
   readYaml,
-  SECRETS_FOLDER,
   STOP_SECONDS,
   toMebibytes,
 } from "./containers.ts";
@@ -68,17 +68,7 @@ describe("compose.yaml", () => {
 
     it(`${name} gets exactly the secrets that its settings name`, () => {
       const { secrets } = compose.services[name]!;
-      const usedNames = new Set<string>();
-      const collectNames = (text: string) => {
-        for (const [, secret = ""] of text.matchAll(/\/run\/secrets\/([\w.-]+)/g)) usedNames.add(secret);
-      };
-      for (const value of Object.values(environment)) {
-        collectNames(value);
-        // Connection strings name the certificate of the authority.
-        if (value.startsWith(SECRETS_FOLDER))
-          collectNames(readFileSync(value.replace(SECRETS_FOLDER, secretsFolder), "utf8"));
-      }
-      expect(secrets).to.have.members([...usedNames]);
+      expect(secrets).to.have.members(listUsedSecrets(environment, secretsFolder));
     });
 
     it(`${name} runs without privileges on a read-only file system`, () => {

@@ -81,6 +81,14 @@ export async function findProblems({ command, env }: Container, secretsFolder: s
   return [...unknownVariables.map((name) => `${name} is not read`), ...describeConfigError(requiredNames, localEnv)];
 }
 
+/** Returns the names of the secrets that the settings of a container name, directly or in connection strings. */
+export function listUsedSecrets(env: Container["env"], secretsFolder: string): string[] {
+  const listNames = (text: string) => [...text.matchAll(/\/run\/secrets\/([\w.-]+)/g)].map(([, name = ""]) => name);
+  const namedFiles = Object.values(env).filter((value) => value.startsWith(SECRETS_FOLDER) && !value.endsWith(".crt"));
+  const contents = namedFiles.map((file) => readFileSync(file.replace(SECRETS_FOLDER, secretsFolder), "utf8"));
+  return [...new Set([...Object.values(env), ...contents].flatMap(listNames))];
+}
+
 /** Returns the settings that a program reads, which can depend on its roles. The command lines read all settings, but none is required at the start. */
 async function listSettings(command: readonly string[], { ROLES }: Container["env"]): Promise<(keyof Settings)[]> {
   const [program, entry = ""] = command;

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { DEFAULT_RESPONSE_TIMEOUT_MS } from "../../../command/app.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
 import { makeTestRoot } from "../../support/stack.ts";
-import { findProblems, readMemoryNeed, readYaml, STOP_SECONDS, toMebibytes } from "./containers.ts";
+import { findProblems, listUsedSecrets, readMemoryNeed, readYaml, STOP_SECONDS, toMebibytes } from "./containers.ts";
 
 const kubernetesFolder = fileURLToPath(new URL("../../../deploy/kubernetes", import.meta.url));
 
@@ -16,8 +16,8 @@ const ENCRYPTION_KEYS = `{"current": "k", "keys": {"k": "${Buffer.alloc(32).toSt
 
 /** Values of the secrets, by file name. */
 const SECRETS = {
-  "database-url": "postgres://user:password@postgres/clinic",
-  "eventstore-url": "esdb://user:password@eventstore:2113",
+  "database-url": "postgres://user:password@postgres/clinic?sslmode=verify-full&sslrootcert=/run/secrets/ca.crt",
+  "eventstore-url": "esdb://user:password@eventstore:2113?tlsCAFile=/run/secrets/ca.crt",
   "nats-url": "tls://user:password@nats:4222",
   "portal-jwt-secret": "s".repeat(40),
   "token-signing-keys": SIGNING_KEYS,
@@ -40,6 +40,9 @@ const podSchema = z.object({
   template: z.object({
     spec: z.looseObject({
       containers: z.tuple([containerSchema]),
+      volumes: z.tuple([
+        z.object({ secret: z.object({ items: z.array(z.object({ key: z.string(), path: z.string() })) }) }),
+      ]),
       terminationGracePeriodSeconds: z.number().optional(),
     }),
   }),
@@ -93,13 +96,22 @@ describe("the Kubernetes manifests", () => {
   });
 
   for (const { metadata, spec } of workloads) {
-    const [{ command, env }] = spec.template.spec.containers;
-    it(`${metadata.name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
-      const values = env.map(({ name, value, valueFrom }) => [
+    const { containers, volumes } = spec.template.spec;
+    const [{ command, env: variables }] = containers;
+    const env = Object.fromEntries(
+      variables.map(({ name, value, valueFrom }) => [
         name,
-        value ?? settings[valueFrom?.configMapKeyRef.key ?? ""],
-      ]);
-      expect(await findProblems({ command, env: Object.fromEntries(values) }, secretsFolder)).to.deep.equal([]);
+        value ?? settings[valueFrom?.configMapKeyRef.key ?? ""] ?? "",
+      ]),
+    );
+    it(`${metadata.name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
+      expect(await findProblems({ command, env }, secretsFolder)).to.deep.equal([]);
+    });
+
+    it(`${metadata.name} gets exactly the secrets that its settings name`, () => {
+      const { items } = volumes[0].secret;
+      expect(items.map(({ path }) => path)).to.have.members(listUsedSecrets(env, secretsFolder));
+      for (const { key, path } of items) expect(key).to.equal(path);
     });
 
     it(`${metadata.name} runs without privileges on a read-only file system`, () => {

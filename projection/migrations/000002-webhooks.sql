@@ -88,6 +88,8 @@ CREATE INDEX pending_delivery_first ON webhooks.pending_delivery (endpoint_id, n
   WITH (deduplicate_items = off) WHERE round_attempt_count = 0 AND NOT is_held;
 CREATE INDEX pending_delivery_retry ON webhooks.pending_delivery (endpoint_id, next_attempt_at)
   WITH (deduplicate_items = off) WHERE round_attempt_count > 0 AND NOT is_held;
+-- Finds deliveries of branches that an application may no longer access.
+CREATE INDEX pending_delivery_branch ON webhooks.pending_delivery (endpoint_id, branch_id);
 -- Prevents two deliveries of one endpoint and appointment from being sent at the same time.
 CREATE UNIQUE INDEX pending_delivery_head ON webhooks.pending_delivery (endpoint_id, ordering_key)
   WHERE ordering_key IS NOT NULL AND NOT is_held;
@@ -150,7 +152,9 @@ CREATE TABLE webhooks.outbox (
   stream text NOT NULL,
   event jsonb NOT NULL,                -- {type, data}
   metadata jsonb NOT NULL,
-  created_at timestamptz NOT NULL
+  created_at timestamptz NOT NULL,
+  -- After a failure that concerns only its stream, an event is tried again at this time.
+  next_try_at timestamptz NOT NULL DEFAULT '-infinity'
 );
 CREATE INDEX outbox_order ON webhooks.outbox (created_at, event_id);
 CREATE INDEX outbox_stream ON webhooks.outbox (stream);

@@ -16,6 +16,9 @@ const routingFields = z.looseObject({
 /** The dispatcher sends the body unchanged, including the order of its fields. */
 const bodySchema = z.custom<WebhookBody>((value) => routingFields.safeParse(value).success, "must be a webhook body");
 
+/** Version of the messages. A process leaves messages of a later version to processes of a newer release. */
+export const MESSAGE_VERSION = 1;
+
 /** Message from the relay to the dispatchers, over JetStream. Bigints are sent as strings. */
 export const relayMessageSchema = z.discriminatedUnion("kind", [
   z.object({

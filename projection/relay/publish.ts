@@ -8,7 +8,7 @@ import { endWith, startSpan } from "../../shared/tracing/span.ts";
 import type { Checkpoint, EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { type EventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import type { InFlightTracker } from "./in-flight-tracker.ts";
-import type { OutgoingMessage } from "./message.ts";
+import { MESSAGE_VERSION, type OutgoingMessage } from "./message.ts";
 
 /** An event whose message is being created. */
 export interface PreparedEvent {
@@ -48,7 +48,7 @@ export async function publishMessages(
   const publishMessage = async (event: PreparedEvent, { id, subject, message }: OutgoingMessage): Promise<void> => {
     const onConfirmed = tracker.addPublishedEvent(event.checkpoint);
     const span = startSpan(`publish ${subject}`, "producer", event.traceparent);
-    const payload = messageCodec.encode(message);
+    const payload = messageCodec.encode({ version: MESSAGE_VERSION, ...message });
     const sequence = publish(`${stream.subjectPrefix}.${subject}`, id, payload, span?.traceparent);
     if (span) endWith(span, sequence);
     onConfirmed(await sequence);

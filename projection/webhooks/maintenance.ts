@@ -211,6 +211,18 @@ const CLOSE_CHOSEN_SQL = `,
    WHERE d.delivery_id = closed.delivery_id
   RETURNING ${DELIVERY_ROUND_COLUMNS}, d.status, closed.ordering_key AS "orderingKey"`;
 
+/** Reads one index entry for each branch of the pending deliveries of the endpoint `s`, if its branches are limited. */
+const PENDING_BRANCHES_SQL = `
+  WITH RECURSIVE branches AS (
+    (SELECT branch_id FROM webhooks.pending_delivery
+      WHERE endpoint_id = s.endpoint_id AND s.branch_ids IS NOT NULL ORDER BY branch_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT branch_id FROM webhooks.pending_delivery
+             WHERE endpoint_id = s.endpoint_id AND branch_id > branches.branch_id ORDER BY branch_id LIMIT 1)
+      FROM branches WHERE branch_id IS NOT NULL
+  )
+  SELECT branch_id FROM branches WHERE branch_id IS NOT NULL`;
+
 const CLOSE_UNSENDABLE_SQL = `
   WITH RECURSIVE ${buildPendingEndpointsSql("first_endpoints", LANE_CONDITIONS.first)},
   ${buildPendingEndpointsSql("retry_endpoints", LANE_CONDITIONS.retry)},
@@ -225,7 +237,13 @@ const CLOSE_UNSENDABLE_SQL = `
                              UNION SELECT endpoint_id FROM held_endpoints)
        AND ${READ_MODELS_CURRENT_SQL}
   ),
-  chosen AS MATERIALIZED (${buildLanesSql(
+  uncovered AS (
+    SELECT s.endpoint_id, b.branch_id
+      FROM access s
+     CROSS JOIN LATERAL (${PENDING_BRANCHES_SQL}) b
+     WHERE NOT s.revoked AND NOT s.disabled AND NOT s.branch_ids ? b.branch_id::text
+  ),
+  chosen AS MATERIALIZED (SELECT * FROM (${buildLanesSql(
     (laneCondition) => `
     SELECT d.delivery_id, d.status
       FROM access s
@@ -233,12 +251,22 @@ const CLOSE_UNSENDABLE_SQL = `
        SELECT delivery_id, CASE WHEN s.disabled AND NOT s.revoked THEN 'skipped' ELSE 'cancelled' END AS status
          FROM webhooks.pending_delivery
         WHERE endpoint_id = s.endpoint_id AND ${laneCondition}
-          AND (lease_expires_at IS NULL OR lease_expires_at <= $1)
-          AND (s.revoked OR s.disabled OR NOT (s.branch_ids ? branch_id::text)) AND ${TRY_LOCK_ORDER_SQL}
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1) AND ${TRY_LOCK_ORDER_SQL}
         LIMIT ${MAX_CLOSED_DELIVERIES}
           FOR UPDATE SKIP LOCKED) d
-     WHERE s.revoked OR s.disabled OR s.branch_ids IS NOT NULL`,
-  )}
+     WHERE s.revoked OR s.disabled`,
+  )}) unsendable
+    UNION ALL
+    SELECT d.delivery_id, 'cancelled'
+      FROM uncovered u
+     CROSS JOIN LATERAL (
+       SELECT delivery_id
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = u.endpoint_id AND branch_id = u.branch_id
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1) AND ${TRY_LOCK_ORDER_SQL}
+        LIMIT ${MAX_CLOSED_DELIVERIES}
+          FOR UPDATE SKIP LOCKED) d
+     LIMIT ${MAX_CLOSED_DELIVERIES}
   )${CLOSE_CHOSEN_SQL}`;
 
 const SKIP_UNAPPROVED_SQL = `

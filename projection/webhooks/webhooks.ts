@@ -198,7 +198,7 @@ function startParts(
     logger.error({ eventId, stream, type }, "An event was discarded, because its stream was deleted from the log.");
     options.onDiscarded?.();
   };
-  const drainOptions = { pool, log: options.log, requireLog, onDiscarded };
+  const drainOptions = { pool, log: options.log, logger, requireLog, onDiscarded };
   const drain = async () => (await waitUnlessAborted(drainOutbox(drainOptions), signal)) ?? false;
   const continueAllReplays = async () => {
     const hasReplayed = await continueReplays(deps, clock);

@@ -1,3 +1,4 @@
+import pg from "pg";
 import { UnsuitableServerError } from "./find-server.ts";
 
 /**
@@ -30,4 +31,12 @@ export function isPostgresUnavailable(error: unknown): boolean {
   if (typeof code === "string")
     return SOCKET_ERROR_CODES.has(code) || (code.length === 5 && TEMPORARY_SQLSTATES.test(code));
   return UNAVAILABLE_MESSAGES.test(error.message);
+}
+
+/**
+ * Returns true if Postgres refuses a value, so that a retry cannot succeed: SQLSTATE classes 22 (data exception), 23
+ * (integrity constraint violation) and 54 (program limit exceeded).
+ */
+export function isValueRefused(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && /^(22|23|54)/.test(error.code ?? "");
 }

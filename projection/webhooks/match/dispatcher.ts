@@ -1,18 +1,26 @@
 import { type Consumer, ConsumerEvents, type ConsumerMessages, JSONCodec, type JsMsg, type NatsConnection } from "nats";
+import { z } from "zod";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { readPosition } from "../../../shared/postgres/read-model-position.ts";
+import { isValueRefused } from "../../../shared/postgres/unavailable.ts";
 import { onAbort, runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
 import { checkTraceparent, type Span, startSpan } from "../../../shared/tracing/span.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../relay/event-stream.ts";
-import { type EventMessage, type RelayMessage, type ReplayMessage, relayMessageSchema } from "../../relay/message.ts";
+import {
+  type EventMessage,
+  MESSAGE_VERSION,
+  type RelayMessage,
+  type ReplayMessage,
+  relayMessageSchema,
+} from "../../relay/message.ts";
 import { TRACEPARENT_HEADER } from "../../relay/publish.ts";
 import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/replay-delivery.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
 import type { WebhooksSession } from "../session.ts";
-import { addDeliveries, type MatchDeps } from "./match-event.ts";
+import { type AddedDeliveries, addDeliveries, type MatchDeps } from "./match-event.ts";
 
 interface DispatcherOptions extends ReplayDeps, MatchDeps {
   stream: EventStream;
@@ -129,11 +137,39 @@ async function dispatchEvents(
   acknowledge: Acknowledge,
 ): Promise<void> {
   if (eventMessages.length === 0) return;
-  const events = eventMessages.map(({ message }) => message);
-  const { dueEndpoints, outboxEventCount, unreadyEvents } = await addDeliveries(options, events, options.clock());
+  const addedDeliveries = await addOrDivide(eventMessages, options, acknowledge);
+  if (!addedDeliveries) return;
+  const { dueEndpoints, outboxEventCount, unreadyEvents } = addedDeliveries;
   for (const event of eventMessages) if (!unreadyEvents.has(event.message)) acknowledge(event);
   if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
   if (outboxEventCount > 0) options.onOutboxEvents();
+}
+
+/**
+ * Adds the deliveries of events. If Postgres refuses a value, dispatches each half of the messages separately. A single
+ * message with a refused value is removed from the stream.
+ */
+async function addOrDivide(
+  eventMessages: readonly ReceivedMessage<EventMessage>[],
+  options: DispatcherOptions,
+  acknowledge: Acknowledge,
+): Promise<AddedDeliveries | undefined> {
+  const events = eventMessages.map(({ message }) => message);
+  try {
+    return await addDeliveries(options, events, options.clock());
+  } catch (error) {
+    if (!isValueRefused(error)) throw error;
+    const [first] = eventMessages;
+    if (first && eventMessages.length === 1) {
+      options.logger.error({ error, eventId: first.message.body.id }, "The deliveries of an event cannot be stored.");
+      acknowledge(first);
+      return undefined;
+    }
+    const middle = Math.ceil(eventMessages.length / 2);
+    await dispatchEvents(eventMessages.slice(0, middle), options, acknowledge);
+    await dispatchEvents(eventMessages.slice(middle), options, acknowledge);
+    return undefined;
+  }
 }
 
 async function dispatchReplays(
@@ -150,18 +186,18 @@ async function dispatchReplays(
 }
 
 /**
- * Replays a delivery. If this release cannot read the event, the request is ignored, because a retry would fail again:
+ * Replays a delivery. If the event cannot be read or stored, the request is ignored, because a retry would fail again:
  * NATS would redeliver the message forever, and the relay's checkpoint could not advance.
  */
 async function replayOrReject(options: DispatcherOptions, request: ReplayMessage): Promise<ReplayResult> {
   try {
     return await replayDelivery(options, request, options.clock());
   } catch (error) {
-    if (!(error instanceof EventSchemaError)) throw error;
+    if (!(error instanceof EventSchemaError) && !isValueRefused(error)) throw error;
     const { deliveryId, requestId } = request;
     options.logger.error(
       { error, deliveryId, requestId },
-      "A delivery was not replayed, because its event is unreadable.",
+      "A delivery was not replayed, because its event is unreadable or cannot be stored.",
     );
     return "ignored";
   }
@@ -177,16 +213,27 @@ function isReplayMessage(receivedMessage: ReceivedMessage): receivedMessage is R
 
 const messageCodec = JSONCodec<unknown>();
 
-/** An unreadable message is logged and removed from the stream, because no retry can succeed. */
+const versionSchema = z.object({ version: z.int() });
+
+/**
+ * A message of a newer release returns to the queue, until a process of that release gets it. Any other unreadable
+ * message is logged and removed from the stream, because no retry can succeed.
+ */
 function parseMessage(jetStreamMessage: JsMsg, logger: Logger): ReceivedMessage[] {
   const { data, subject, seq: sequence } = jetStreamMessage;
   try {
-    const message = relayMessageSchema.parse(messageCodec.decode(data));
+    const content = messageCodec.decode(data);
+    if (versionSchema.parse(content).version > MESSAGE_VERSION) {
+      jetStreamMessage.nak(REDELIVERY_DELAY_MS);
+      return [];
+    }
+    const message = relayMessageSchema.parse(content);
     const span = startMatchSpan(jetStreamMessage, message.kind);
     return [{ jetStreamMessage, message: { ...message, traceparent: span?.traceparent }, span }];
   } catch (error) {
     logger.error({ error, subject, sequence }, "An unreadable message was removed from the stream.");
-    jetStreamMessage.term("unreadable");
+    // Servers of version 2.9 ignore a termination with a reason.
+    jetStreamMessage.term();
     return [];
   }
 }

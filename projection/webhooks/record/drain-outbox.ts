@@ -1,8 +1,11 @@
 import { StreamDeletedError } from "@eventstore/db-client";
 import type pg from "pg";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
+import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
-import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import { type Endpoint, endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
+import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { OutboxEvent } from "./outbox.ts";
 
 const MAX_EVENTS = 200;
@@ -12,9 +15,13 @@ const MAX_CONCURRENT_STREAMS = 16;
 /** Maximum number of tries to append one event while other writers append to the same stream. */
 const MAX_APPEND_TRIES = 10;
 
+/** Time after which the events of a stream that cannot be read or extended are tried again. */
+const RETRY_INTERVAL_S = 60;
+
 interface DrainOptions {
   pool: pg.Pool;
   log: EventLog;
+  logger: Logger;
   /** Throws an error if the database was not built from this log. */
   requireLog(): Promise<void>;
   /** Called with each event that is discarded, because its stream was deleted. */
@@ -24,27 +31,35 @@ interface DrainOptions {
 /**
  * Appends the oldest events of the outbox to the log, and removes them from the outbox. Events that are obsolete, or
  * that the log already holds, are removed without being appended. Events of a deleted stream are discarded, because no
- * retry can succeed.
+ * retry can succeed. If a stream cannot be read or extended, its events wait for a minute, and no others.
  *
  * @returns true if the outbox may contain more events
  * @throws {LogUnavailableError}
  * @throws {DifferentLogError} if the database was not built from this log; in this case, appends no event
  */
-export async function drainOutbox({ pool, log, requireLog, onDiscarded }: DrainOptions): Promise<boolean> {
+export async function drainOutbox({ pool, log, logger, requireLog, onDiscarded }: DrainOptions): Promise<boolean> {
   const { rows } = await pool.query<{ id: string } & Omit<OutboxEvent, "id">>({
     name: "oldest outbox events",
     text: `SELECT event_id AS id, stream, event, metadata FROM webhooks.outbox
+            WHERE next_try_at <= now()
             ORDER BY created_at, event_id LIMIT ${MAX_EVENTS}`,
   });
   if (rows.length > 0) await requireLog();
   const eventsByStream = new Map<string, OutboxEvent[]>();
   for (const outboxEvent of rows)
     eventsByStream.set(outboxEvent.stream, [...(eventsByStream.get(outboxEvent.stream) ?? []), outboxEvent]);
-  const eventGroups = [...eventsByStream.values()];
+  const eventGroups = eventsByStream.entries();
   const appendGroups = async () => {
-    for (let outboxEvents = eventGroups.pop(); outboxEvents; outboxEvents = eventGroups.pop()) {
-      for (const outboxEvent of outboxEvents)
-        if (!(await appendOutboxEvent(log, outboxEvent))) onDiscarded(outboxEvent);
+    for (const [stream, outboxEvents] of eventGroups) {
+      try {
+        for (const outboxEvent of outboxEvents)
+          if (!(await appendOutboxEvent(log, outboxEvent))) onDiscarded(outboxEvent);
+      } catch (error) {
+        if (error instanceof LogUnavailableError) throw error;
+        logger.error({ error, stream }, "Events in the outbox cannot be appended. They are tried again in a minute.");
+        await postpone(pool, stream);
+        continue;
+      }
       await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
         outboxEvents.map(({ id }) => id),
       ]);
@@ -52,6 +67,14 @@ export async function drainOutbox({ pool, log, requireLog, onDiscarded }: DrainO
   };
   await Promise.all(Array.from({ length: MAX_CONCURRENT_STREAMS }, appendGroups));
   return rows.length === MAX_EVENTS;
+}
+
+/** Postpones all events of the stream, so that they keep their order. */
+async function postpone(pool: pg.Pool, stream: string): Promise<void> {
+  await pool.query(
+    `UPDATE webhooks.outbox SET next_try_at = now() + interval '${RETRY_INTERVAL_S} seconds' WHERE stream = $1`,
+    [stream],
+  );
 }
 
 /** @returns false if the stream was deleted */
@@ -76,7 +99,7 @@ async function appendOutboxEvent(log: EventLog, outboxEvent: OutboxEvent): Promi
 function isSettled(events: readonly RecordedEvent[], { id, event, metadata }: OutboxEvent): boolean {
   if (events.some((recordedEvent) => recordedEvent.id === id)) return true;
   if (event.type !== "WebhookEndpointDisabled") return false;
-  const lastEvent = events.findLast(({ type }) => /^WebhookEndpoint(Disabled|Enabled|Revoked)$/.test(type));
-  if (!lastEvent) return false;
-  return lastEvent.type !== "WebhookEndpointEnabled" || lastEvent.metadata.occurredAt > metadata.occurredAt;
+  const endpointEvents = events as RecordedEvent<WebhookEndpointEvent>[];
+  const endpoint = endpointEvents.reduce<Endpoint | undefined>(endpointAggregate.evolve, undefined);
+  return endpoint !== undefined && (endpoint.status !== "active" || endpoint.enabledAt > metadata.occurredAt);
 }

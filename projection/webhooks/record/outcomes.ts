@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { isValueRefused } from "../../../shared/postgres/unavailable.ts";
 import { createBackoff, pause } from "../../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
@@ -253,7 +254,8 @@ export async function runOutcomeWriter(
 }
 
 /**
- * Writes outcomes. After an error, retries until the write succeeds or the signal aborts.
+ * Writes outcomes. After an error, retries until the write succeeds or the signal aborts. If Postgres refuses a value,
+ * writes each half of the outcomes separately, and a single outcome without the response body.
  *
  * @returns false if the signal aborted before a write succeeded
  */
@@ -273,6 +275,7 @@ async function writeWithRetries(
       for (const { verdict, result } of outcomes) options.onAttempt?.(verdict.status, result.durationMs / 1_000);
       return true;
     } catch (error) {
+      if (isValueRefused(error)) return writeParts(options, outcomes, error, signal);
       logger.warn(
         { error, outcomes: outcomes.length },
         "Outcomes of attempts could not be written. The service retries the write.",
@@ -282,4 +285,24 @@ async function writeWithRetries(
       await backoff.pause(signal);
     }
   }
+}
+
+async function writeParts(
+  options: OutcomeWriterOptions,
+  outcomes: readonly FinishedAttempt[],
+  error: unknown,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [first] = outcomes;
+  if (!first || outcomes.length > 1) {
+    const middle = Math.ceil(outcomes.length / 2);
+    const isFirstWritten = await writeWithRetries(options, outcomes.slice(0, middle), signal);
+    return (await writeWithRetries(options, outcomes.slice(middle), signal)) && isFirstWritten;
+  }
+  const { delivery, result } = first;
+  const { deliveryId, endpointId } = delivery;
+  options.logger.error({ error, deliveryId, endpointId }, "The outcome of an attempt cannot be stored completely.");
+  // If the response body is not the cause, the attempt is repeated after its lease.
+  if (result.responseBody === null) return true;
+  return writeWithRetries(options, [{ ...first, result: { ...result, responseBody: null } }], signal);
 }

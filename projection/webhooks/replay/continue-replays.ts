@@ -3,6 +3,9 @@ import { deriveReplayRequestId } from "../../../shared/domain/events/ids.ts";
 import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
+import { DifferentLogError } from "../../checkpoints/same-log.ts";
 import {
   addToOutbox,
   createDeliveryExpiredEvent,
@@ -39,7 +42,7 @@ const MAX_CONCURRENT_READS = 8;
 type ReplayStep = "started" | "ended" | "waiting" | "taken";
 
 /**
- * Replays one batch of each application that has an unfinished replay.
+ * Replays one batch of each application that has an unfinished replay. A replay that fails does not hold up the others.
  *
  * @param clock returns milliseconds since 1970
  * @returns true if a batch was replayed, so that events were added to the outbox and more batches may remain
@@ -48,8 +51,29 @@ type ReplayStep = "started" | "ended" | "waiting" | "taken";
  */
 export async function continueReplays(deps: ReplayDeps, clock: () => number): Promise<boolean> {
   const steps: ReplayStep[] = [];
-  for (const replay of await findUnfinishedReplays(deps.pool)) steps.push(await continueReplay(deps, replay, clock()));
+  for (const replay of await findUnfinishedReplays(deps.pool)) {
+    try {
+      steps.push(await continueReplay(deps, replay, clock()));
+    } catch (error) {
+      if (error instanceof LogUnavailableError || error instanceof DifferentLogError || isPostgresUnavailable(error))
+        throw error;
+      deps.logger.error(
+        { error, replayId: replay.replayId },
+        "A replay failed. It is tried again after other replays.",
+      );
+      await moveBack(deps.pool, replay.replayId, clock());
+    }
+  }
   return steps.some((step) => step === "started" || step === "ended");
+}
+
+/** The replay that was worked on longest ago comes first. */
+async function moveBack(pool: pg.Pool, replayId: string, now: number): Promise<void> {
+  await pool.query(
+    `INSERT INTO webhooks.replay (replay_id, updated_at) VALUES ($1, $2)
+     ON CONFLICT (replay_id) DO UPDATE SET updated_at = $2`,
+    [replayId, toInstant(now)],
+  );
 }
 
 /**

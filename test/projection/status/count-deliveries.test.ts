@@ -1,23 +1,27 @@
 import { expect } from "chai";
 import { countDeliveries, MAX_COUNTED_DELIVERIES } from "../../../projection/status/measure-deliveries.ts";
 import { useMigratedDatabase } from "../../support/migrated-database.ts";
+import { LEASE, registerSender } from "../webhooks/world.ts";
 
 const NOW = Date.parse("2030-05-01T09:00:00.000Z");
 
 describe("the numbers of deliveries", () => {
   const database = useMigratedDatabase();
-  beforeEach(() => database.pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery"));
+  beforeEach(async () => {
+    await database.pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery, webhooks.sender");
+    await registerSender(database.pool);
+  });
 
   /** Inserts pending deliveries. One of four is due only later, and one of four is leased. */
   const insertPendingDeliveries = (count: number) =>
     database.pool.query(
       `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
-         attempt_count, lease_expires_at)
+         attempt_count, lease_expires_at, sender_id)
        SELECT gen_random_uuid(), gen_random_uuid(), '{}',
               $2::timestamptz + CASE n % 4 WHEN 0 THEN 1 ELSE -1 END * interval '1 minute', 0, 0,
-              CASE n % 4 WHEN 1 THEN $2::timestamptz + interval '1 minute' END
+              CASE n % 4 WHEN 1 THEN $2::timestamptz + interval '1 minute' END, $3
          FROM generate_series(1, $1::integer) n`,
-      [count, new Date(NOW)],
+      [count, new Date(NOW), LEASE.senderId],
     );
   const insertFailedDeliveries = (count: number) =>
     database.pool.query(

@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
+import { closeUnsendableDeliveries } from "../../../projection/webhooks/maintenance.ts";
 import { writeOutcomes } from "../../../projection/webhooks/record/outcomes.ts";
 import { findDueEndpoints } from "../../../projection/webhooks/schedule/due.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../../projection/webhooks/send/claim.ts";
 import type { Verdict } from "../../../projection/webhooks/send/retry-policy.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
 import { createWorld, type Endpoint, LEASE, registerSender, type World } from "./world.ts";
 
@@ -108,6 +110,27 @@ describe("the plans of the statements about pending deliveries", () => {
     // After a failure, the endpoint gets only one slot.
     expect(await deliverEach()).to.deep.equal({ delivered: 1, retried: 4 });
     expect((await countReadIndexEntries()) - entryCountBefore).to.be.below(500);
+  });
+
+  it("the sweep of an endpoint with limited branches reads few of many pending deliveries", async () => {
+    await world.pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery");
+    await insertDeliveries(20_000);
+    const branchIds = Array.from({ length: 3 }, () => randomUUID()) as [string, string, string];
+    const setBranchesSql = "UPDATE webhooks.pending_delivery SET branch_id = $1";
+    await world.pool.query(setBranchesSql, [branchIds[0]]);
+    await world.pool.query("VACUUM (ANALYZE) webhooks.pending_delivery");
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.installation SET branch_ids = $1`, [
+      JSON.stringify(branchIds.slice(0, 2)),
+    ]);
+    const sweep = async () => (await closeUnsendableDeliveries(pool, Date.now())).closedCounts.cancelled;
+    const entryCountBefore = await countReadIndexEntries();
+    expect(await sweep()).to.equal(0);
+    expect((await countReadIndexEntries()) - entryCountBefore).to.be.below(500);
+    const chosenSql = "SELECT delivery_id FROM webhooks.pending_delivery WHERE endpoint_id = $2 LIMIT 3";
+    const values = [branchIds[2], endpoint.endpointId];
+    await world.pool.query(`${setBranchesSql} WHERE delivery_id IN (${chosenSql})`, values);
+    expect(await sweep()).to.equal(3);
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.installation SET branch_ids = NULL`);
   });
 
   it("a claim reads few of many held deliveries", async () => {

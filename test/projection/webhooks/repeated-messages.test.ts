@@ -190,10 +190,31 @@ describe("a repeated message to the webhooks role", () => {
     world.start.webhooks();
     const endpoint = await world.registerEndpoint(receiver.url);
     await deliver(endpoint);
-    const { subjectPrefix } = deriveStreamNames(world.databaseUrl);
-    await natsConnection
+    const { subjectPrefix, name, consumerName } = deriveStreamNames(world.databaseUrl);
+    const { seq } = await natsConnection
       .jetstream()
       .publish(`${subjectPrefix}.production.appointment.created`, Buffer.from("nonsense"));
     await deliver(endpoint);
+    const { consumers } = await natsConnection.jetstreamManager();
+    await eventually("the removal", async () => (await consumers.info(name, consumerName)).ack_floor.stream_seq > seq);
+  });
+
+  it("a message of a newer release waits in the stream, and the next message is processed", async () => {
+    const messages = collectMessages();
+    await natsConnection.flush();
+    world.start.relay();
+    const webhooks = world.start.webhooks();
+    const endpoint = await world.registerEndpoint(receiver.url);
+    await deliver(endpoint);
+    const { subject, content } = messages[0]!;
+    const newerMessage = { ...content, kind: "batch", version: Number(content.version) + 1 };
+    const { seq } = await natsConnection.jetstream().publish(subject, JSONCodec().encode(newerMessage));
+    await deliver(endpoint);
+    await world.stopRoles(webhooks);
+    const { name, consumerName } = deriveStreamNames(world.databaseUrl);
+    const consumer = await natsConnection.jetstream().consumers.get(name, consumerName);
+    const message = await consumer.next({ expires: 20_000 });
+    expect(message?.seq).to.equal(seq);
+    message?.ack();
   });
 });

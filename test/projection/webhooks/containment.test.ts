@@ -1,0 +1,78 @@
+import { randomUUID } from "node:crypto";
+import { jsonEvent } from "@eventstore/db-client";
+import { expect } from "chai";
+import { eventually } from "../../support/eventually.ts";
+import { type Receiver, startReceiver } from "../../support/receiver.ts";
+import { createWorld, type Endpoint, type World } from "./world.ts";
+
+/** Each test lets the database or the log refuse what belongs to one endpoint. Another endpoint gets its webhooks. */
+describe("a fault that concerns one endpoint", () => {
+  let world: World;
+  let receiver: Receiver;
+  let faultyEndpoint: Endpoint;
+  let endpoint: Endpoint;
+
+  beforeEach(async () => {
+    world = await createWorld();
+    receiver = await startReceiver();
+    world.startAll({ retryScheduleSeconds: [] });
+    faultyEndpoint = await world.registerEndpoint(`${receiver.url}/faulty`);
+    endpoint = await world.registerEndpoint(receiver.url);
+    await world.awaitRows("webhook_endpoint", "true", [], 2);
+  });
+  afterEach(async () => {
+    await world.close();
+    await receiver.close();
+  });
+
+  /** Lets Postgres refuse a row, as if it had an impossible value. */
+  const refuseRows = (table: string, operation: "INSERT" | "UPDATE", condition: string) =>
+    world.pool.query(
+      `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '22000'; END $$;
+       CREATE TRIGGER refuse BEFORE ${operation} ON webhooks.${table} FOR EACH ROW WHEN (${condition}) EXECUTE FUNCTION refuse()`,
+    );
+  /** Requests appointments of both clinics in turn. @returns the ids of their events */
+  const requestAppointments = async (): Promise<[faulty: string[], other: string[]]> => {
+    const request = async ({ clinicId }: Endpoint) => (await world.requestAppointment(clinicId)).eventId;
+    const ids = await Promise.all([faultyEndpoint, endpoint, faultyEndpoint, endpoint].map(request));
+    return [ids.filter((_, index) => index % 2 === 0), ids.filter((_, index) => index % 2 === 1)];
+  };
+
+  it("does not stop the matching of other events", async () => {
+    await refuseRows("delivery", "INSERT", `NEW.endpoint_id = '${faultyEndpoint.endpointId}'`);
+    const [, otherIds] = await requestAppointments();
+    for (const id of otherIds) await world.awaitStatus(id, endpoint, "delivered");
+  });
+
+  it("does not stop the outcomes of other attempts, and an outcome is recorded without a refused body", async () => {
+    await refuseRows("attempt", "UPDATE", "NEW.answer = 'refused'");
+    receiver.setDefaultReaction({ status: 200, body: "refused" }, "/faulty");
+    const [faultyIds, otherIds] = await requestAppointments();
+    for (const id of otherIds) await world.awaitStatus(id, endpoint, "delivered");
+    for (const id of faultyIds) {
+      const { attempts } = await world.awaitStatus(id, faultyEndpoint, "delivered");
+      expect(attempts.map(({ status_code, answer }) => [status_code, answer])).to.deep.equal([[200, null]]);
+    }
+  });
+
+  it("does not stop the outbox events of other streams", async () => {
+    const unreadableEvent = jsonEvent({ id: randomUUID(), type: "WebhookDeliveryFailed", data: {} });
+    receiver.setDefaultReaction({ status: 500 });
+    receiver.setDefaultReaction({ status: 500 }, "/faulty");
+    const faultyIds = Array.from({ length: 250 }, () => randomUUID());
+    // More events than one batch of the outbox wait for a stream that cannot be read.
+    await world.client.appendToStream("other-1", [unreadableEvent]);
+    await world.pool.query(
+      `INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at)
+       SELECT id, 'other-1', '{"type": "WebhookDeliverySkipped"}', '{}', now() - interval '1 hour'
+         FROM unnest($1::uuid[]) id`,
+      [faultyIds],
+    );
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(eventId, endpoint, "failed");
+    await eventually("an outbox with only the faulty stream", async () => {
+      const { rows } = await world.pool.query("SELECT count(*)::integer AS count FROM webhooks.outbox");
+      return rows[0].count === faultyIds.length;
+    });
+  });
+});

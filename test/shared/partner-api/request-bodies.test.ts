@@ -1,5 +1,16 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { customHeaderName, customHeaderValue } from "../../../shared/partner-api/request-bodies.ts";
+import { appointmentRequest, customHeaderName, customHeaderValue } from "../../../shared/partner-api/request-bodies.ts";
+
+describe("the start of a requested appointment", () => {
+  it("a start after which an appointment could end in the year 10000 is refused", () => {
+    const request = { branchId: randomUUID(), animalId: randomUUID() };
+    const accepts = (scheduledAt: string) => appointmentRequest.safeParse({ ...request, scheduledAt }).success;
+    expect(accepts("9999-12-30T23:59:59.999Z")).to.equal(true);
+    expect(accepts("9999-12-31T00:00:00Z")).to.equal(false);
+    expect(accepts("9999-12-31T01:00:00+02:00")).to.equal(true);
+  });
+});
 
 describe("custom headers", () => {
   for (const name of ["Authorization", "X-Api-Key", "Cookie", "x-tenant_1", "Contents"]) {

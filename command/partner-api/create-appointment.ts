@@ -54,7 +54,7 @@ type RecentRequests = LRUCache<string, RequestResult>;
 /** About 5,000 requests. */
 const MAX_CACHE_BYTES = 10 * 1024 * 1024;
 
-/** Notes are not remembered, so all requests take about the same memory. */
+/** Requests with notes are not remembered, so all take about the same memory. */
 const REQUEST_BYTES = 2_000;
 
 /**
@@ -95,7 +95,7 @@ async function requestIdempotently(
   const commandResult = await handle(log, appointmentAggregate, appointmentId, decide, context, {
     isExpectedNew: true,
   });
-  // Memory keeps no notes and no hash of them, because they may be erased.
+  // Memory keeps neither notes nor their hash, because they may be erased.
   const { initialState, statePosition } = commandResult;
   if (notes === null) recentRequests.set(appointmentId, { initialState, events: [], statePosition });
   return commandResult;

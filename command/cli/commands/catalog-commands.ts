@@ -94,7 +94,7 @@ export const catalogCommands: DomainCommand[] = [
       resource: resourceOptions.id,
       weekday: option.number(ruleFields.weekday, "0 (Sunday) to 6 (Saturday)"),
       startsAt: option.text(ruleFields.startsAt, "start, as a time of day", "HH:MM:SS"),
-      endsAt: option.text(ruleFields.endsAt, "end, as a time of the same day", "HH:MM:SS"),
+      endsAt: option.text(ruleFields.endsAt, "end, as a time of the same day; 24:00:00 is its end", "HH:MM:SS"),
       validFrom: option.nullableText(ruleFields.validFrom, "first day on which the rule applies", "YYYY-MM-DD"),
       validUntil: option.nullableText(ruleFields.validUntil, "last day on which the rule applies", "YYYY-MM-DD"),
       type: option.text(ruleFields.ruleType.default("opening_hours"), "type of the rule; default: opening_hours"),

@@ -2,7 +2,17 @@ import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
 import { personalDataCategorySchema } from "./erasure.ts";
-import { boundedText, calendarDate, environment, freeForm, instant, label, timeOfDay, uuid } from "./fields.ts";
+import {
+  boundedText,
+  calendarDate,
+  endTimeOfDay,
+  environment,
+  freeForm,
+  instant,
+  label,
+  timeOfDay,
+  uuid,
+} from "./fields.ts";
 
 const clinicId = uuid;
 const currencyCode = z.string().regex(/^[A-Z]{3}$/, "must be an ISO 4217 code of three capital letters");
@@ -106,7 +116,7 @@ export const resourceStreams = defineCategory("resource", {
     ruleId: uuid,
     weekday: z.int().min(0).max(6),
     startsAt: timeOfDay,
-    endsAt: timeOfDay,
+    endsAt: endTimeOfDay,
     validFrom: calendarDate.nullable(),
     validUntil: calendarDate.nullable(),
     ruleType: notPersonal(boundedText(60), "type of an availability rule"),

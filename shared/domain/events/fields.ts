@@ -1,18 +1,18 @@
 import { z } from "zod";
-import { parseRfc3339, toInstant } from "../time/rfc3339.ts";
+import { parseRfc3339, toInstantInRange } from "../time/rfc3339.ts";
 
 /** Schema of a UUID in any text form of RFC 9562. Converts the UUID to lower case. */
 export const uuid = z.guid().transform((text) => text.toLowerCase());
 
 /**
  * Schema of an RFC 3339 date-time with an offset. Converts the date-time to UTC with milliseconds and `Z`. The
- * converted year must be between 0001 and 9999: Postgres has no year 0, and RFC 3339 has only four-digit years.
+ * converted year must be between 0001 and 9999.
  */
 export const instant = z.string().transform((text, context) => {
   if (CANONICAL_INSTANT_PATTERN.test(text)) return text;
   const milliseconds = parseRfc3339(text);
-  const isoText = milliseconds === undefined ? undefined : toInstant(milliseconds);
-  if (isoText === undefined || isoText.length !== 24 || isoText < "0001") {
+  const isoText = milliseconds === undefined ? undefined : toInstantInRange(milliseconds);
+  if (isoText === undefined) {
     context.addIssue({ code: "custom", message: "must be an RFC 3339 date-time with an offset" });
     return z.NEVER;
   }
@@ -36,6 +36,11 @@ export const calendarDate = z
 
 /** Schema of a time of day, HH:MM:SS. */
 export const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d:[0-5]\d$/, "must be a time HH:MM:SS");
+
+/** Schema of the end of a period of a day. 24:00:00 is the end of the day. */
+export const endTimeOfDay = z
+  .string()
+  .regex(/^(([01]\d|2[0-3]):[0-5]\d:[0-5]\d|24:00:00)$/, "must be a time HH:MM:SS, at most 24:00:00");
 
 /**
  * Returns true for text that both the event log and Postgres can store. Postgres refuses NUL, and UTF-8 cannot encode

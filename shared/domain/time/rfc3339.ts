@@ -34,3 +34,14 @@ export function parseRfc3339(text: string): number | undefined {
 export function toInstant(milliseconds: number): Instant {
   return new Date(milliseconds).toISOString();
 }
+
+/**
+ * Formats a time as an {@link Instant}. Returns undefined before the year 1 and after the year 9999: Postgres has no
+ * year 0, and RFC 3339 has only four-digit years.
+ *
+ * @param milliseconds milliseconds since 1970
+ */
+export function toInstantInRange(milliseconds: number): Instant | undefined {
+  const text = toInstant(milliseconds);
+  return text.length === 24 && text > "0001" ? text : undefined;
+}

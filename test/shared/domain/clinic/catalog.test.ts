@@ -1,3 +1,4 @@
+import { expect } from "chai";
 import {
   decideAddResource,
   decideRemoveRule,
@@ -12,7 +13,7 @@ import {
   decideWithdrawService,
   serviceAggregate,
 } from "../../../../shared/domain/clinic/service.ts";
-import type { ResourceEvent, ServiceEvent } from "../../../../shared/domain/events/clinic.ts";
+import { type ResourceEvent, resourceStreams, type ServiceEvent } from "../../../../shared/domain/events/clinic.ts";
 import { given } from "../../../support/given.ts";
 import { clinic } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherClinicId, otherId, someId } from "./ids.ts";
@@ -120,7 +121,26 @@ describe("a resource", () => {
     given(resourceAggregate, added, ruleSet).when(removeRule).thenEvents(ruleRemoved);
     given(resourceAggregate, added, ruleSet, ruleRemoved).when(removeRule).thenEvents();
   });
+  it("an availability rule may end at the end of the day", () => {
+    const nightRule = { ...rule, startsAt: "00:00:00", endsAt: "24:00:00" };
+    given(resourceAggregate, added)
+      .when(decideSetRule({ ...target, rule: nightRule }))
+      .thenEvents({ type: "AvailabilityRuleSet", data: { resourceId: someId, ...nightRule } });
+    const { startsAt, endsAt } = resourceStreams.events.AvailabilityRuleSet.shape;
+    for (const [schema, text, isValid] of [
+      [endsAt, "24:00:00", true],
+      [endsAt, "23:59:59", true],
+      [endsAt, "24:00:01", false],
+      [endsAt, "24:01:00", false],
+      [endsAt, "25:00:00", false],
+      [startsAt, "24:00:00", false],
+    ] as const) {
+      expect(schema.safeParse(text).success, text).to.equal(isValid);
+    }
+  });
   const invalidRules = [
+    { change: { startsAt: "22:00:00", endsAt: "06:00:00" }, code: "rule_ends_before_start" },
+    { change: { startsAt: "22:00:00", endsAt: "00:00:00" }, code: "rule_ends_before_start" },
     { change: { endsAt: "08:00:00" }, code: "rule_ends_before_start" },
     { change: { validFrom: "2027-02-01", validUntil: "2027-01-01" }, code: "rule_never_valid" },
   ];

@@ -9,12 +9,20 @@ import { queueTicketAggregate } from "../../../../shared/domain/clinic/queue-tic
 import { staffAggregate } from "../../../../shared/domain/clinic/staff.ts";
 import { categories } from "../../../../shared/domain/events/catalog.ts";
 import type { Category } from "../../../../shared/domain/events/category.ts";
-import { calendarDate, freeForm, instant, label, timeOfDay, uuid } from "../../../../shared/domain/events/fields.ts";
+import {
+  calendarDate,
+  endTimeOfDay,
+  freeForm,
+  instant,
+  label,
+  timeOfDay,
+  uuid,
+} from "../../../../shared/domain/events/fields.ts";
 import { findDeclaration, notPersonal, personal } from "../../../../shared/domain/personal-data/declaration.ts";
 import { findPersonalFields } from "../../../../shared/domain/personal-data/personal-fields.ts";
 
 /** Schemas of strings that cannot hold free text, although they are no simple patterns. */
-const closedSchemas = new Set<unknown>([uuid, instant, calendarDate, timeOfDay]);
+const closedSchemas = new Set<unknown>([uuid, instant, calendarDate, timeOfDay, endTimeOfDay]);
 
 /** Returns the paths of fields that can hold free text but are not declared. */
 function findUndeclaredFields(schema: z.core.$ZodType, path: string): string[] {

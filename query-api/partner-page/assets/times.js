@@ -1,6 +1,8 @@
 import { h } from "./dom.js";
 import { formatMinute, formatUtc } from "./format.js";
 
+const DAY_MS = 24 * 3_600_000;
+
 /** Creates an element with a time in UTC, to the second. */
 export function createTime(instant) {
   return h("time", { datetime: instant, title: formatUtc(instant) }, formatUtc(instant.replace(/\.\d+Z$/, "Z")));
@@ -12,17 +14,16 @@ export function createLocalTime(instant, timeZone) {
 }
 
 /**
- * Returns the instant of a local time. If clocks show the time twice, returns one of both instants. If clocks skip the
- * time, returns an instant next to the gap.
+ * Returns the first instant at which clocks show a local time. If they skip the time, returns an instant after the gap.
  *
  * @param {string} localTime value of an input of type `datetime-local`, or of type `date` for midnight
  * @param {string} timeZone
  */
 export function toInstant(localTime, timeZone) {
   const utcMs = Date.parse(localTime.includes("T") ? `${localTime}Z` : `${localTime}T00:00Z`);
-  // The offset is that of the time zone at the resulting instant, which the first guess may miss by a clock change.
-  const guessMs = utcMs - readOffsetMs(utcMs, timeZone);
-  return new Date(utcMs - readOffsetMs(guessMs, timeZone)).toISOString();
+  const instants = [-DAY_MS, DAY_MS].map((ms) => utcMs - readOffsetMs(utcMs + ms, timeZone));
+  const instant = instants.find((ms) => ms + readOffsetMs(ms, timeZone) === utcMs) ?? instants[0];
+  return new Date(instant).toISOString();
 }
 
 /** Returns a local time for an input of type `datetime-local`. */

@@ -1,5 +1,7 @@
 import { expect } from "chai";
 import { revokeCredential } from "../../../command/operations/application-operations.ts";
+import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createApplication,
@@ -37,6 +39,23 @@ describe("the page /partner", function () {
     const policy = headers.get("Content-Security-Policy") ?? "";
     expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([200, false, true]);
     expect((await fetch(`${world.origin}/partner/`)).status, "a path with a trailing slash").to.equal(404);
+  });
+
+  it("the partner page converts local times as the domain does, with all clock changes", async () => {
+    const localTimes = [
+      ["Europe/Zurich", "2026-10-25", "02:30"],
+      ["Europe/Zurich", "2026-10-25", "03:00"],
+      ["Atlantic/Azores", "2026-10-25", "00:00"],
+      ["Asia/Beirut", "2026-03-29", "00:00"],
+      ["Australia/Lord_Howe", "2026-04-05", "01:45"],
+      ["Pacific/Auckland", "2026-09-27", "03:00"],
+    ] as const;
+    for (const [timeZone, date, time] of localTimes) {
+      const script = `import("/partner/times.js").then(({ toInstant }) => toInstant("${date}T${time}", "${timeZone}"))`;
+      expect(await page.evaluate(script), `${date} ${time} in ${timeZone}`).to.equal(
+        toInstant(fromLocalTime(timeZone, date, time)),
+      );
+    }
   });
 
   it("the partner page refuses a wrong secret, and says what to check", async () => {

@@ -8,8 +8,6 @@ export const instant = z.iso.datetime({ precision: 3 });
 
 export const calendarDate = z.iso.date();
 
-export const timeOfDay = z.iso.time({ precision: 0 });
-
 export const clinicFields = {
   id: uuid,
   slug: z.string(),

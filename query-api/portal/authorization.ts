@@ -126,12 +126,16 @@ export function buildBranchIdsSql(rowName: string): string {
  * data, in one round trip. The result is a `ResponseRow`.
  *
  * @param dataSql SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
+ * @param candidatesSql SELECT that returns the candidates of a `LocalList`
  */
-export function buildAuthorizedSql(requirement: Requirement, dataSql: string): string {
+export function buildAuthorizedSql(requirement: Requirement, dataSql: string, candidatesSql?: string): string {
   const refusalCases = listRefusalConditions(requirement).map(
     ([refusal, condition]) => `WHEN ${condition} THEN '${refusal}'`,
   );
-  return `SELECT decision.refusal, CASE WHEN decision.refusal IS NULL THEN (${dataSql})::text END AS body
+  const candidatesColumn = candidatesSql
+    ? `, CASE WHEN decision.refusal IS NULL THEN (SELECT json_agg(c) FROM (${candidatesSql}) c) END AS candidates`
+    : "";
+  return `SELECT decision.refusal, CASE WHEN decision.refusal IS NULL THEN (${dataSql})::text END AS body${candidatesColumn}
 FROM (VALUES (1)) request
 LEFT JOIN (${accessSql}) access ON true
 CROSS JOIN LATERAL (SELECT CASE ${refusalCases.join(" ")} END AS refusal) decision`;

@@ -1,8 +1,10 @@
 import { z } from "zod";
+import { createValidityFilter } from "../../shared/domain/clinic/resource.ts";
+import { endTimeOfDay, timeOfDay } from "../../shared/domain/events/fields.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { calendarDate, instant, timeOfDay, timeWindow, uuid } from "../http/fields.ts";
+import { calendarDate, instant, timeWindow, uuid } from "../http/fields.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";
-import { buildJsonElementsSql, defineOperation, envelope } from "./operation.ts";
+import { buildJsonElementsSql, type Candidate, defineOperation, envelope } from "./operation.ts";
 
 /** The lists have no pages, because a branch has fewer entries than this in 31 days. */
 const MAX_RESOURCES = 1_000;
@@ -24,8 +26,8 @@ const ruleSchema = z.strictObject({
   id: uuid,
   resource_id: uuid,
   weekday: z.int().min(0).max(6).describe("0 is Sunday, 6 is Saturday."),
-  starts_at: timeOfDay,
-  ends_at: timeOfDay,
+  starts_at: timeOfDay.describe("Start on the weekday, in the resource's time zone."),
+  ends_at: endTimeOfDay.describe("End on the same weekday. `24:00:00` is the end of the day."),
   valid_from: calendarDate.nullable(),
   valid_until: calendarDate.nullable(),
   rule_type: z.string(),
@@ -55,11 +57,15 @@ const resourcesSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.resource
   ORDER BY ${buildNameSortSql("name")}, resource_id
   LIMIT ${MAX_RESOURCES}`;
 
-/** Selects rules that are valid on at least one day of the window, in the clinic's time zone. $3 and $4: window. */
-const rulesSql = `SELECT t.* FROM resources r JOIN ${READ_MODEL_SCHEMA}.availability_rule t USING (resource_id)
-  WHERE (t.valid_from IS NULL
-      OR t.valid_from <= (($4::timestamptz - interval '1 millisecond') AT TIME ZONE access.timezone)::date)
-    AND (t.valid_until IS NULL OR t.valid_until >= ($3::timestamptz AT TIME ZONE access.timezone)::date)
+/**
+ * Selects rules that are valid in the window in any time zone. Its local dates differ from those in UTC by up to a day.
+ * $3 and $4: window.
+ */
+const rulesSql = `SELECT r.timezone, ('{' || t.availability_json || '}')::json AS element
+  FROM ${READ_MODEL_SCHEMA}.resource r JOIN ${READ_MODEL_SCHEMA}.availability_rule t USING (resource_id)
+  WHERE r.clinic_id = access.clinic_id AND r.branch_id = access.branch_id AND r.status = 'active'
+    AND (t.valid_from IS NULL OR t.valid_from <= ($4::timestamptz AT TIME ZONE 'UTC')::date + 1)
+    AND (t.valid_until IS NULL OR t.valid_until >= ($3::timestamptz AT TIME ZONE 'UTC')::date - 1)
   ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
   LIMIT ${MAX_TIME_SPANS}`;
 
@@ -109,11 +115,18 @@ export const getAvailability = defineOperation({
       'timezone', access.timezone),
     ',"resources":[', (SELECT ${buildJsonElementsSql("r.availability_json", `${buildNameSortSql("r.name")}, r.resource_id`)}
       FROM resources r),
-    '],"rules":[', (SELECT ${buildJsonElementsSql("t.availability_json", "t.resource_id, t.weekday, t.starts_at, t.rule_id")}
-      FROM (${rulesSql}) t),
     '],"assignments":[', (SELECT ${buildJsonElementsSql("g.availability_json", "g.allocation_start, g.assignment_id")}
       FROM (${assignmentsSql}) g),
     '],"holds":[', (SELECT ${buildJsonElementsSql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holdsSql}) h), ']}')`,
+  localList: {
+    name: "rules",
+    sql: rulesSql,
+    createFilter(parameters, now) {
+      const isValid = createValidityFilter(toTimeWindow(parameters, now));
+      return ({ timezone, element }: Candidate<z.infer<typeof ruleSchema>>) =>
+        isValid(timezone, element.valid_from, element.valid_until);
+    },
+  },
   getValues({ from, to }, now) {
     const window = toTimeWindow({ from, to }, now);
     return [window.from, window.to];

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
+import { toLocalDate } from "../../shared/domain/time/local-time.ts";
+import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
-import { buildJsonElementsSql, datedEnvelope, defineOperation } from "./operation.ts";
+import { buildJsonElementsSql, type Candidate, datedEnvelope, defineOperation } from "./operation.ts";
 
 /** The lists have no pages, because a front desk has fewer entries than this per day. */
 const MAX_ENTRIES = 1_000;
@@ -43,22 +45,19 @@ const activeTicketsSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.queue_ticket t
 /** Sorts ticket numbers by length first, so that 9 comes before 10. */
 const ticketOrderSql = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
-/**
- * Midnight in the clinic's time zone. Adds calendar days instead of hours, because a day with a clock change has 23 or
- * 25 hours.
- */
-const buildStartOfDaySql = (days: number) =>
-  `((date_trunc('day', $2::timestamptz AT TIME ZONE access.timezone) + interval '${days} day')
-    AT TIME ZONE access.timezone)`;
-
-const appointmentsWithoutTicketSql = `SELECT a.* FROM ${READ_MODEL_SCHEMA}.appointment a
+/** Selects appointments around the request's time, so that those of today are among them in every time zone. */
+const appointmentsWithoutTicketSql = `SELECT access.timezone, json_build_object('id', a.appointment_id,
+    'animal_id', a.animal_id, 'scheduled_at', rfc3339(a.scheduled_at), 'duration_minutes', a.duration_minutes,
+    'reason', a.reason, 'status', a.status) AS element
+  FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
-    AND a.scheduled_at >= ${buildStartOfDaySql(0)} AND a.scheduled_at < ${buildStartOfDaySql(1)}
+    AND a.scheduled_at > $2::timestamptz - interval '48 hours'
+    AND a.scheduled_at < $2::timestamptz + interval '48 hours'
     AND a.status IN ('checked_in', 'waiting', 'in_consultation') AND a.animal_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.queue_ticket t
       WHERE t.appointment_id = a.appointment_id AND t.clinic_id = a.clinic_id)
   ORDER BY a.scheduled_at, a.appointment_id
-  LIMIT ${MAX_ENTRIES}`;
+  LIMIT ${4 * MAX_ENTRIES}`;
 
 export const getQueue = defineOperation({
   operationId: "getQueue",
@@ -80,9 +79,13 @@ export const getQueue = defineOperation({
       FROM (SELECT * FROM active ORDER BY ${ticketOrderSql} LIMIT ${MAX_ENTRIES}) t),
     '],"summary":', (SELECT json_build_object('active', count(*),
       'waiting', count(*) FILTER (WHERE status = 'waiting'),
-      'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),
-    ',"legacyAppointmentQueue":', coalesce((SELECT json_agg(json_build_object('id', a.appointment_id,
-      'animal_id', a.animal_id, 'scheduled_at', rfc3339(a.scheduled_at), 'duration_minutes', a.duration_minutes,
-      'reason', a.reason, 'status', a.status) ORDER BY a.scheduled_at, a.appointment_id)
-      FROM (${appointmentsWithoutTicketSql}) a), '[]'), '}')`,
+      'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active), '}')`,
+  localList: {
+    name: "legacyAppointmentQueue",
+    sql: appointmentsWithoutTicketSql,
+    createFilter:
+      (_, now) =>
+      ({ timezone, element }: Candidate<{ scheduled_at: Instant }>) =>
+        toLocalDate(timezone, Date.parse(element.scheduled_at)) === toLocalDate(timezone, now),
+  },
 });

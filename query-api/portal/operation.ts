@@ -22,6 +22,25 @@ export const limitedPage = z.strictObject({
   returned: z.int().min(0).describe("Number of records in this response. It is not a total count."),
 });
 
+export interface Candidate<Element = unknown> {
+  timezone: string;
+  element: Element;
+}
+
+/**
+ * A list of the response that depends on local dates. The SQL returns candidates, and the domain selects the elements.
+ * Postgres converts no times, because it may not know a time zone of this runtime, or know other offsets.
+ */
+interface LocalList<Declared extends QueryParameters> {
+  /** Name of the list in the response. */
+  name: string;
+  /** SELECT that returns rows of type {@link Candidate}. It can use the same as the operation's `sql`. */
+  sql: string;
+  /** @param now milliseconds since 1970 */
+  // biome-ignore lint/suspicious/noExplicitAny: each operation knows the elements that its SQL returns
+  createFilter(parameters: ParameterValues<Declared>, now: number): (candidate: Candidate<any>) => boolean;
+}
+
 /** Declares an operation. Its requirements are in `requirements`, under the same operation id. */
 export interface PortalOperation<Declared extends QueryParameters = QueryParameters> {
   operationId: PortalOperationId;
@@ -37,6 +56,7 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
    * SELECT must restrict every table to `access.clinic_id`.
    */
   sql: string;
+  localList?: LocalList<Declared>;
   /** @param now milliseconds since 1970 */
   getValues?(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
 }

@@ -104,7 +104,7 @@ async function* createStatements({
   };
   const usualParameters = { limit: 50, offset: 0, status: null, includeInactive: true };
   for (const operation of createPortalOperations({ operatorName: "Bench" })) {
-    const text = buildAuthorizedSql(requirements[operation.operationId], operation.sql);
+    const text = buildAuthorizedSql(requirements[operation.operationId], operation.sql, operation.localList?.sql);
     const createStatement = (name: string, parameters: Record<string, unknown>) => ({
       name,
       text,

@@ -1,6 +1,9 @@
 import type pg from "pg";
 import { z } from "zod";
+import { MAX_APPOINTMENT_MINUTES } from "../../../shared/domain/events/appointment.ts";
 import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
+import { findLocalTime, getDay } from "../../../shared/domain/time/local-time.ts";
+import { toInstantInRange } from "../../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { queryReadModels } from "./read-models.ts";
 
@@ -28,25 +31,33 @@ interface ListedAppointment {
 
 const MAX_APPOINTMENTS = 500;
 
-/** Parameters: $1 is the clinic, $2 the array of permitted clinics (null for all), $3 the date, $4 the time or null. */
+/** Parameters: $1 is the clinic, $2 the array of permitted clinics (null for all). */
+const TIME_ZONE_SQL = `SELECT timezone FROM ${READ_MODEL_SCHEMA}.clinic
+  WHERE clinic_id = $1 AND ($2::uuid[] IS NULL OR clinic_id = ANY ($2::uuid[]))`;
+
+/**
+ * Parameters: $1 is the clinic, $2 and $3 are the start and the end of the day (null for no limit). $4 is null, or an
+ * array with the starts of minutes. An appointment at such a minute may have started on the day before.
+ */
 const APPOINTMENTS_SQL = `SELECT a.appointment_id AS id, a.clinic_id AS "clinicId", rfc3339(a.scheduled_at) AS "scheduledAt",
     a.duration_minutes AS "durationMinutes", a.status, b.name AS branch,
     CASE WHEN a.animal_id IS NOT NULL THEN json_build_object('id', a.animal_id, 'name', n.name) END AS animal,
     CASE WHEN a.customer_id IS NOT NULL THEN json_build_object('id', a.customer_id, 'name', o.full_name) END AS customer
-  FROM ${READ_MODEL_SCHEMA}.clinic c
-  JOIN ${READ_MODEL_SCHEMA}.appointment a ON a.clinic_id = c.clinic_id
-    AND a.scheduled_at >= ($3::date)::timestamp AT TIME ZONE c.timezone
-    AND a.scheduled_at < ($3::date + 1)::timestamp AT TIME ZONE c.timezone
-    AND ($4::time IS NULL OR ($3::date + $4::time) AT TIME ZONE c.timezone
-      BETWEEN a.scheduled_at AND a.scheduled_at + a.duration_minutes * interval '1 minute' - interval '1 ms')
-  LEFT JOIN ${READ_MODEL_SCHEMA}.branch b ON b.branch_id = a.branch_id AND b.clinic_id = c.clinic_id
-  LEFT JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = a.animal_id AND n.clinic_id = c.clinic_id
-  LEFT JOIN ${READ_MODEL_SCHEMA}.customer o ON o.customer_id = a.customer_id AND o.clinic_id = c.clinic_id
-  WHERE c.clinic_id = $1 AND ($2::uuid[] IS NULL OR c.clinic_id = ANY ($2::uuid[]))
+  FROM ${READ_MODEL_SCHEMA}.appointment a
+  LEFT JOIN ${READ_MODEL_SCHEMA}.branch b ON b.branch_id = a.branch_id AND b.clinic_id = a.clinic_id
+  LEFT JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
+  LEFT JOIN ${READ_MODEL_SCHEMA}.customer o ON o.customer_id = a.customer_id AND o.clinic_id = a.clinic_id
+  WHERE a.clinic_id = $1
+    AND a.scheduled_at < coalesce($3::timestamptz, 'infinity')
+    AND a.scheduled_at >= coalesce($2::timestamptz, '-infinity')
+      - CASE WHEN $4::timestamptz[] IS NULL THEN interval '0' ELSE interval '${MAX_APPOINTMENT_MINUTES} minutes' END
+    AND ($4::timestamptz[] IS NULL OR EXISTS (SELECT FROM unnest($4::timestamptz[]) AS minute
+      WHERE a.scheduled_at < minute + interval '1 minute'
+        AND a.scheduled_at + a.duration_minutes * interval '1 minute' > minute))
   ORDER BY a.scheduled_at, a.appointment_id LIMIT ${MAX_APPOINTMENTS + 1}`;
 
 /**
- * Lists the appointments of a clinic on one day, sorted by time.
+ * Lists the appointments of a clinic that start on one day, or that take place at a time of the day. Sorted by time.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @throws {ApiError} 503 `read_models_unavailable`
@@ -56,7 +67,12 @@ export async function listAppointments(
   { clinic, day, time }: AppointmentsQuery,
   permittedClinicIds: readonly string[] | null,
 ): Promise<{ appointments: ListedAppointment[]; isComplete: boolean }> {
-  const values = [clinic, permittedClinicIds, day, time ?? null];
+  const zoneStatement = { name: "time zone of a clinic", text: TIME_ZONE_SQL, values: [clinic, permittedClinicIds] };
+  const [zone] = await queryReadModels<{ timezone: string }>(pool, zoneStatement);
+  if (!zone) return { appointments: [], isComplete: true };
+  const { from, to } = getDay(zone.timezone, day);
+  const minutes = time && findLocalTime(zone.timezone, day, time).flatMap((ms) => toInstantInRange(ms) ?? []);
+  const values = [clinic, from, to, minutes];
   const rows = await queryReadModels<ListedAppointment>(pool, {
     name: "appointments of a day",
     text: APPOINTMENTS_SQL,

@@ -2,8 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
-import { addDays, getStartOfDay } from "../../../shared/domain/time/local-time.ts";
-import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { getDay } from "../../../shared/domain/time/local-time.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { loadAggregate } from "../../handling/handle.ts";
@@ -120,8 +119,5 @@ async function resolveDay(query: ListQuery, client: EventStoreDBClient): Promise
   const { day, clinic } = query;
   if (day === undefined || clinic === undefined) return query;
   const { state } = await loadAggregate(createEventLog(client), clinicAggregate, clinic);
-  const timeZone = state?.timezone ?? "UTC";
-  const from = toInstant(getStartOfDay(timeZone, day));
-  const to = toInstant(getStartOfDay(timeZone, addDays(day, 1)));
-  return { ...query, from, to };
+  return { ...query, ...getDay(state?.timezone ?? "UTC", day) };
 }

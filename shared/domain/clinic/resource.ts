@@ -4,6 +4,8 @@ import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ResourceEvent, resourceStreams } from "../events/clinic.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
+import { DAY_MS, toLocalMs } from "../time/local-time.ts";
+import type { Instant } from "../time/rfc3339.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 import { requireTimeZone } from "./locality.ts";
 
@@ -43,6 +45,25 @@ export const resourceAggregate: Aggregate<typeof resourceStreams, Resource> = {
   },
 };
 
+/**
+ * Creates a predicate that returns true for rules that are valid on at least one day of a time window. The days are
+ * those of the resource's time zone.
+ *
+ * @param window `from` inclusive, `to` exclusive
+ */
+export function createValidityFilter(window: { from: Instant; to: Instant }) {
+  const localWindows = new Map<string, { firstMs: number; lastMs: number }>();
+  return (timeZone: string, validFrom: string | null, validUntil: string | null): boolean => {
+    const localWindow = localWindows.get(timeZone) ?? {
+      firstMs: toLocalMs(timeZone, Date.parse(window.from)),
+      lastMs: toLocalMs(timeZone, Date.parse(window.to) - 1),
+    };
+    localWindows.set(timeZone, localWindow);
+    if (validFrom !== null && Date.parse(validFrom) > localWindow.lastMs) return false;
+    return validUntil === null || Date.parse(validUntil) + DAY_MS > localWindow.firstMs;
+  };
+}
+
 type ResourceDecision = Decision<Resource, ResourceEvent>;
 
 /** Identifies a resource of a clinic. */
@@ -71,7 +92,7 @@ export function decideRetireResource({ clinicId, resourceId }: ResourceRef): Res
 
 /**
  * Adds an availability rule to a resource, or replaces the rule with the same id. Start and end are on the same day,
- * in the resource's time zone.
+ * in the resource's time zone. A period that contains midnight needs two rules.
  */
 export function decideSetRule(change: ResourceRef & { rule: AvailabilityRule }): ResourceDecision {
   return (state) => {
@@ -80,7 +101,10 @@ export function decideSetRule(change: ResourceRef & { rule: AvailabilityRule }):
     if (isEqual(resource.rules[rule.ruleId], rule)) return [];
     if (!resource.active) throw new DomainError("resource_retired", "the resource is retired");
     if (rule.endsAt <= rule.startsAt)
-      throw new DomainError("rule_ends_before_start", "the rule must end after it starts");
+      throw new DomainError(
+        "rule_ends_before_start",
+        "the rule must end after it starts, at the latest at 24:00:00 of the same day",
+      );
     if (rule.validFrom !== null && rule.validUntil !== null && rule.validUntil < rule.validFrom)
       throw new DomainError("rule_never_valid", "the last valid day must not be before the first valid day");
     return [{ type: "AvailabilityRuleSet", data: { resourceId, ...rule } }];

@@ -1,60 +1,112 @@
+import { type Instant, toInstantInRange } from "./rfc3339.ts";
+
 export const MINUTE_MS = 60_000;
 export const DAY_MS = 1440 * MINUTE_MS;
 
 /** Returns the calendar date (YYYY-MM-DD) of a time in a time zone. */
 export function toLocalDate(timeZone: string, epochMs: number): string {
-  const { year, month, day } = splitLocalTime(timeZone, epochMs);
-  return `${year}-${month}-${day}`;
+  return new Date(toLocalMs(timeZone, epochMs)).toISOString().slice(0, 10);
 }
 
 /** Adds days to a date. A negative number subtracts days. */
 export function addDays(date: string, days: number): string {
-  return new Date(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS).toISOString().slice(0, 10);
+  return new Date(Date.parse(date) + days * DAY_MS).toISOString().slice(0, 10);
 }
 
 /** Returns the weekday of a date; 0 is Sunday. */
 export function getWeekday(date: string): number {
-  return new Date(`${date}T00:00:00Z`).getUTCDay();
+  return new Date(date).getUTCDay();
 }
 
 /**
- * Converts a date and a time of day in a time zone to an instant.
+ * Returns the instants at which the clocks of a time zone show a date and a time: none if they skip this time, two if
+ * they repeat it.
+ *
+ * @param time HH:MM
+ * @returns milliseconds since 1970, in ascending order
+ */
+export function findLocalTime(timeZone: string, date: string, time: string): number[] {
+  return findLocalMs(timeZone, Date.parse(`${date}T${time}Z`));
+}
+
+/**
+ * Returns the first instant at which the clocks of a time zone show a date and a time. If they skip this time, returns
+ * the end of the gap.
  *
  * @param time HH:MM
  * @returns milliseconds since 1970
  */
 export function fromLocalTime(timeZone: string, date: string, time: string): number {
-  const localAsUtcMs = Date.parse(`${date}T${time}:00Z`);
-  // Near a change to or from daylight saving time, the first offset can be wrong, so it only gives an estimate.
-  const estimatedEpochMs = localAsUtcMs - getUtcOffsetMs(timeZone, localAsUtcMs);
-  return localAsUtcMs - getUtcOffsetMs(timeZone, estimatedEpochMs);
+  return findFirst(timeZone, Date.parse(`${date}T${time}Z`));
 }
 
 /**
- * Returns the first instant of a date in a time zone. If the clocks skip midnight, the day starts later.
+ * Returns the day of a date in a time zone. The day starts when the clocks first show the date, and ends when they first
+ * show a later date. It has no length if the clocks skip the date.
  *
- * @returns milliseconds since 1970
+ * @returns `from` inclusive, `to` exclusive; undefined if no {@link Instant} is outside this bound
  */
-export function getStartOfDay(timeZone: string, date: string): number {
-  let startMs = fromLocalTime(timeZone, date, "00:00");
-  while (toLocalDate(timeZone, startMs) < date) startMs += 15 * MINUTE_MS;
-  return startMs;
+export function getDay(timeZone: string, date: string): { from: Instant | undefined; to: Instant | undefined } {
+  const midnightMs = Date.parse(date);
+  const [from, to] = [findFirst(timeZone, midnightMs), findFirst(timeZone, midnightMs + DAY_MS)];
+  return { from: toInstantInRange(from), to: toInstantInRange(to) };
 }
 
-/** Returns a time zone's offset from UTC at the given time, in milliseconds. */
-function getUtcOffsetMs(timeZone: string, epochMs: number): number {
-  const { year, month, day, hour, minute } = splitLocalTime(timeZone, epochMs);
-  const localAsUtcMs = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:00Z`);
-  return localAsUtcMs - Math.floor(epochMs / MINUTE_MS) * MINUTE_MS;
+/**
+ * Converts an instant to a local date and time. The result is the number of milliseconds since 1970 at which the clocks
+ * in UTC show the same date and time.
+ *
+ * @param epochMs milliseconds since 1970
+ */
+export function toLocalMs(timeZone: string, epochMs: number): number {
+  const { era, ...parts } = splitLocalTime(timeZone, epochMs);
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = PART_NAMES.map((name) =>
+    Number(parts[name]),
+  );
+  const local = new Date(0);
+  local.setUTCFullYear(era === "BC" ? 1 - year : year, month - 1, day);
+  return local.setUTCHours(hour, minute, second) + (((epochMs % 1000) + 1000) % 1000);
 }
+
+function findLocalMs(timeZone: string, localMs: number): number[] {
+  const offsets = new Set(getNearbyOffsets(timeZone, localMs));
+  return [...offsets]
+    .map((offsetMs) => localMs - offsetMs)
+    .filter((epochMs) => toLocalMs(timeZone, epochMs) === localMs);
+}
+
+function findFirst(timeZone: string, localMs: number): number {
+  const [first] = findLocalMs(timeZone, localMs);
+  if (first !== undefined) return first;
+  const [offsetBefore, offsetAfter] = getNearbyOffsets(timeZone, localMs);
+  // The clocks are turned forward between these two instants.
+  let [before, after] = [localMs - offsetAfter, localMs - offsetBefore];
+  while (after - before > 1) {
+    const middle = Math.floor((before + after) / 2);
+    if (toLocalMs(timeZone, middle) < localMs) before = middle;
+    else after = middle;
+  }
+  return after;
+}
+
+/**
+ * Returns the offsets from UTC a day before and a day after a local time, in milliseconds. The offset at the local time
+ * is one of them, because no time zone changes its offset twice within two days.
+ */
+function getNearbyOffsets(timeZone: string, localMs: number): [before: number, after: number] {
+  const [before, after] = [localMs - DAY_MS, localMs + DAY_MS];
+  return [toLocalMs(timeZone, before) - before, toLocalMs(timeZone, after) - after];
+}
+
+const PART_NAMES = ["year", "month", "day", "hour", "minute", "second"] as const;
 
 /** Cache of date formatters by time zone. Creating a formatter takes a hundred times longer than using it. */
 const formatterCache = new Map<string, Intl.DateTimeFormat>();
 
-/** Converts a time to a time zone, and returns its year, month, day, hour and minute as digits. */
+/** Converts a time to a time zone, and returns its era, year, month, day, hour, minute and second. */
 function splitLocalTime(timeZone: string, epochMs: number): Record<string, string> {
-  const date = { year: "numeric", month: "2-digit", day: "2-digit" } as const;
-  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+  const date = { era: "short", year: "numeric", month: "numeric", day: "numeric" } as const;
+  const time = { hour: "numeric", minute: "numeric", second: "numeric", hourCycle: "h23" } as const;
   const formatter = formatterCache.get(timeZone) ?? new Intl.DateTimeFormat("en", { timeZone, ...date, ...time });
   formatterCache.set(timeZone, formatter);
   return Object.fromEntries(formatter.formatToParts(epochMs).map(({ type, value }) => [type, value]));

@@ -29,7 +29,7 @@ const RENAMED_TIME_ZONES = [
 
 /**
  * Permitted time zones of a clinic: `Area/City` of the IANA database, and UTC. Abbreviations (EST), offsets and
- * legacy names (US/Eastern) are excluded, because runtimes and databases interpret them differently.
+ * legacy names (US/Eastern) are excluded, because runtimes interpret them differently.
  */
 export const timeZones: ReadonlySet<string> = new Set([
   "UTC",

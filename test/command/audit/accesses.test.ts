@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
+import { registerClinic, reinstateClinic, suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
 import {
@@ -67,6 +68,25 @@ describe("a clinic's events and accesses", () => {
       const { body } = await auditor.request(`/audit/v1/events?${query}`);
       expect(body.details[0].path, query).to.equal("day");
     }
+  });
+
+  it("GET /audit/v1/events lists the events of a day with two midnights, and accepts the first and last day", async () => {
+    const clinicId = randomUUID();
+    const givenAt = (time: string) => createTestOperatorContext(Date.parse(time));
+    const clinic = { clinicId, environment: "production" as const, slug: "amman", name: "Amman", isDemo: false };
+    const locality = { timezone: "Asia/Amman", currency: "JOD", locale: "ar-JO", city: null, demoExpiresAt: null };
+    await registerClinic(world.log, { ...clinic, ...locality }, givenAt("2021-10-28T20:59:59.999Z"));
+    await suspendClinic(world.log, { clinicId, reason: "test" }, givenAt("2021-10-28T21:30:00Z"));
+    await reinstateClinic(world.log, { clinicId }, givenAt("2021-10-28T22:30:00Z"));
+    const reader = await world.registerAuditor([clinicId]);
+    const listTypes = async (day: string) => {
+      const { status, text, lines } = await reader.request(`/audit/v1/events?clinic=${clinicId}&day=${day}`);
+      expect(status, text).to.equal(200);
+      return getTypes(lines);
+    };
+    expect(await listTypes("2021-10-28")).to.deep.equal(["ClinicRegistered"]);
+    expect(await listTypes("2021-10-29")).to.deep.equal(["ClinicSuspended", "ClinicReinstated"]);
+    for (const day of ["0001-01-01", "0999-06-01", "9999-12-31"]) expect(await listTypes(day), day).to.deep.equal([]);
   });
 
   it("GET /audit/v1/accesses lists who read the records of a clinic, by clinic, by record and by stream", async () => {

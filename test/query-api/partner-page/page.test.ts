@@ -46,6 +46,7 @@ describe("the page /partner", function () {
       ["Europe/Zurich", "2026-10-25", "02:30"],
       ["Europe/Zurich", "2026-10-25", "03:00"],
       ["Atlantic/Azores", "2026-10-25", "00:00"],
+      ["Asia/Amman", "2021-10-29", "00:00"],
       ["Asia/Beirut", "2026-03-29", "00:00"],
       ["Australia/Lord_Howe", "2026-04-05", "01:45"],
       ["Pacific/Auckland", "2026-09-27", "03:00"],

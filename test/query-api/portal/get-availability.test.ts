@@ -111,7 +111,7 @@ describe("getAvailability", () => {
     expect([resources, rules, assignments, holds]).to.deep.equal([[], [], [], []]);
   });
 
-  it("getAvailability returns rules that are valid on a day of the window in the clinic's time zone", async () => {
+  it("getAvailability returns rules that are valid on a day of the window in the resource's time zone", async () => {
     const { clinicId, branchId, userId } = await openClinic(api.given);
     const roomId = randomUUID();
     const validityCases: [string, string | null, string | null, boolean][] = [
@@ -133,6 +133,35 @@ describe("getAvailability", () => {
       data: { resourceId: roomId, ruleId: removedRuleId },
     });
     expect(listIds((await readAvailability(userId)).rules)).to.have.members(expectedIds);
+  });
+
+  it("getAvailability compares the dates of a rule with the window in the time zone of the rule's resource", async () => {
+    const { clinicId, branchId, userId } = await openClinic(api.given, { timezone: "Europe/Berlin" });
+    const [aucklandRoomId, berlinRoomId, ...ruleIds] = createIds();
+    await api.given(
+      resourceAdded(clinicId, branchId, aucklandRoomId, { timezone: "Pacific/Auckland" }),
+      resourceAdded(clinicId, branchId, berlinRoomId, { timezone: "Europe/Berlin" }),
+      ruleSet(aucklandRoomId, ruleIds[0]!, "2026-11-26", "2026-11-26"),
+      ruleSet(aucklandRoomId, ruleIds[1]!, null, "2026-11-25"),
+      ruleSet(aucklandRoomId, ruleIds[2]!, "2026-11-27", null),
+      ruleSet(berlinRoomId, ruleIds[3]!, "2026-11-25", "2026-11-25"),
+      ruleSet(berlinRoomId, ruleIds[4]!, "2026-11-26", null),
+    );
+    // November 26 in Auckland, and November 25 in Berlin.
+    const { rules } = await readAvailability(userId, "from=2026-11-25T20:10:00Z&to=2026-11-25T22:00:00Z");
+    expect(listIds(rules)).to.have.members([ruleIds[0], ruleIds[3]]);
+  });
+
+  it("getAvailability returns the end of a rule that ends at midnight as 24:00:00", async () => {
+    const { clinicId, branchId, userId } = await openClinic(api.given);
+    const [roomId, ruleId] = createIds();
+    const allDay = { startsAt: "00:00:00", endsAt: "24:00:00" };
+    await api.given(
+      resourceAdded(clinicId, branchId, roomId),
+      availabilityRuleSet({ resourceId: roomId, ruleId, ...allDay }),
+    );
+    const { rules } = await readAvailability(userId);
+    expect(rules[0]).to.include({ id: ruleId, starts_at: "00:00:00", ends_at: "24:00:00" });
   });
 
   it("getAvailability returns assignments that overlap the window and are not released", async () => {

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { AuditAccessEvent } from "../../../../shared/domain/events/audit.ts";
+import { toInstant } from "../../../../shared/domain/time/rfc3339.ts";
 import {
   animalRegistered,
   appointmentRequested,
@@ -153,6 +154,73 @@ describe("auditors' search by names", () => {
     expect(await countAt("10:29"), "the last minute").to.equal(1);
     expect(await countAt("10:30"), "the end").to.equal(0);
     expect((await auditor.request(`${path}&time=25:00`)).body.details[0].path).to.equal("time");
+  });
+
+  /** Adds a clinic with appointments of 30 minutes. Returns a function that lists those that a query finds, by number. */
+  async function addAppointments(timezone: string, scheduledTimes: string[]) {
+    const { clinicId } = await createClinic(world.log);
+    const appointmentIds = scheduledTimes.map(() => randomUUID() as string);
+    await database.given(
+      clinicRegistered(clinicId, { timezone }),
+      ...scheduledTimes.map((scheduledAt, index) =>
+        appointmentRequested(clinicId, randomUUID(), scheduledAt, { appointmentId: appointmentIds[index]! }),
+      ),
+    );
+    const reader = await world.registerAuditor([clinicId]);
+    return async (query: string) => {
+      const { status, text, body } = await reader.request(`/audit/v1/appointments?clinic=${clinicId}&${query}`);
+      expect(status, text).to.equal(200);
+      return body.appointments.map(({ id }: { id: string }) => appointmentIds.indexOf(id));
+    };
+  }
+
+  for (const [timezone, day, dayBefore, firstMidnight] of [
+    ["Atlantic/Azores", "2026-10-25", "2026-10-24", "2026-10-25T00:00:00Z"],
+    ["America/Havana", "2025-11-02", "2025-11-01", "2025-11-02T04:00:00Z"],
+    ["Asia/Amman", "2021-10-29", "2021-10-28", "2021-10-28T21:00:00Z"],
+  ] as const) {
+    it(`GET /audit/v1/appointments lists both hours after the midnights of ${day} in ${timezone}`, async () => {
+      const times = [-60_000, 30 * 60_000, 90 * 60_000].map((ms) => toInstant(Date.parse(firstMidnight) + ms));
+      const list = await addAppointments(timezone, times);
+      expect(await list(`day=${day}`)).to.deep.equal([1, 2]);
+      expect(await list(`day=${dayBefore}`)).to.deep.equal([0]);
+      expect(await list(`day=${day}&time=00:30`)).to.deep.equal([1, 2]);
+    });
+  }
+
+  it("GET /audit/v1/appointments lists the appointments of a time that the clocks repeat, skip, or reach after midnight", async () => {
+    const list = await addAppointments("Europe/Zurich", [
+      "2025-10-26T00:30:00Z",
+      "2025-10-26T01:30:00Z",
+      "2025-10-27T22:50:00Z",
+      "2026-03-29T00:50:00Z",
+      "2026-05-04T08:00:30Z",
+    ]);
+    expect(await list("day=2025-10-26&time=02:40")).to.deep.equal([0, 1]);
+    expect(await list("day=2025-10-28&time=00:10")).to.deep.equal([2]);
+    expect(await list("day=2025-10-28&time=00:20")).to.deep.equal([]);
+    expect(await list("day=2025-10-27&time=23:55")).to.deep.equal([2]);
+    expect(await list("day=2025-10-28")).to.deep.equal([]);
+    expect(await list("day=2026-03-29&time=02:10"), "skipped").to.deep.equal([]);
+    expect(await list("day=2026-05-04&time=10:00"), "starts in this minute").to.deep.equal([4]);
+  });
+
+  it("GET /audit/v1/appointments accepts every date of the calendar in every time zone", async () => {
+    const times = ["0001-01-01T00:00:00Z", "0999-06-01T12:00:00Z", "9999-12-30T23:59:59.999Z"];
+    // In the west, the first appointment is on a day before all dates. In the east, the last one is on the last date.
+    for (const [timezone, expectedOnFirstDay, expectedOnLastDay] of [
+      ["UTC", [0], []],
+      ["America/New_York", [], []],
+      ["Europe/Zurich", [0], [2]],
+    ] as const) {
+      const list = await addAppointments(timezone, times);
+      expect(await list("day=0001-01-01"), timezone).to.deep.equal(expectedOnFirstDay);
+      expect(await list("day=0999-06-01"), timezone).to.deep.equal([1]);
+      expect(await list("day=9999-12-31"), timezone).to.deep.equal(expectedOnLastDay);
+      expect(await list("day=0001-01-01&time=00:00"), timezone).to.deep.equal(timezone === "UTC" ? [0] : []);
+      expect(await list("day=9999-12-31&time=00:10"), timezone).to.deep.equal(timezone === "UTC" ? [2] : []);
+      expect(await list("day=9999-12-31&time=23:59"), timezone).to.deep.equal([]);
+    }
   });
 
   it("GET /audit/v1/names returns the current names of records, and ignores unknown ids", async () => {

@@ -1,16 +1,8 @@
 import { expect } from "chai";
-import pg from "pg";
 import { timeZones } from "../../../../shared/domain/time/time-zone.ts";
-import { getTestServers } from "../../../support/stack.ts";
 
 describe("time zones", () => {
-  it("the runtime and Postgres know each permitted time zone by the same name", async () => {
-    const client = new pg.Client({ connectionString: (await getTestServers()).adminDatabaseUrl });
-    await client.connect();
-    const { rows } = await client.query<{ name: string }>("SELECT name FROM pg_timezone_names");
-    await client.end();
-    const knownNames = new Set(rows.map(({ name }) => name));
-    expect([...timeZones].filter((name) => !knownNames.has(name))).to.deep.equal([]);
+  it("the runtime knows each permitted time zone", () => {
     for (const timeZone of timeZones) new Intl.DateTimeFormat("en", { timeZone });
     expect(timeZones.size).to.be.greaterThan(400);
   });

@@ -98,10 +98,17 @@ export async function withInput<Result>(
  * Opens an unlinked file, so that no other process can open it, and the system deletes it when this process ends.
  *
  * @returns the file's descriptor
+ * @throws {InputError} if the folder for temporary files is not writable
  */
 export function openTemporaryFile(): number {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
-  const fd = fs.openSync(path.join(folder, "lines"), "w+", 0o600);
-  fs.rmSync(folder, { recursive: true });
-  return fd;
+  try {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), "clinic-import-"));
+    const fd = fs.openSync(path.join(folder, "lines"), "w+", 0o600);
+    fs.rmSync(folder, { recursive: true });
+    return fd;
+  } catch (error) {
+    throw new InputError(
+      `no temporary file can be created; set TMPDIR to a writable folder: ${(error as Error).message}`,
+    );
+  }
 }

@@ -243,6 +243,12 @@ describe("an import", () => {
     const missingFileResult = await runClinic(["import", "/nonexistent.ndjson"], { env });
     expect(missingFileResult.code).to.equal(2);
     expect(missingFileResult.errorLines.join()).to.contain("/nonexistent.ndjson cannot be read");
+    const { TMPDIR: temporaryFolder = "/tmp" } = process.env;
+    process.env.TMPDIR = "/nonexistent";
+    const unwritableResult = await runClinic(["import", "-"], { env, stdin: "" });
+    process.env.TMPDIR = temporaryFolder;
+    expect(unwritableResult.code).to.equal(2);
+    expect(unwritableResult.errorLines.join()).to.contain("set TMPDIR to a writable folder");
     const unreachableEnv = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
     const stdin = toNdjson(createClinicLines(randomUUID()));
     const result = await runClinic(["import", "-", "--log-wait", "1"], { env: unreachableEnv, stdin });

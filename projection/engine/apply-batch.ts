@@ -1,4 +1,5 @@
 import type { ClientBase } from "pg";
+import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
@@ -61,6 +62,7 @@ export async function applyBatch(
     await awaitPipelined([
       writeChanges(client, schema, changes),
       skippedEvents && recordSkippedEvents(client, schema, skippedEvents),
+      skippedEvents && deleteRevocableRows(client, schema, models, [...skippedEvents.keys()]),
       moveCheckpoint(client, schema, models, { fromPosition, newCheckpoint, tableOid }),
     ]);
     await client.query("COMMIT");
@@ -68,6 +70,24 @@ export async function applyBatch(
     // On a broken connection, the rollback fails, but the server rolls back anyway. Only the original error matters.
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
+  }
+}
+
+/** Deletes the rows that skipped events may have revoked. */
+async function deleteRevocableRows(
+  client: ClientBase,
+  schema: string,
+  models: readonly AnyReadModel[],
+  streams: readonly string[],
+): Promise<void> {
+  for (const { table, primaryKey, revokingStreams } of models) {
+    if (!revokingStreams) continue;
+    const names = streams.filter((stream) => stream.startsWith(toStreamName(revokingStreams, "")));
+    if (names.length === 0) continue;
+    await client.query(
+      `DELETE FROM ${schema}.${table} WHERE $1::text || ${primaryKey.join()}::text = ANY ($2::text[])`,
+      [toStreamName(revokingStreams, ""), names],
+    );
   }
 }
 

@@ -1,4 +1,5 @@
 import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
+import type { Category } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import { addNeutralValues } from "../../shared/domain/personal-data/personal-fields.ts";
@@ -82,6 +83,11 @@ interface ReadModel<
    * change of the rendered JSON changes the fingerprint of the tables.
    */
   exampleValues?: Partial<RowOf<C, Nullable>>;
+  /**
+   * Category of the streams that can revoke what a row grants. While such a stream is quarantined, the row with the
+   * stream's id is deleted, so that whatever depends on it is denied: the skipped events may contain a revocation.
+   */
+  revokingStreams?: Category;
   /** True if the database role clinic_query cannot read the table, because no API needs its rows. */
   isHidden?: boolean;
   /** Columns that the database role clinic_audit can read, to show auditors names next to ids; default: none. */

@@ -1,3 +1,4 @@
+import { partnerApplicationStreams } from "../../shared/domain/events/partner.ts";
 import { createUpdateHandler, defineJsonColumn, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const applications = defineReadModel({
@@ -15,6 +16,7 @@ export const applications = defineReadModel({
   },
   nullable: [],
   primaryKey: ["application_id"],
+  revokingStreams: partnerApplicationStreams,
   auditColumns: ["application_id", "name"],
   indexes: [],
   key: (event) => [event.data.applicationId],

@@ -1,4 +1,5 @@
 import { type Clinic, setRetentionMonths } from "../../shared/domain/clinic/clinic.ts";
+import { clinicStreams } from "../../shared/domain/events/clinic.ts";
 import { createUpdateHandler, defineJsonColumn, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const clinics = defineReadModel({
@@ -23,6 +24,7 @@ export const clinics = defineReadModel({
   },
   nullable: ["city", "demo_expires_at", "subscription"],
   primaryKey: ["clinic_id"],
+  revokingStreams: clinicStreams,
   auditColumns: ["clinic_id", "name", "timezone", "environment", "status"],
   indexes: [],
   key: (event) => [event.data.clinicId],

@@ -1,3 +1,4 @@
+import { installationStreams } from "../../shared/domain/events/partner.ts";
 import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const installations = defineReadModel({
@@ -13,6 +14,7 @@ export const installations = defineReadModel({
   },
   nullable: ["branch_ids", "rate_limit_per_minute"],
   primaryKey: ["installation_id"],
+  revokingStreams: installationStreams,
   auditColumns: ["installation_id", "application_id", "clinic_id"],
   indexes: ["application_id, clinic_id"],
   key: (event) => [event.data.installationId],

@@ -1,3 +1,4 @@
+import { membershipStreams } from "../../shared/domain/events/people.ts";
 import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
 export const memberships = defineReadModel({
@@ -17,6 +18,7 @@ export const memberships = defineReadModel({
   },
   nullable: ["staff_id", "accepted_at"],
   primaryKey: ["membership_id"],
+  revokingStreams: membershipStreams,
   indexes: ["user_id, created_at, membership_id", "clinic_id"],
   key: (event) => [event.data.membershipId],
   on: {

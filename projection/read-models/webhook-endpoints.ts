@@ -1,3 +1,4 @@
+import { webhookEndpointStreams } from "../../shared/domain/events/partner.ts";
 import { changesDisabling } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
 
@@ -34,6 +35,7 @@ export const webhookEndpoints = defineReadModel({
   },
   nullable: ["branch_ids", "rate_limit_per_second", "disabled_reason", "secret_rotated_at"],
   primaryKey: ["endpoint_id"],
+  revokingStreams: webhookEndpointStreams,
   auditColumns: ["endpoint_id", "clinic_id", "origin"],
   // A partner can register and revoke endpoints without limit. Lists and the search for receivers skip the revoked ones.
   indexes: [

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { applyBatch } from "../../projection/engine/apply-batch.ts";
+import type { QuarantinedStream } from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
@@ -19,6 +20,8 @@ export type GivenEvent = CatalogEvent & { at?: string; dataKeyId?: string };
 export interface ReadModelDatabase extends TestDatabase {
   /** Applies events to the read models, as the projection does. */
   given(...events: GivenEvent[]): Promise<void>;
+  /** Quarantines a stream, as the projection does when it skips an event. */
+  quarantine(stream: string): Promise<void>;
   /** Connections of the database's owner. */
   admin: pg.Pool;
   close(): Promise<void>;
@@ -39,18 +42,24 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
   // Dropping the database closes idle connections, which then emit an error.
   admin.on("error", () => undefined);
   let position = BEFORE_FIRST_EVENT;
+  const apply = async (events: readonly GivenEvent[], skippedEvents?: ReadonlyMap<string, QuarantinedStream>) => {
+    const recordedEvents = events.map((event, index) => toRecordedEvent(event, position + BigInt(index) + 1n));
+    const client = await pool.connect();
+    const endPosition = position + BigInt(events.length || 1);
+    const newCheckpoint = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
+    const options = skippedEvents && { skippedEvents };
+    await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, newCheckpoint, options).finally(
+      () => client.release(),
+    );
+    position = endPosition;
+  };
   return {
     ...database,
     admin,
-    async given(...events) {
-      const recordedEvents = events.map((event, index) => toRecordedEvent(event, position + BigInt(index) + 1n));
-      const client = await pool.connect();
-      const endPosition = position + BigInt(events.length);
-      const newCheckpoint = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
-      await applyBatch(client, READ_MODEL_SCHEMA, readModels, recordedEvents, position, newCheckpoint).finally(() =>
-        client.release(),
-      );
-      position = endPosition;
+    given: (...events) => apply(events),
+    quarantine(stream) {
+      const values = { eventType: "Unknown", cause: "unknown", clinicId: null, since: DEFAULT_EVENT_TIME };
+      return apply([], new Map([[stream, { revision: 1n, position: position + 1n, events: 1n, ...values }]]));
     },
     async close() {
       await pool.end();

@@ -132,6 +132,15 @@ describe("an event that projectors can process and the relay cannot map", () => 
     expect(receiver.requests).to.have.length(3);
   });
 
+  it("while the stream of an installation is quarantined, its endpoint gets no webhooks, and others do", async () => {
+    const otherEndpoint = await world.registerEndpoint(receiver.url, { clinicId: endpoint.clinicId });
+    await appendEvent(`installation-${endpoint.installationId}`, "InstallationForgotten", {});
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(eventId, otherEndpoint, "delivered");
+    expect(await world.readDelivery(eventId, endpoint)).to.equal(undefined);
+    expect(await readStatus()).to.contain(`stream installation-${endpoint.installationId}, from revision 1 on`);
+  });
+
   it("an event whose stream was deleted cannot be mapped to a message", async () => {
     const goneAppointment = await requestAppointment();
     await reschedule(goneAppointment);

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
+import { DAY_MS } from "../../shared/domain/time/local-time.ts";
 import { type Instant, parseRfc3339, toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { describeIssue } from "../../shared/domain/validation/describe-issue.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
@@ -130,8 +131,6 @@ export const statusParameter: QueryParameter<string | null> = {
 export function createLiteralTrueParameter(description: string): QueryParameter<boolean> {
   return { description, schema: z.boolean().default(false), parse: (text) => text === "true" };
 }
-
-const DAY_MS = 86_400_000;
 
 export const MAX_WINDOW_DAYS = 31;
 

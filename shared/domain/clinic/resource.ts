@@ -54,6 +54,7 @@ export const resourceAggregate: Aggregate<typeof resourceStreams, Resource> = {
 export function createValidityFilter(window: { from: Instant; to: Instant }) {
   const localWindows = new Map<string, { firstMs: number; lastMs: number }>();
   return (timeZone: string, validFrom: string | null, validUntil: string | null): boolean => {
+    if (validFrom === null && validUntil === null) return true;
     const localWindow = localWindows.get(timeZone) ?? {
       firstMs: toLocalMs(timeZone, Date.parse(window.from)),
       lastMs: toLocalMs(timeZone, Date.parse(window.to) - 1),

@@ -11,7 +11,6 @@ import {
   UnknownError,
   WrongExpectedVersionError,
 } from "@eventstore/db-client";
-import { NIL as NIL_UUID } from "uuid";
 import { DomainError } from "../domain/domain-error.ts";
 import { type CatalogEvent, getCompleteTypes } from "../domain/events/catalog.ts";
 import type { NewEventMetadata } from "../domain/events/metadata.ts";
@@ -146,7 +145,8 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     },
 
     async append(stream, expectedRevision, events) {
-      const encryptedData = await prepareEvents(stream, events, dataKeys);
+      requireAppendable(events);
+      const encryptedData = await encryptEvents(stream, events, dataKeys);
       return traceAppend(stream, events, (tracedEvents) => {
         const eventData = tracedEvents.map((event, index) => toEventData(event, encryptedData[index]));
         return appendEvents(client, stream, expectedRevision, eventData);
@@ -158,37 +158,22 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
 /** Maximum size of an append, which is the default of EventStoreDB. */
 const MAX_APPEND_BYTES = 1024 * 1024;
 
-/** Validates and encrypts the events of an append, and checks their size. */
-async function prepareEvents(
-  stream: string,
-  events: readonly NewEvent[],
-  dataKeys: Pick<DataKeys, "getOrCreate"> | undefined,
-): Promise<(EncryptedEventData | undefined)[]> {
+/**
+ * Checks that events are valid, and that the log accepts their size. Personal data is short, so the size before
+ * encryption is sufficient.
+ *
+ * @throws {EventSchemaError}
+ * @throws {DomainError} `event_too_large`
+ */
+export function requireAppendable(events: readonly NewEvent[]): void {
   for (const { event } of events) requireValidEvent(event);
-  const encryptedData = await encryptEvents(stream, events, dataKeys);
   const countBytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value));
-  const byteCount = events.reduce((sum, { event, metadata }, index) => {
-    const data = encryptedData[index] ?? event.data;
-    const storedMetadata = { ...metadata, schemaVersion: getCurrentVersion(event.type) };
-    return sum + countBytes(data) + countBytes(storedMetadata) + 2 * event.type.length;
+  const byteCount = events.reduce((sum, { event: { type, data }, metadata }) => {
+    const storedMetadata = { ...metadata, schemaVersion: getCurrentVersion(type) };
+    return sum + countBytes(data) + countBytes(storedMetadata) + 2 * type.length;
   }, 0);
   if (byteCount > MAX_APPEND_BYTES) throw new DomainError("event_too_large", "the data is larger than 1 MiB");
-  return encryptedData;
 }
-
-/**
- * Checks whether events can be appended, without appending them.
- *
- * @throws the errors of an append about events that are invalid or too large
- */
-export async function requireAppendable(stream: string, events: readonly NewEvent[]): Promise<void> {
-  await prepareEvents(stream, events, MEASURING_KEYS);
-}
-
-/** Keys that encrypt only to measure the result. */
-const MEASURING_KEYS: Pick<DataKeys, "getOrCreate"> = {
-  getOrCreate: async (owners) => owners.map(() => ({ id: NIL_UUID, key: Buffer.alloc(32) })),
-};
 
 async function appendEvents(
   client: EventStoreDBClient,

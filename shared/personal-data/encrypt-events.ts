@@ -29,7 +29,7 @@ export type EncryptedEventData = Record<string, unknown>;
 export async function encryptEvents(
   stream: string,
   events: readonly EventOfPerson[],
-  dataKeys: Pick<DataKeys, "getOrCreate"> | undefined,
+  dataKeys: DataKeys | undefined,
 ): Promise<(EncryptedEventData | undefined)[]> {
   const separatedEvents = events.map(({ event }) => separatePersonalData(event));
   if (separatedEvents.every((separatedEvent) => separatedEvent === undefined)) return separatedEvents as undefined[];

@@ -37,7 +37,9 @@ function buildDueCategorySql(
   type: RetainedType,
   idSql: string,
 ): string {
-  return `CASE WHEN last_visit_at < $4::timestamptz - make_interval(months => ${period}::int)
+  // Without UTC, Postgres would subtract months in the time zone of the connection.
+  return `CASE WHEN last_visit_at AT TIME ZONE 'UTC'
+      < ($4::timestamptz AT TIME ZONE 'UTC') - make_interval(months => ${period}::int)
     AND (e.${category}_erased_at IS NULL OR EXISTS (
       SELECT FROM data_keys.data_key k WHERE k.person_type = '${type}' AND k.person_id = ${idSql}
          AND k.category = '${category}' AND k.destroyed_at IS NULL)) THEN '${category}' END`;

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import pg from "pg";
 import { setRetentionRule } from "../../../../command/operations/clinic-operations.ts";
 import { applyRetention } from "../../../../command/operations/personal-data/apply-retention.ts";
+import { findDuePersons } from "../../../../command/operations/personal-data/find-due-persons.ts";
 import { requireCompleteReadModels } from "../../../../command/operations/personal-data/require-complete-read-models.ts";
 import { DomainError } from "../../../../shared/domain/domain-error.ts";
 import type { EventLog } from "../../../../shared/eventstore/log.ts";
@@ -82,6 +84,25 @@ describe("retention of personal data", function () {
 
     const secondResult = await world.run("retention", "apply", "--clinic", clinicId);
     expect(secondResult.outputLines[0]).to.contain("0 customers, 0 appointments, 0 queue tickets erased; 0 data keys");
+  });
+
+  it("a retention period ends at the same time with any time zone of the database", async () => {
+    const { clinicId } = clinic;
+    await setRetentionRule(world.log, { clinicId, category: "notes", months: 1 }, createTestOperatorContext());
+    const appointmentId = await world.requestVisit(clinic, Date.parse("2026-02-28T11:58:00Z"), null);
+    await world.requestVisit(clinic, Date.parse("2026-02-28T11:59:00Z"), null);
+    await world.run("retention", "apply", "--clinic", clinicId, "--dry-run"); // waits for the read models
+    for (const timeZone of ["UTC", "Pacific/Kiritimati"]) {
+      const client = new pg.Client({ connectionString: world.databaseUrl, options: `-c TimeZone=${timeZone}` });
+      await client.connect();
+      const ids: string[] = [];
+      const pool = client as unknown as pg.Pool;
+      for await (const { persons } of findDuePersons(pool, clinicId, Date.parse("2026-03-30T12:00:00Z"))) {
+        ids.push(...persons.map(({ id }) => id));
+      }
+      await client.end();
+      expect(ids, timeZone).to.deep.equal([appointmentId]);
+    }
   });
 
   it("retention destroys the keys of erased persons again after a restore, but not the keys of new data", async () => {

@@ -25,24 +25,15 @@ export async function quarantine(
 ): Promise<number> {
   const log = createEventLog(client);
   const command = { ...options, now };
-  const { stream, revision, scope } = await quarantineStream({ client, log, pool }, position, command);
-  if (scope === "relay") {
-    await terminal.writeOutput(
-      `Quarantined: the relay skips stream ${stream} from revision ${revision} on. Partners get no webhooks for the stream.`,
-    );
-    await terminal.writeOutput(
-      "The read models still include the stream. The relay continues within seconds. To stop skipping the stream, run `resume`.",
-    );
-  } else {
-    await terminal.writeOutput(`Quarantined: stream ${stream} is skipped from revision ${revision} on.`);
-    await terminal.writeOutput("The projectors continue within seconds. To stop skipping the stream, run `resume`.");
-  }
+  const { stream, revision } = await quarantineStream({ client, log, pool }, position, command);
+  await terminal.writeOutput(`Quarantined: stream ${stream} is skipped from revision ${revision} on.`);
+  await terminal.writeOutput("The projectors continue within seconds. To stop skipping the stream, run `resume`.");
   return 0;
 }
 
 /**
- * Resumes the stream that is quarantined at a log position. Skipped webhooks are not sent later. If the read models
- * lack events of the stream, the read models are first rebuilt with these events.
+ * Resumes the stream that is quarantined at a log position. If the read models lack events of the stream, the read
+ * models are first rebuilt with these events.
  *
  * @returns the exit code: 1 if an event of the stream still cannot be processed
  * @throws {CommandRefusedError}

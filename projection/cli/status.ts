@@ -119,7 +119,7 @@ function formatQuarantinedStream(quarantinedStatus: QuarantinedStatus): string[]
   const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = quarantinedStatus;
   const notes = {
     quarantined: `${events} events skipped`,
-    relayOnly: "the relay sends no webhooks for the stream, but the read models include the stream",
+    unsent: `partners got no webhooks for ${events} events; the relay tries again when it starts`,
     taken: `the read models include the stream; to end the quarantine, run: ${formatCommandLine(`projection resume ${position}`)}`,
   };
   const firstLine = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;

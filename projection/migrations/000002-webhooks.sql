@@ -9,6 +9,16 @@ CREATE TABLE webhooks.relay_checkpoint (
   event_id uuid NOT NULL
 );
 
+-- Events that the relay could not turn into messages. When a relay starts, it tries them again.
+CREATE TABLE webhooks.quarantined_event (
+  position bigint PRIMARY KEY,
+  stream text NOT NULL,
+  revision bigint NOT NULL,
+  event_type text NOT NULL,
+  cause text NOT NULL,                 -- error message without values of the event
+  since timestamptz NOT NULL
+);
+
 -- One row for each pair of event and endpoint. The id is derived from both. The fill factor leaves space for the new
 -- version of a row on the same page.
 CREATE TABLE webhooks.delivery (

@@ -3,7 +3,6 @@ import { type QuarantineEvent, quarantineStreams } from "../../shared/domain/eve
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
-import type { LogRole } from "../roles/role.ts";
 
 /** Stream of the quarantine events: `StreamQuarantined` and `StreamResumed`. */
 export const QUARANTINE_STREAM = toStreamName(quarantineStreams, "streams");
@@ -14,7 +13,7 @@ export interface QuarantineDecision {
   /** Position of the first skipped event. */
   position: bigint;
   eventType: string;
-  /** Error message of the role that stopped at the event. */
+  /** Error message of the projectors. */
   cause: string;
   /** Reason that the operator gave. */
   reason: string;
@@ -24,50 +23,33 @@ export interface QuarantineDecision {
 }
 
 interface QuarantineDecisions {
-  /** Streams that projectors and relay skip. */
+  /** Streams that the projectors skip. */
   streams: ReadonlyMap<string, QuarantineDecision>;
-  /** Streams that only the relay skips. */
-  relayOnlyStreams: ReadonlyMap<string, QuarantineDecision>;
-  /** Revision of the last quarantine event that these lists reflect; `EMPTY_STREAM` if there is none. */
+  /** Revision of the last quarantine event that is reflected in `streams`; `EMPTY_STREAM` if there is none. */
   lastRevision: bigint;
 }
 
 function foldQuarantineEvents(events: readonly RecordedEvent<QuarantineEvent>[]): QuarantineDecisions {
   const streams = new Map<string, QuarantineDecision>();
-  const relayOnlyStreams = new Map<string, QuarantineDecision>();
   for (const { type, data, metadata } of events) {
     const { stream } = data;
     if (type === "StreamResumed") {
       streams.delete(stream);
-      relayOnlyStreams.delete(stream);
-    } else {
-      const { eventType, cause, reason } = data;
-      const streamMap = data.scope === "all" ? streams : relayOnlyStreams;
-      streamMap.set(stream, {
-        stream,
-        revision: BigInt(data.revision),
-        position: BigInt(data.position),
-        eventType,
-        cause,
-        reason,
-        actor: metadata.actor.id,
-        since: metadata.occurredAt,
-      });
+      continue;
     }
+    const { revision, position, eventType, cause, reason } = data;
+    const decision = { revision: BigInt(revision), position: BigInt(position), eventType, cause, reason };
+    streams.set(stream, { stream, ...decision, actor: metadata.actor.id, since: metadata.occurredAt });
   }
-  return { streams, relayOnlyStreams, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
+  return { streams, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
 }
 
 export function isQuarantined(
-  { streams, relayOnlyStreams }: QuarantineDecisions,
-  role: LogRole,
+  { streams }: QuarantineDecisions,
   { stream, revision }: Pick<LogPosition, "stream" | "revision">,
 ): boolean {
-  const streamMaps = role === "relay" ? [streams, relayOnlyStreams] : [streams];
-  return streamMaps.some((streamMap) => {
-    const quarantinedStream = streamMap.get(stream);
-    return quarantinedStream !== undefined && quarantinedStream.revision <= revision;
-  });
+  const quarantinedStream = streams.get(stream);
+  return quarantinedStream !== undefined && quarantinedStream.revision <= revision;
 }
 
 /** @throws {LogUnavailableError} */

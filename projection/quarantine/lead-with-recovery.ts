@@ -44,14 +44,14 @@ export async function leadWithRecovery(options: RecoveryOptions): Promise<void> 
 }
 
 async function waitUntilRecoverable(
-  { client, role, logger, signal }: RecoveryOptions,
+  { client, logger, signal }: RecoveryOptions,
   { failedEventPosition, hasCheckpointMoved }: Failure,
 ): Promise<void> {
   const log = createEventLog(client);
   while (!signal.aborted) {
     await pause(RECOVERY_CHECK_INTERVAL_MS, signal);
     try {
-      if (failedEventPosition && isQuarantined(await readQuarantineDecisions(log), role, failedEventPosition)) return;
+      if (failedEventPosition && isQuarantined(await readQuarantineDecisions(log), failedEventPosition)) return;
       if (await hasCheckpointMoved()) return;
     } catch (error) {
       logger.warn({ error }, "Cannot check whether the stream is quarantined or the checkpoint has moved.");

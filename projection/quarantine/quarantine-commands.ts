@@ -8,10 +8,8 @@ import { readEventAt } from "../../shared/eventstore/read-log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import type { LogAndDatabase } from "../checkpoints/same-log.ts";
 import { readProcessStatuses } from "../roles/process-status.ts";
-import type { LogRole } from "../roles/role.ts";
 import { isQuarantined, QUARANTINE_STREAM, readQuarantineDecisions } from "./decisions.ts";
 import { readQuarantinedStreams } from "./quarantined-streams.ts";
 
@@ -33,60 +31,44 @@ interface QuarantineDeps extends LogAndDatabase {
 const MAX_CAUSE_LENGTH = 2_000;
 
 /**
- * Quarantines the stream of the event at which the projectors or the relay stopped. Quarantine starts with that event.
- * Other streams cannot be quarantined, because the read models could then include events that a rebuild skips. If only
- * the relay stopped, quarantine applies only to the relay.
+ * Quarantines the stream of the event at which the projectors stopped. Quarantine starts with that event. Other streams
+ * cannot be quarantined, because the read models could then include events that a rebuild skips.
  *
- * @returns the event, and the roles that skip the event's stream
+ * @returns the event
  * @throws {CommandRefusedError}
  */
 export async function quarantineStream(
   deps: QuarantineDeps,
   position: bigint,
   command: QuarantineCommand,
-): Promise<LogPosition & { scope: "all" | "relay" }> {
+): Promise<LogPosition> {
   const storedEvent = await readEventAt(deps.client, position);
   if (!storedEvent) throw new CommandRefusedError(`There is no event at position ${position}.`);
-  const { id, streamId: stream, revision, type: eventType } = storedEvent;
-  const event = { id, position, stream, revision, type: eventType };
-  const stoppedRole = await findStoppedRole(deps.pool, position);
-  if (!stoppedRole) {
+  const { streamId: stream, revision, type: eventType } = storedEvent;
+  const event = { position, stream, revision, type: eventType };
+  const cause = await findCause(deps.pool, position);
+  if (cause === undefined) {
     throw new CommandRefusedError(
-      `Neither projectors nor relay stopped at position ${position}. Run status to see the position.`,
+      `The projectors have not stopped at position ${position}. Run status to see the position.`,
     );
   }
   const decisions = await readQuarantineDecisions(deps.log);
-  if (isQuarantined(decisions, stoppedRole.role, event))
+  if (isQuarantined(decisions, event))
     throw new CommandRefusedError(`Stream ${stream} is already quarantined. Run status for details.`);
-  const scope: "all" | "relay" = stoppedRole.role === "relay" ? "relay" : "all";
-  const data = {
-    stream,
-    revision: Number(revision),
-    position: String(position),
-    scope,
-    eventType,
-    cause: stoppedRole.cause,
-    reason: command.reason,
-  };
+  const { reason } = command;
+  const data = { stream, revision: Number(revision), position: String(position), eventType, cause, reason };
   await appendQuarantineEvent(deps.log, decisions.lastRevision, { type: "StreamQuarantined", data }, command);
-  return { ...event, scope };
+  return event;
 }
 
-/** If both roles stopped at this position, returns the projectors role. */
-async function findStoppedRole(pool: pg.Pool, position: bigint): Promise<{ role: LogRole; cause: string } | undefined> {
-  const checkpoints = {
-    projectors: (await readCheckpoint(pool, READ_MODEL_SCHEMA)).position,
-    relay: (await readRelayCheckpoint(pool)).position,
-  };
+/** Returns the error at which the projectors stopped. Undefined if they have not stopped at the position. */
+async function findCause(pool: pg.Pool, position: bigint): Promise<string | undefined> {
   const statuses = await readProcessStatuses(pool);
-  for (const role of ["projectors", "relay"] as const) {
-    const failedStatus = statuses.find(
-      (status) => status.role === role && status.state === "failed" && status.failedAt?.position === position,
-    );
-    if (!failedStatus || checkpoints[role] >= position) continue;
-    return { role, cause: (failedStatus.lastError?.message ?? "").slice(0, MAX_CAUSE_LENGTH) || "unknown" };
-  }
-  return undefined;
+  const failedStatus = statuses.find(
+    ({ role, state, failedAt }) => role === "projectors" && state === "failed" && failedAt?.position === position,
+  );
+  if (!failedStatus || (await readCheckpoint(pool, READ_MODEL_SCHEMA)).position >= position) return undefined;
+  return (failedStatus.lastError?.message ?? "").slice(0, MAX_CAUSE_LENGTH) || "unknown";
 }
 
 /**
@@ -99,8 +81,7 @@ export async function findQuarantinedStream(
   { log, pool }: QuarantineDeps,
   position: bigint,
 ): Promise<{ stream: string; revision: bigint; isDecided: boolean; isIncomplete: boolean }> {
-  const { streams, relayOnlyStreams } = await readQuarantineDecisions(log);
-  const decisions = [...streams.values(), ...relayOnlyStreams.values()];
+  const decisions = [...(await readQuarantineDecisions(log)).streams.values()];
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
   const automaticStreams = [...quarantinedStreams].map(([stream, values]) => ({ stream, ...values }));
   const foundStream = [...decisions, ...automaticStreams].find((candidate) => candidate.position === position);

@@ -5,6 +5,8 @@ interface TrackedEvent<Checkpoint> {
    * stored the message.
    */
   sequence: number | undefined;
+  /** Position of the event if it was quarantined before. */
+  quarantinedPosition?: bigint | undefined;
 }
 
 /**
@@ -45,20 +47,28 @@ export class InFlightTracker<Checkpoint> {
    *
    * @returns callback to call with the message's sequence number when the server has stored the message
    */
-  addPublishedEvent(checkpoint: Checkpoint): (sequence: number) => void {
-    const trackedEvent: TrackedEvent<Checkpoint> = { checkpoint, sequence: undefined };
+  addPublishedEvent(checkpoint: Checkpoint, quarantinedPosition?: bigint): (sequence: number) => void {
+    const trackedEvent: TrackedEvent<Checkpoint> = { checkpoint, sequence: undefined, quarantinedPosition };
     this.#entries.push(trackedEvent);
     return (sequence) => {
       trackedEvent.sequence = sequence;
     };
   }
 
-  /** Records that the dispatchers have acknowledged every message up to a sequence number. */
-  acknowledge(sequence: number): void {
+  /**
+   * Records that the dispatchers have acknowledged every message up to a sequence number.
+   *
+   * @returns positions of events that were quarantined before
+   */
+  acknowledge(sequence: number): bigint[] {
     const firstUnackedIndex = this.#entries.findIndex(
       (trackedEvent) => trackedEvent.sequence === undefined || trackedEvent.sequence > sequence,
     );
-    const lastEvent = this.#entries.splice(0, firstUnackedIndex < 0 ? this.#entries.length : firstUnackedIndex).at(-1);
+    const events = this.#entries.splice(0, firstUnackedIndex < 0 ? this.#entries.length : firstUnackedIndex);
+    const lastEvent = events.at(-1);
     if (lastEvent) this.#checkpoint = lastEvent.checkpoint;
+    return events.flatMap(({ quarantinedPosition }) =>
+      quarantinedPosition === undefined ? [] : [quarantinedPosition],
+    );
   }
 }

@@ -5,17 +5,19 @@ import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { endWith, startSpan } from "../../shared/tracing/span.ts";
-import type { Checkpoint, EventCheckpoint } from "../checkpoints/checkpoint.ts";
+import type { Checkpoint } from "../checkpoints/checkpoint.ts";
 import { type EventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import type { InFlightTracker } from "./in-flight-tracker.ts";
 import { MESSAGE_VERSION, type OutgoingMessage } from "./message.ts";
 
 /** An event whose message is being created. */
 export interface PreparedEvent {
-  checkpoint: EventCheckpoint;
+  checkpoint: Checkpoint;
   /** Undefined if the event has no message. */
   message: Promise<OutgoingMessage | undefined> | undefined;
   traceparent?: string | undefined;
+  /** Position of the event if it was quarantined before. */
+  quarantinedPosition?: bigint;
 }
 
 /** Maximum number of messages that are prepared or published together. */
@@ -46,7 +48,7 @@ export async function publishMessages(
   const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
   const publish = createPublisher(connection.jetstream(JETSTREAM_OPTIONS), delivered.stream_seq);
   const publishMessage = async (event: PreparedEvent, { id, subject, message }: OutgoingMessage): Promise<void> => {
-    const onConfirmed = tracker.addPublishedEvent(event.checkpoint);
+    const onConfirmed = tracker.addPublishedEvent(event.checkpoint, event.quarantinedPosition);
     const span = startSpan(`publish ${subject}`, "producer", event.traceparent);
     const payload = messageCodec.encode({ version: MESSAGE_VERSION, ...message });
     const sequence = publish(`${stream.subjectPrefix}.${subject}`, id, payload, span?.traceparent);

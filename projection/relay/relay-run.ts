@@ -1,21 +1,28 @@
+import { StreamDeletedError } from "@eventstore/db-client";
 import type { NatsConnection } from "nats";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
-import { type LogPosition, subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
-import { onAbort, runTaskGroup, waitUnlessAborted } from "../../shared/runtime/abort.ts";
+import { type LogPosition, subscribeToLog } from "../../shared/eventstore/subscription.ts";
+import { onAbort, runTaskGroup } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import type { Checkpoint, EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
-import { isQuarantined, QUARANTINE_STREAM, readQuarantineDecisions } from "../quarantine/decisions.ts";
 import type { JetStreamBacklog } from "../roles/role.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
 import type { OutgoingMessage } from "./message.ts";
 import { MAX_PREPARED_MESSAGES, type PreparedEvent, publishMessages } from "./publish.ts";
+import {
+  deleteQuarantinedEvents,
+  type QuarantinedEvent,
+  quarantineEvent,
+  readQuarantinedEvents,
+} from "./quarantined-events.ts";
 import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
 
 export interface RelayProgress {
@@ -29,17 +36,6 @@ interface RelayRunOptions extends LogAndDatabase {
   logger: Logger;
   onProgress(progress: RelayProgress): void;
   onEventRead(): void;
-}
-
-/** The relay cannot send an event. The relay stops at this event, because events must be sent in order. */
-export class RelayStoppedError extends Error {
-  override readonly name = "RelayStoppedError";
-  readonly failedEventPosition: LogPosition;
-
-  constructor(failedEventPosition: LogPosition, cause: RelayError | UnreadableEventError) {
-    super(cause.message, { cause });
-    this.failedEventPosition = failedEventPosition;
-  }
 }
 
 /** Interval at which the relay reads the acknowledgements and moves the checkpoint. */
@@ -56,7 +52,6 @@ const LOSS_TIMEOUT_MS = 5_000;
  * acknowledge messages, not when the relay publishes them. If NATS loses messages, the relay can therefore read their
  * events from the log and publish them again.
  *
- * @throws {RelayStoppedError} for an event that cannot be sent
  * @throws {CheckpointLostError} if another process moved the checkpoint
  * @throws {DifferentLogError} if the checkpoint belongs to another log
  */
@@ -83,7 +78,7 @@ export async function runRelay(
   };
   reportProgress();
   await runTaskGroup(signal, [
-    (groupSignal) => readEvents(options, checkpoint.position, preparedEvents, onCaughtUp, groupSignal),
+    (groupSignal) => readEvents(options, checkpoint, preparedEvents, onCaughtUp, groupSignal),
     (groupSignal) => publishMessages(connection, options.stream, preparedEvents, tracker, groupSignal),
     (groupSignal) => moveCheckpoint(connection, options, tracker, onBacklog, groupSignal),
   ]);
@@ -91,62 +86,88 @@ export async function runRelay(
 
 async function readEvents(
   options: RelayRunOptions,
-  checkpoint: bigint,
+  checkpoint: Checkpoint,
   preparedEvents: BoundedBuffer<PreparedEvent>,
   onCaughtUp: () => void,
   signal: AbortSignal,
 ): Promise<void> {
   const { client, onEventRead } = options;
   const log = createEventLog(client);
-  const afterPosition = checkpoint === BEFORE_FIRST_EVENT ? undefined : checkpoint;
+  const afterPosition = checkpoint.position === BEFORE_FIRST_EVENT ? undefined : checkpoint.position;
   onAbort(signal, () => preparedEvents.close());
-  let decisions = await readQuarantineDecisions(log);
-  const isSkipped = (stream: string, revision: bigint) => isQuarantined(decisions, "relay", { stream, revision });
   const pushEvent = (event: PreparedEvent) => {
     // The publisher awaits this promise later. Until then, its rejection must not count as unhandled.
     event.message?.catch(() => undefined);
     return preparedEvents.push(event);
   };
+  for await (const quarantinedEvent of readQuarantinedEvents(options.pool)) {
+    const message = createMessageAgain(options, log, quarantinedEvent);
+    await pushEvent({ checkpoint, message, quarantinedPosition: quarantinedEvent.position });
+  }
   let isLogConfirmed = false;
-  try {
-    for await (const logItem of subscribeToLog({
-      client,
-      after: afterPosition,
-      categories: relayedCategories,
-      isSkipped,
-      signal,
-    })) {
-      // The log may have been replaced between the first check and the subscription.
-      if (!isLogConfirmed) await requireSameLog(options);
-      isLogConfirmed = true;
-      if (logItem.kind === "unreadable") throw new UnreadableEventError(logItem);
-      if (logItem.kind === "caughtUp") onCaughtUp();
-      if (logItem.kind !== "event" && logItem.kind !== "skipped") continue;
-      const eventId = logItem.kind === "event" ? logItem.event.id : logItem.id;
-      const isQuarantineEvent = logItem.kind === "event" && logItem.event.stream === QUARANTINE_STREAM;
-      if (isQuarantineEvent) decisions = await readQuarantineDecisions(log);
-      else onEventRead();
-      const message = logItem.kind === "event" && !isQuarantineEvent ? createMessage(log, logItem.event) : undefined;
-      const traceparent = logItem.kind === "event" ? logItem.event.metadata.traceparent : undefined;
-      await pushEvent({ checkpoint: { position: logItem.position, eventId }, message, traceparent });
+  for await (const logItem of subscribeToLog({ client, after: afterPosition, categories: relayedCategories, signal })) {
+    // The log may have been replaced between the first check and the subscription.
+    if (!isLogConfirmed) await requireSameLog(options);
+    isLogConfirmed = true;
+    if (logItem.kind === "caughtUp") onCaughtUp();
+    if (logItem.kind !== "event" && logItem.kind !== "unreadable") continue;
+    onEventRead();
+    const { position } = logItem;
+    if (logItem.kind === "event") {
+      const { event } = logItem;
+      const message = createMessage(options, log, event);
+      await pushEvent({
+        checkpoint: { position, eventId: event.id },
+        message,
+        traceparent: event.metadata.traceparent,
+      });
+    } else {
+      const message = quarantine(options, logItem, logItem.reason);
+      await pushEvent({ checkpoint: { position, eventId: logItem.id }, message });
     }
-  } catch (error) {
-    if (!(error instanceof UnreadableEventError)) throw error;
-    const failedCheckpoint = { position: error.logPosition.position, eventId: error.id };
-    await pushEvent({
-      checkpoint: failedCheckpoint,
-      message: Promise.reject(new RelayStoppedError(error.logPosition, error)),
-    });
-    await waitUnlessAborted(new Promise(() => undefined), signal);
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");
 }
 
-async function createMessage(log: EventLog, event: RecordedEvent): Promise<OutgoingMessage | undefined> {
+/** An event without a message is quarantined before the checkpoint can pass it. */
+async function createMessage(
+  options: RelayRunOptions,
+  log: EventLog,
+  event: RecordedEvent,
+): Promise<OutgoingMessage | undefined> {
   try {
     return await toMessage(log, event);
   } catch (error) {
-    throw error instanceof RelayError ? new RelayStoppedError(event, error) : error;
+    if (!(error instanceof RelayError)) throw error;
+    return quarantine(options, event, error.message);
+  }
+}
+
+async function quarantine(options: RelayRunOptions, event: LogPosition, cause: string): Promise<undefined> {
+  const { pool, logger } = options;
+  const { position, stream, type } = event;
+  // If the log was replaced after the event was read, the event may be missing from its stream.
+  await requireSameLog(options);
+  await quarantineEvent(pool, event, cause);
+  logger.error({ position: String(position), stream, type, cause }, "Partners get no webhook for an event.");
+}
+
+/** Creates the message of a quarantined event, for example because a newer release can read the event. */
+async function createMessageAgain(
+  { pool, logger }: RelayRunOptions,
+  log: EventLog,
+  { position, stream, revision }: QuarantinedEvent,
+): Promise<OutgoingMessage | undefined> {
+  try {
+    const event = (await log.read(stream, revision)).at(-1);
+    if (event?.position !== position) return undefined;
+    const message = await toMessage(log, event);
+    logger.warn({ position: String(position), stream, type: event.type }, "A quarantined event has a message now.");
+    if (!message) await deleteQuarantinedEvents(pool, [position]);
+    return message;
+  } catch (error) {
+    if ([RelayError, EventSchemaError, StreamDeletedError].some((type) => error instanceof type)) return undefined;
+    throw error;
   }
 }
 
@@ -173,7 +194,7 @@ async function moveCheckpoint(
     if (tracker.size > 0) {
       const info = await jsm.consumers.info(stream.name, stream.consumerName);
       Object.assign(backlog, { pendingCount: info.num_pending, unacknowledgedCount: info.num_ack_pending });
-      tracker.acknowledge(info.ack_floor.stream_seq);
+      await deleteQuarantinedEvents(pool, tracker.acknowledge(info.ack_floor.stream_seq));
       const isMissing = tracker.hasStoredMessage && info.num_pending + info.num_ack_pending === 0;
       missingSince = isMissing ? (missingSince ?? performance.now()) : undefined;
       if (missingSince !== undefined && performance.now() - missingSince > LOSS_TIMEOUT_MS)

@@ -1,13 +1,13 @@
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { CheckpointLostError, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
-import { DifferentLogError, requireSameLog } from "../checkpoints/same-log.ts";
+import { DifferentLogError } from "../checkpoints/same-log.ts";
 import { leadWithRecovery } from "../quarantine/lead-with-recovery.ts";
 import type { Detail, Role, RoleDeps, RoleStatus } from "../roles/role.ts";
 import { toFailedStatus, toLastError } from "../roles/role.ts";
 import { deriveStreamNames } from "./event-stream.ts";
 import { withNats } from "./nats-session.ts";
 import type { NatsSettings } from "./nats-settings.ts";
-import { type RelayProgress, RelayStoppedError, runRelay } from "./relay-run.ts";
+import { type RelayProgress, runRelay } from "./relay-run.ts";
 
 interface RelayOptions extends RoleDeps {
   nats: NatsSettings;
@@ -15,9 +15,9 @@ interface RelayOptions extends RoleDeps {
 
 /**
  * Starts the role that sends events to the dispatchers over JetStream. One process leads, and the others stand by. If
- * the log, NATS or Postgres is unavailable, the role waits. If the relay cannot map an event to a message, the role
- * fails at that event. The role continues when an operator quarantines the event's stream, or when another process
- * moves the checkpoint. If the checkpoint belongs to another log, the role fails until log and database match again.
+ * the log, NATS or Postgres is unavailable, the role waits. If the relay cannot create the message of an event, it
+ * quarantines the event and continues. If the checkpoint belongs to another log, the role fails until log and database
+ * match again.
  */
 export function startRelay(options: RelayOptions): Role {
   const logger = options.logger.child({ role: "relay" });
@@ -38,11 +38,10 @@ export function startRelay(options: RelayOptions): Role {
   };
   const onStandby = (reason: Detail) => reportStatus({ state: "standby", detail: reason, isLeader: false });
   const onFailure = (error: unknown) => {
-    const failedEventPosition = error instanceof RelayStoppedError ? error.failedEventPosition : undefined;
-    reportStatus(toFailedStatus(status, error, failedEventPosition));
+    reportStatus(toFailedStatus(status, error));
     const { position } = status;
     const hasCheckpointMoved = async () => (await readRelayCheckpoint(options.pool)).position !== position;
-    return { failedEventPosition, hasCheckpointMoved };
+    return { failedEventPosition: undefined, hasCheckpointMoved };
   };
   const leadership = { name: "webhook relay", onStandby };
   const leadPromise = leadWithRecovery({ ...options, logger, signal, role: "relay", leadership, lead, onFailure });
@@ -81,9 +80,8 @@ async function relayUntilLost(
       await withNats({ nats, name: "clinic relay", signal }, (connection, sessionSignal) =>
         runRelay(connection, { client, pool, stream, logger, onProgress, onEventRead }, sessionSignal),
       );
-    } catch (thrownError) {
-      const error = await findCause(options, thrownError);
-      if (error instanceof RelayStoppedError || error instanceof DifferentLogError) throw error;
+    } catch (error) {
+      if (error instanceof DifferentLogError) throw error;
       if (error instanceof CheckpointLostError) {
         logger.warn({ error }, "Another process relays. This process stands by.");
         return;
@@ -94,17 +92,4 @@ async function relayUntilLost(
     }
     await backoff.pause(signal);
   }
-}
-
-/**
- * Returns the actual cause of an error that ended a relay run. If the log was replaced after the relay had read an
- * event, the event may be missing from its stream. The relay then cannot map the event, and the actual cause is a
- * {@link DifferentLogError}.
- */
-async function findCause(options: RelayOptions, thrownError: unknown): Promise<unknown> {
-  if (!(thrownError instanceof RelayStoppedError)) return thrownError;
-  return requireSameLog(options).then(
-    () => thrownError,
-    (error: unknown) => error,
-  );
 }

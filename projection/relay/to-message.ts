@@ -7,7 +7,6 @@ import {
   webhookDeliveryStreams,
   webhookEndpointStreams,
 } from "../../shared/domain/events/partner.ts";
-import { quarantineStreams } from "../../shared/domain/events/quarantine.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
@@ -15,12 +14,11 @@ import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
 import { isOperational, toOperationalEvent, toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { createEventMessage, type OutgoingMessage } from "./message.ts";
 
-/** Stream categories that the relay reads. Quarantine events tell the relay which streams to skip. */
+/** Stream categories that the relay reads. */
 export const relayedCategories: readonly Category[] = [
   appointmentStreams,
   webhookEndpointStreams,
   webhookDeliveryStreams,
-  quarantineStreams,
 ];
 
 /**

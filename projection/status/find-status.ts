@@ -53,13 +53,13 @@ export interface RoleProcesses {
 export interface QuarantinedStatus
   extends Omit<QuarantineDecision, "reason" | "actor">,
     Partial<Pick<QuarantineDecision, "reason" | "actor">> {
-  /** Number of events of the stream that the read models lack. */
+  /** Number of events of the stream that the read models lack, or about which partners got no webhooks. */
   events: bigint;
   /**
    * `quarantined`: the read models skip the stream. `taken`: an operator quarantined the stream, but the read models
-   * lack no events. `relayOnly`: only the relay skips the stream.
+   * lack no events. `unsent`: the relay could not create the messages of events.
    */
-  state: "quarantined" | "taken" | "relayOnly";
+  state: "quarantined" | "taken" | "unsent";
 }
 
 /** A process that has not reported for this time counts as dead. Processes report every two seconds. */
@@ -134,7 +134,7 @@ async function listQuarantinedStreams(
   pool: pg.Pool,
   position: bigint,
 ): Promise<QuarantinedStatus[]> {
-  const { streams, relayOnlyStreams } = await readQuarantineDecisions(createEventLog(client));
+  const { streams } = await readQuarantineDecisions(createEventLog(client));
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
   const decidedStatuses = [...streams.values()].map((stream): QuarantinedStatus => {
     const events = quarantinedStreams.get(stream.stream)?.events ?? 0n;
@@ -143,8 +143,16 @@ async function listQuarantinedStreams(
   const automaticStatuses = [...quarantinedStreams]
     .filter(([stream]) => !streams.has(stream))
     .map(([stream, { clinicId: _, ...values }]): QuarantinedStatus => ({ stream, ...values, state: "quarantined" }));
-  const relayOnlyStatuses = [...relayOnlyStreams.values()].map(
-    (stream): QuarantinedStatus => ({ ...stream, events: 0n, state: "relayOnly" }),
+  return [...decidedStatuses, ...automaticStatuses, ...(await listUnsentStreams(pool))];
+}
+
+const MAX_UNSENT_STREAMS = 100;
+
+async function listUnsentStreams(pool: pg.Pool): Promise<QuarantinedStatus[]> {
+  const { rows } = await pool.query<Omit<QuarantinedStatus, "state">>(
+    `SELECT DISTINCT ON (stream) stream, revision, position, event_type AS "eventType", cause, rfc3339(since) AS since,
+            count(*) OVER (PARTITION BY stream) AS events
+       FROM webhooks.quarantined_event ORDER BY stream, position LIMIT ${MAX_UNSENT_STREAMS}`,
   );
-  return [...decidedStatuses, ...automaticStatuses, ...relayOnlyStatuses];
+  return rows.map((row) => ({ ...row, state: "unsent" }));
 }

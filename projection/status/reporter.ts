@@ -110,11 +110,11 @@ async function measureGauges(
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
-  const { streams, relayOnlyStreams } = await readQuarantineDecisions(createEventLog(client));
+  const { streams } = await readQuarantineDecisions(createEventLog(client));
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
-  metrics.quarantinedStreams.set(
-    new Set([...streams.keys(), ...relayOnlyStreams.keys(), ...quarantinedStreams.keys()]).size,
-  );
+  const unsentEvents = await pool.query<{ stream: string }>("SELECT DISTINCT stream FROM webhooks.quarantined_event");
+  const unsentStreams = unsentEvents.rows.map(({ stream }) => stream);
+  metrics.quarantinedStreams.set(new Set([...streams.keys(), ...quarantinedStreams.keys(), ...unsentStreams]).size);
   const skippedCount = [...quarantinedStreams.values()].reduce((sum, { events }) => sum + events, 0n);
   metrics.quarantinedEvents.set(Number(skippedCount));
 }

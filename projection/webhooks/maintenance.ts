@@ -57,6 +57,7 @@ export async function runMaintenance(options: MaintenanceOptions, context: PartC
     await deleteOldPaces(pool);
     const hasMoreToRelease = await releaseForgottenDeliveries(pool, clock());
     await deleteOldReplays(pool, clock());
+    await deleteOldQuarantinedEvents(pool, clock());
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
     return hasOldDeliveries || hasMoreToSkip || hasMoreToRelease;
   };
@@ -104,7 +105,7 @@ async function deleteOldPaces(pool: pg.Pool): Promise<void> {
   await pool.query("DELETE FROM webhooks.endpoint_pace WHERE next_start_at < now() - interval '1 hour'");
 }
 
-/** Applies to deliveries, their attempts and the progress of replays. */
+/** Applies to deliveries, their attempts, the progress of replays, and events that could not be sent. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
 /** Deletes the progress of replays that ended more than 30 days ago. The log contains their outcomes. */
@@ -112,6 +113,10 @@ async function deleteOldReplays(pool: pg.Pool, now: number): Promise<void> {
   await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [
     toInstant(now - RETENTION_MS),
   ]);
+}
+
+async function deleteOldQuarantinedEvents(pool: pg.Pool, now: number): Promise<void> {
+  await pool.query("DELETE FROM webhooks.quarantined_event WHERE since < $1", [toInstant(now - RETENTION_MS)]);
 }
 
 /** @returns true if more deliveries may need to be deleted */

@@ -155,12 +155,12 @@ describe("a stream with an event that projectors cannot process", () => {
     const quarantine = (position: bigint) =>
       world.runCommand("quarantine", `${position}`, "--reason", "Import", "--actor", "Ada");
     expect((await quarantine(poisonPosition)).stderr).to.contain(
-      `Neither projectors nor relay stopped at position ${poisonPosition}.`,
+      `The projectors have not stopped at position ${poisonPosition}.`,
     );
     expect((await quarantine(positions[18]!)).code).to.equal(0);
     const [decision] = await world.log.read(QUARANTINE_STREAM);
     expect(decision?.metadata.actor).to.deep.equal({ type: "operator", id: "Ada" });
-    expect(decision?.data).to.deep.include({ stream: `customer-${ids[18]}`, revision: 1, scope: "all" });
+    expect(decision?.data).to.deep.include({ stream: `customer-${ids[18]}`, revision: 1 });
     await eventually("the stream is skipped", async () => (await readQuarantined()).has(`customer-${ids[18]}`));
     expect((await world.runCommand("status", "--json")).stdout).to.contain('"reason": "Import"');
   });

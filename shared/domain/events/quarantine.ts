@@ -6,9 +6,8 @@ import { boundedText, label } from "./fields.ts";
 const stream = notPersonal(boundedText(300), "name of a stream, with an id");
 
 /**
- * Operators' decisions about streams that the projectors or the relay cannot process. Consumers skip a quarantined
- * stream from the given revision until an operator resumes it. If only the relay failed, only the relay skips the
- * stream. Otherwise all consumers skip the stream, because they must not fold later events after a gap. All decisions
+ * Operators' decisions about streams that the projectors cannot process. The projectors skip a quarantined stream from
+ * the given revision until an operator resumes it, because they must not fold later events after a gap. All decisions
  * are in one stream, so that one short read returns all quarantined streams. Stream id: `streams`.
  */
 export const quarantineStreams = defineCategory("quarantine", {
@@ -22,7 +21,6 @@ export const quarantineStreams = defineCategory("quarantine", {
      */
     position: z.string().regex(/^\d{1,20}$/, "must be a log position"),
     eventType: notPersonal(boundedText(200), "name of an event type"),
-    scope: z.enum(["all", "relay"]),
     /** Reason why the event cannot be processed. */
     cause: notPersonal(boundedText(2_000), "error message without values of the event"),
     /** Operator's reason. */

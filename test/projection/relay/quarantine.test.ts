@@ -35,15 +35,19 @@ describe("an event that the relay cannot map", () => {
 
   const readStatus = async () => (await runProjectionCommand(world, "status")).stdout;
   const awaitDelivery = (eventId: string) => world.awaitStatus(eventId, endpoint, "delivered");
-  /** Appends an event without a read of the stream. @returns the event's id */
-  const reschedule = async (appointmentId: string) => {
+  /** Appends an event without a read of the stream, as another program might do. @returns the event's id */
+  const appendEvent = async (stream: string, type: string, data: Record<string, string | number>) => {
     const id = randomUUID();
-    const data = { appointmentId, scheduledAt: "2030-06-07T08:09:00.000Z", durationMinutes: 45 };
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
-    const event = jsonEvent({ id, type: "AppointmentRescheduled", data, metadata });
-    await world.client.appendToStream(`appointment-${appointmentId}`, event);
+    await world.client.appendToStream(stream, jsonEvent({ id, type, data, metadata }));
     return id;
   };
+  const reschedule = (appointmentId: string) =>
+    appendEvent(`appointment-${appointmentId}`, "AppointmentRescheduled", {
+      appointmentId,
+      scheduledAt: "2030-06-07T08:09:00.000Z",
+      durationMinutes: 45,
+    });
 
   it("the relay quarantines the event and continues, and sends it when a later relay can map it", async () => {
     const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);

@@ -13,7 +13,7 @@ import { type QuarantineDecision, readQuarantineDecisions } from "../quarantine/
 import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
-import { type Lag, measureLag } from "./lag.ts";
+import { type Lag, LagMeter } from "./lag.ts";
 import { countDeliveries, type DeliveryCounts } from "./measure-deliveries.ts";
 
 export interface Status {
@@ -81,7 +81,7 @@ export async function findStatus(
   const followers: FollowerStatus[] = [];
   for (const role of ["projectors", "relay"] as const) {
     const position = positionsByRole[role];
-    const lag = differentLog === null ? await measureLag(client, role, position, logEnd, now) : null;
+    const lag = differentLog === null ? await new LagMeter(client, role).measure(position, logEnd, now) : null;
     followers.push({ role, position, lag, ...findProcesses(role, statuses, now) });
   }
   const webhooks = { ...findProcesses("webhooks", statuses, now), ...(await countDeliveries(pool, now)) };

@@ -13,8 +13,8 @@ export interface Lag {
   seconds: number;
 }
 
-/** Maximum number of events that are counted exactly, so that measuring stays cheap at any lag. */
-const MAX_COUNTED_EVENTS = 1_000;
+/** Events of a page. Events are counted exactly within one page, so that measuring stays cheap at any lag. */
+const PAGE_SIZE = 1_000;
 
 const STREAM_FILTERS: Record<LogRole, (stream: string) => boolean> = {
   projectors: isCatalogStream,
@@ -26,34 +26,63 @@ export function isLogRole(role: string): role is LogRole {
 }
 
 /**
- * Measures how far a role at the given position is behind the end of the log. If the role is behind by more than a
- * thousand events, the number of events is estimated from the log positions of the first thousand events.
- *
- * @param logEnd position of the last event in the log
- * @param now milliseconds since 1970
- * @throws the client's error if the log is unavailable
+ * Measures how far a role is behind the end of the log. Most events of the log may not concern the role. The meter
+ * remembers where the role's first unprocessed event is, so that repeated measurements read only new events.
  */
-export async function measureLag(
-  client: EventStoreDBClient,
-  role: LogRole,
-  position: bigint,
-  logEnd: bigint,
-  now: number,
-): Promise<Lag> {
-  const fromPosition = position === BEFORE_FIRST_EVENT ? START : { commit: position, prepare: position };
-  const events = client.readAll({ fromPosition, maxCount: MAX_COUNTED_EVENTS + 1, deadline: REQUEST_TIMEOUT_MS });
-  const lag: Lag = { events: 0, exact: true, seconds: 0 };
-  let readEventCount = 0;
-  let lastPosition = position;
-  for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, events)) {
-    readEventCount += 1;
-    if (!event || event.position.commit <= position) continue;
-    lastPosition = event.position.commit;
-    if (!STREAM_FILTERS[role](event.streamId)) continue;
-    if (lag.events === 0) lag.seconds = Math.max(0, (now - event.created.getTime()) / 1000);
-    lag.events += 1;
+export class LagMeter {
+  readonly #client: EventStoreDBClient;
+  readonly #role: LogRole;
+  #position = BEFORE_FIRST_EVENT;
+  /** No event between the role's position and this position concerns the role. */
+  #searchedTo = BEFORE_FIRST_EVENT;
+
+  constructor(client: EventStoreDBClient, role: LogRole) {
+    this.#client = client;
+    this.#role = role;
   }
-  if (readEventCount <= MAX_COUNTED_EVENTS || lastPosition <= position) return lag;
-  const distanceRatio = Number(logEnd - position) / Number(lastPosition - position);
-  return { ...lag, exact: false, events: Math.max(lag.events, Math.round(lag.events * distanceRatio)) };
+
+  /**
+   * Counts the events after a position that concern the role. If they do not fit into one page, their number is
+   * estimated from the log positions of the page.
+   *
+   * @param position position of the last event that the role has processed
+   * @param logEnd position of the last event in the log
+   * @param now milliseconds since 1970
+   * @throws the client's error if the log is unavailable or cannot be read in time
+   */
+  async measure(position: bigint, logEnd: bigint, now: number): Promise<Lag> {
+    if (position < this.#position || position > this.#searchedTo) this.#searchedTo = position;
+    this.#position = position;
+    const deadline = performance.now() + REQUEST_TIMEOUT_MS;
+    for (;;) {
+      const start = this.#searchedTo;
+      const { events, readCount, lastPosition } = await this.#readPage(start);
+      const [first] = events;
+      const isComplete = readCount <= PAGE_SIZE || lastPosition <= start;
+      if (!first && !isComplete && performance.now() < deadline) {
+        this.#searchedTo = lastPosition;
+        continue;
+      }
+      if (!first) return { events: 0, exact: isComplete, seconds: 0 };
+      const seconds = Math.max(0, (now - first.createdAt) / 1000);
+      if (isComplete) return { events: events.length, exact: true, seconds };
+      const distanceRatio = Number(logEnd - start) / Number(lastPosition - start);
+      return { events: Math.max(events.length, Math.round(events.length * distanceRatio)), exact: false, seconds };
+    }
+  }
+
+  async #readPage(position: bigint) {
+    const fromPosition = position === BEFORE_FIRST_EVENT ? START : { commit: position, prepare: position };
+    const page = this.#client.readAll({ fromPosition, maxCount: PAGE_SIZE + 1, deadline: REQUEST_TIMEOUT_MS });
+    const events: { createdAt: number }[] = [];
+    let readCount = 0;
+    let lastPosition = position;
+    for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, page)) {
+      readCount += 1;
+      if (!event || event.position.commit <= position) continue;
+      lastPosition = event.position.commit;
+      if (STREAM_FILTERS[this.#role](event.streamId)) events.push({ createdAt: event.created.getTime() });
+    }
+    return { events, readCount, lastPosition };
+  }
 }

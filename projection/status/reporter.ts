@@ -13,7 +13,7 @@ import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { STANDBY_DETAIL } from "../roles/leadership.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
-import { isLogRole, type Lag, measureLag } from "./lag.ts";
+import { isLogRole, type Lag, LagMeter } from "./lag.ts";
 import { countDeliveries, measureDeliveryDelays } from "./measure-deliveries.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -46,6 +46,9 @@ export function startReporter(options: ReporterOptions): Reporter {
   const controller = new AbortController();
   const { signal } = controller;
   const lagsByRole = new Map<string, Lag>();
+  const lagMeters = new Map(
+    roles.flatMap(({ name }) => (isLogRole(name) ? [[name, new LagMeter(options.client, name)]] : [])),
+  );
   const measureRate = createRateMeter(metrics);
   const runOrLogError = async (run: () => Promise<void>) => {
     try {
@@ -66,7 +69,7 @@ export function startReporter(options: ReporterOptions): Reporter {
   const reportPromise = (async () => {
     while (!signal.aborted) {
       await reportStatuses(false);
-      await runOrLogError(() => measureGauges(options, lagsByRole, clock()));
+      await runOrLogError(() => measureGauges(options, lagMeters, lagsByRole, clock()));
       await runOrLogError(() => measureDatabase(options, clock()));
       await pause(STATUS_INTERVAL_MS, signal);
     }
@@ -98,14 +101,15 @@ function createRateMeter(metrics: Metrics) {
 
 async function measureGauges(
   { client, pool, roles, metrics }: ReporterOptions,
+  lagMeters: ReadonlyMap<string, LagMeter>,
   lagsByRole: Map<string, Lag>,
   now: number,
 ): Promise<void> {
   const logEnd = await readLogEnd(client);
   for (const { name, getStatus } of roles) {
     const { position } = getStatus();
-    if (position === undefined || !isLogRole(name)) continue;
-    const lag = await measureLag(client, name, position, logEnd, now);
+    const lag = position === undefined ? undefined : await lagMeters.get(name)?.measure(position, logEnd, now);
+    if (!lag) continue;
     lagsByRole.set(name, lag);
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);

@@ -139,7 +139,7 @@ export const projectionCommandLine: CommandLine = {
     ),
     defineQuarantineCommand(
       "resume",
-      "Stops skipping a quarantined stream. If the read models lack events of the stream, they are rebuilt with these events first.",
+      "Stops skipping a quarantined stream. If the read models lack events of the stream, the projectors replay it.",
       resume,
     ),
   ],

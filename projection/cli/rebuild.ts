@@ -12,13 +12,17 @@ import type { CommandContext } from "./command-context.ts";
 /**
  * Rebuilds all read models, and prints the progress.
  *
- * @param includedStream a quarantined stream whose events the rebuild includes
  * @returns the exit code
  */
-export async function rebuildReadModels(
-  { client, pool, dataKeys, readLog, logger, terminal, signal }: CommandContext,
-  includedStream?: string,
-): Promise<number> {
+export async function rebuildReadModels({
+  client,
+  pool,
+  dataKeys,
+  readLog,
+  logger,
+  terminal,
+  signal,
+}: CommandContext): Promise<number> {
   const startedAt = performance.now();
   const swapPosition = await rebuild(
     {
@@ -28,7 +32,6 @@ export async function rebuildReadModels(
       readLog,
       models: readModels,
       logger,
-      includedStream,
       onProgress: createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client)),
     },
     signal,

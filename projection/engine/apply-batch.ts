@@ -1,11 +1,16 @@
 import type { ClientBase } from "pg";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { awaitPipelined } from "../../shared/postgres/pool.ts";
 import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint.ts";
-import { type QuarantinedStream, recordSkippedEvents } from "../quarantine/quarantined-streams.ts";
+import {
+  deleteQuarantinedStream,
+  type QuarantinedStream,
+  recordSkippedEvents,
+} from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError } from "../roles/failure.ts";
-import { deleteSandboxRows, loadGenerations, splitBatch } from "./batch-segments.ts";
+import { deleteSandboxRows, loadGenerations, loadResetPositions, splitBatch } from "./batch-segments.ts";
 import { eraseCustomerRows, eraseLateData } from "./customer-erasures.ts";
 import { computeFingerprint } from "./ddl.ts";
 import { type ChangesByModel, foldEvents, writeChanges } from "./fold-events.ts";
@@ -15,11 +20,15 @@ interface BatchOptions {
   /** The events with their decrypted personal data. If absent, the events contain no encrypted data. */
   decryptedEventsPromise?: Promise<readonly RecordedEvent[]>;
   skippedEvents?: ReadonlyMap<string, QuarantinedStream>;
+  /** Quarantined stream whose skipped events the batch contains. The batch ends the quarantine. */
+  replayedStream?: string;
   /** Expected object id of the checkpoint table. If absent, the id is not checked. */
   tableOid?: string;
   /** If true, Postgres may acknowledge the commit before the commit is flushed to disk. */
   commitsAsynchronously?: boolean;
 }
+
+const NO_RESETS: ReadonlyMap<string, bigint> = new Map();
 
 /**
  * Applies a batch of events to the read models. Loads the affected rows, folds the events, writes the changed rows in
@@ -40,15 +49,16 @@ export async function applyBatch(
   storedEvents: readonly RecordedEvent[],
   fromPosition: bigint,
   newCheckpoint: EventCheckpoint,
-  { decryptedEventsPromise, skippedEvents, tableOid, commitsAsynchronously }: BatchOptions = {},
+  { decryptedEventsPromise, skippedEvents, replayedStream, tableOid, commitsAsynchronously }: BatchOptions = {},
 ): Promise<void> {
   try {
     // The lock prevents a rebuild from swapping schemas during the transaction.
     const beginPromise = client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
-    const [batchEvents, generations] = await awaitPipelined([
+    const [batchEvents, generations, resetPositions] = await awaitPipelined([
       decryptedEventsPromise ?? storedEvents,
       loadGenerations(client, schema, storedEvents),
+      replayedStream === undefined ? NO_RESETS : loadResetPositions(client, schema, storedEvents),
       beginPromise,
     ]);
     let changes: ChangesByModel = new Map();
@@ -56,13 +66,14 @@ export async function applyBatch(
       await writeChanges(client, schema, changes);
       if (sandboxToClear !== null) await deleteSandboxRows(client, schema, models, sandboxToClear);
       if (customerErasures.length > 0) await eraseCustomerRows(client, schema, models, customerErasures);
-      changes = await foldEvents(client, schema, groupByModel(models, events));
+      changes = await foldEvents(client, schema, groupByModel(models, events, resetPositions));
       await eraseLateData(client, schema, changes);
     }
     await awaitPipelined([
       writeChanges(client, schema, changes),
       skippedEvents && recordSkippedEvents(client, schema, skippedEvents),
       skippedEvents && deleteRevocableRows(client, schema, models, [...skippedEvents.keys()]),
+      replayedStream !== undefined && deleteQuarantinedStream(client, schema, replayedStream),
       moveCheckpoint(client, schema, models, { fromPosition, newCheckpoint, tableOid }),
     ]);
     await client.query("COMMIT");
@@ -135,6 +146,7 @@ export function getSwapLockName(schema: string): string {
 function groupByModel(
   models: readonly AnyReadModel[],
   events: readonly RecordedEvent[],
+  resetPositions: ReadonlyMap<string, bigint>,
 ): Map<AnyReadModel, RecordedEvent[]> {
   const eventsByModel = new Map<AnyReadModel, RecordedEvent[]>(models.map((model) => [model, []]));
   const modelsByType = new Map<string, AnyReadModel[]>();
@@ -142,7 +154,12 @@ function groupByModel(
     const { type } = event;
     const handlingModels = modelsByType.get(type) ?? models.filter((model) => model.on[type]);
     modelsByType.set(type, handlingModels);
-    for (const model of handlingModels) eventsByModel.get(model)?.push(event);
+    const resetPosition = resetPositions.get(event.metadata.clinicId ?? "") ?? BEFORE_FIRST_EVENT;
+    for (const model of handlingModels) {
+      // In the order of the log, the reset has deleted the row that the event changed.
+      if (model.sandboxCondition && event.position < resetPosition) continue;
+      eventsByModel.get(model)?.push(event);
+    }
   }
   return new Map([...eventsByModel].filter(([, handledEvents]) => handledEvents.length > 0));
 }

@@ -95,6 +95,19 @@ export async function loadGenerations(
   return new Map(rows.map(({ clinic_id, generation }) => [clinic_id, generation]));
 }
 
+/** Loads the positions of the last resets of the sandboxes that events belong to, by the id of the sandbox's clinic. */
+export async function loadResetPositions(
+  client: ClientBase,
+  schema: string,
+  events: readonly RecordedEvent[],
+): Promise<Map<string, bigint>> {
+  const { rows } = await client.query<{ clinic_id: string; reset_position: bigint }>(
+    `SELECT clinic_id, reset_position FROM ${schema}.sandbox WHERE clinic_id = ANY ($1::uuid[])`,
+    [[...new Set(events.map(({ metadata }) => metadata.clinicId))]],
+  );
+  return new Map(rows.map(({ clinic_id, reset_position }) => [clinic_id, reset_position]));
+}
+
 /**
  * Deletes all rows of a sandbox. Starts with the last read model, because its condition may query the tables of earlier
  * read models.

@@ -25,7 +25,8 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
     `GRANT SELECT ON ${schema}.checkpoint TO clinic_query, clinic_command`,
     `CREATE TABLE ${schema}.quarantined_stream
       (stream text PRIMARY KEY, revision bigint NOT NULL, position bigint NOT NULL, event_type text NOT NULL,
-       cause text NOT NULL, clinic_id uuid, since timestamptz NOT NULL, events bigint NOT NULL)`,
+       cause text NOT NULL, clinic_id uuid, since timestamptz NOT NULL, events bigint NOT NULL,
+       replayed_after_decision bigint)`,
   ];
   for (const model of models) {
     statements.push(buildTableDdl(model, schema), ...buildModelIndexesDdl(model, schema, true));

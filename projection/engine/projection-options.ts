@@ -21,7 +21,7 @@ export interface ProjectionProgress {
 }
 
 interface Decisions {
-  streams: ReadonlyMap<string, Omit<QuarantinedStream, "clinicId" | "events">>;
+  streams: ReadonlyMap<string, Omit<QuarantinedStream, "clinicId" | "events" | "replayedAfterDecision">>;
   /** Revision of the last quarantine event that `streams` reflects. */
   lastRevision: bigint;
 }

@@ -16,6 +16,7 @@ import type { AwaitedServer } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
 import type { ProjectionOptions, ProjectionProgress, ReportProgress } from "./projection-options.ts";
 import { readInCallingThread } from "./read-log.ts";
+import { replayStreams } from "./replay-streams.ts";
 import { type ProjectionRun, writeItems } from "./write-items.ts";
 
 const MAX_BATCH_ITEMS = 2_000;
@@ -48,10 +49,11 @@ export async function runProjection(options: ProjectionOptions, signal: AbortSig
   const reportProgress: ReportProgress = (update, eventCount = 0) =>
     options.onProgress(Object.assign(progress, update, { eventCount: progress.eventCount + eventCount }));
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  const replayState: ReplayState = { decisionRevision: undefined };
   while (!signal.aborted) {
     const positionBefore = progress.position;
     try {
-      await runSubscription(options, progress, reportProgress, signal);
+      await runSubscription(options, progress, reportProgress, replayState, signal);
     } catch (error) {
       const lastError = error as Error;
       const waitsFor = findAwaitedServer(lastError);
@@ -85,14 +87,21 @@ async function requireMatchingLog(options: ProjectionOptions, checkpoint: ReadMo
   await requireCheckpointInLog(options.client, `schema ${options.schema}`, checkpoint);
 }
 
+interface ReplayState {
+  /** Revision of the operators' last decision when the run last replayed quarantined streams. */
+  decisionRevision: bigint | undefined;
+}
+
 /**
  * Processes the events of one subscription, from the checkpoint on. Returns when an operator quarantines or resumes a
- * stream, because the next subscription must skip different streams.
+ * stream, because the next subscription must skip different streams. First replays the streams that no operator has
+ * quarantined: this release may process what another release or other data keys could not.
  */
 async function runSubscription(
   options: ProjectionOptions,
   progress: ProjectionProgress,
   reportProgress: ReportProgress,
+  replayState: ReplayState,
   signal: AbortSignal,
 ): Promise<void> {
   const checkpoint = await readCheckpoint(options.pool, options.schema);
@@ -103,9 +112,15 @@ async function runSubscription(
   if (hasReachedEnd(options, progress)) return;
   const decisions = await options.loadDecisions();
   const quarantinedStreams = await readQuarantinedStreams(options.pool, options.schema);
+  const projectionRun = { options, checkpoint, quarantinedStreams, reportProgress, signal };
+  if (replayState.decisionRevision !== decisions.lastRevision) {
+    const streams = [...quarantinedStreams.keys()].filter((stream) => !decisions.streams.has(stream));
+    const isComplete = await replayStreams(projectionRun, streams, decisions.lastRevision);
+    if (isComplete) replayState.decisionRevision = decisions.lastRevision;
+  }
   for (const [stream, decision] of decisions.streams) {
     if (decision.position <= checkpoint.position || quarantinedStreams.has(stream)) continue;
-    quarantinedStreams.set(stream, { ...decision, clinicId: null, events: 0n });
+    quarantinedStreams.set(stream, { ...decision, clinicId: null, events: 0n, replayedAfterDecision: null });
   }
   const buffer = new BoundedBuffer<SubscriptionItem>(MAX_BUFFERED_ITEMS);
   if (options.fillsUnusedTables) buffer.setMinimum(MAX_BATCH_ITEMS);
@@ -116,7 +131,6 @@ async function runSubscription(
   };
   const removeListener = onAbort(signal, endSubscription);
   try {
-    const projectionRun = { options, checkpoint, quarantinedStreams, reportProgress, signal };
     const fillPromise = fillBuffer(buffer, projectionRun, subscriptionController.signal).finally(() => buffer.close());
     const writePromise = writeFromBuffer(buffer, projectionRun, decisions.lastRevision, progress).finally(
       endSubscription,

@@ -5,7 +5,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { readQuarantineDecisions } from "../quarantine/decisions.ts";
-import { isMissingOnlyDecidedEvents, readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
+import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { buildIndexesDdl, buildTablesDdl, computeFingerprint } from "./ddl.ts";
 import { dropSchema, withMaintenanceLock } from "./maintenance.ts";
 import { runProjection } from "./projection.ts";
@@ -14,7 +14,6 @@ import { FORMER_SCHEMA, NEXT_SCHEMA, swapIn } from "./swap.ts";
 
 export interface RebuildOptions
   extends Pick<ProjectionOptions, "client" | "pool" | "dataKeys" | "readLog" | "models" | "logger" | "onProgress"> {
-  includedStream?: string | undefined;
   /**
    * Set if an operator adopts an event log that the current read models were not built from. Called in the transaction
    * that replaces the tables.
@@ -27,8 +26,8 @@ type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
 /**
  * Rebuilds all read models from the log in new tables, and swaps the tables in one transaction when the new tables have
  * caught up. Until the swap, the current tables stay in use and up to date. If the process is killed, the next run
- * continues from the checkpoint of the new tables. If the table definitions, the skipped streams or the log have
- * changed, the next run instead starts from the beginning.
+ * continues from the checkpoint of the new tables. If the table definitions or the log have changed, or if
+ * the tables contain a stream that an operator has quarantined since, the next run instead starts from the beginning.
  *
  * @returns log position that the new tables reflected when they came into use; undefined if the signal aborted first
  * @throws {StartError} if another rebuild or verify is running
@@ -37,11 +36,7 @@ type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
  */
 export async function rebuild(options: RebuildOptions, signal: AbortSignal): Promise<bigint | undefined> {
   const log = createEventLog(options.client);
-  const loadDecisions = async () => {
-    const { streams, lastRevision } = await readQuarantineDecisions(log);
-    const skippedStreams = [...streams].filter(([stream]) => stream !== options.includedStream);
-    return { streams: new Map(skippedStreams), lastRevision };
-  };
+  const loadDecisions = () => readQuarantineDecisions(log);
   const adoptsLog = options.adopt !== undefined;
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!adoptsLog) await requireSameLog(options);
@@ -75,7 +70,9 @@ async function canContinue(connection: pg.ClientBase, options: RebuildRun): Prom
     return false;
   const { streams } = await options.loadDecisions();
   const quarantinedStreams = await readQuarantinedStreams(connection, NEXT_SCHEMA);
-  return isMissingOnlyDecidedEvents(streams, quarantinedStreams, checkpoint.position);
+  return [...streams].every(
+    ([stream, { position }]) => position > checkpoint.position || quarantinedStreams.has(stream),
+  );
 }
 
 async function runUntilCaughtUp(options: RebuildRun, signal: AbortSignal): Promise<void> {

@@ -88,7 +88,16 @@ function quarantine(
       !expectedStreams?.has(name),
   );
   if (recentStreams.length >= MAX_STREAMS_PER_TYPE && !expectedStreams?.has(stream)) return false;
-  quarantinedStreams.set(stream, { revision, position, eventType, cause, clinicId, since: toInstant(now), events: 0n });
+  quarantinedStreams.set(stream, {
+    revision,
+    position,
+    eventType,
+    cause,
+    clinicId,
+    since: toInstant(now),
+    events: 0n,
+    replayedAfterDecision: null,
+  });
   logger.error({ stream, revision: String(revision), position: String(position), cause }, "A stream was quarantined.");
   return true;
 }
@@ -119,7 +128,10 @@ async function findFailure(
 }
 
 /** @throws {ProjectionError} with the position of an event that cannot be decrypted */
-async function decryptBatch(events: readonly RecordedEvent[], dataKeys: DataKeys): Promise<readonly RecordedEvent[]> {
+export async function decryptBatch(
+  events: readonly RecordedEvent[],
+  dataKeys: DataKeys,
+): Promise<readonly RecordedEvent[]> {
   if (!events.some(({ encrypted }) => encrypted)) return events;
   const keys = await findKeysOf(events, dataKeys);
   return events.map((event) => {
@@ -173,7 +185,7 @@ async function writeBatch(
 }
 
 /** If the database is unavailable, the connection does not return to the pool. */
-async function withConnection(pool: pg.Pool, run: (connection: pg.PoolClient) => Promise<void>): Promise<void> {
+export async function withConnection(pool: pg.Pool, run: (connection: pg.PoolClient) => Promise<void>): Promise<void> {
   const connection = await pool.connect();
   let connectionError: Error | undefined;
   try {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import type pg from "pg";
 import type { Actor } from "../../shared/domain/events/metadata.ts";
 import type { QuarantineEvent } from "../../shared/domain/events/quarantine.ts";
@@ -29,6 +30,10 @@ interface QuarantineDeps extends LogAndDatabase {
 }
 
 const MAX_CAUSE_LENGTH = 2_000;
+
+const REPLAY_TIMEOUT_MS = 60_000;
+
+const REPLAY_CHECK_INTERVAL_MS = 50;
 
 /**
  * Quarantines the stream of the event at which the projectors stopped. Quarantine starts with that event. Other streams
@@ -72,34 +77,34 @@ async function findCause(pool: pg.Pool, position: bigint): Promise<string | unde
 }
 
 /**
- * Finds the stream that is quarantined at a position, by an operator or automatically.
+ * Resumes the stream that is quarantined at a position, by an operator or automatically. If the read models lack events
+ * of the stream, waits until the projectors have replayed it.
  *
- * @returns the stream. `isIncomplete` is true if the read models lack events of the stream
+ * @returns the stream; `problem` is the reason why the projectors still skip it
  * @throws {CommandRefusedError}
  */
-export async function findQuarantinedStream(
+export async function resumeStream(
   { log, pool }: QuarantineDeps,
   position: bigint,
-): Promise<{ stream: string; revision: bigint; isDecided: boolean; isIncomplete: boolean }> {
-  const decisions = [...(await readQuarantineDecisions(log)).streams.values()];
+  command: QuarantineCommand,
+): Promise<{ stream: string; revision: bigint; problem: string | undefined }> {
+  const { streams, lastRevision } = await readQuarantineDecisions(log);
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
   const automaticStreams = [...quarantinedStreams].map(([stream, values]) => ({ stream, ...values }));
-  const foundStream = [...decisions, ...automaticStreams].find((candidate) => candidate.position === position);
+  const candidates = [...streams.values(), ...automaticStreams];
+  const foundStream = candidates.find((candidate) => candidate.position === position);
   if (!foundStream) throw new CommandRefusedError(`No stream is quarantined at position ${position}.`);
   const { stream, revision } = foundStream;
-  const isDecided = decisions.some((decision) => decision.stream === stream);
-  return { stream, revision, isDecided, isIncomplete: quarantinedStreams.has(stream) };
-}
-
-/**
- * Resumes a quarantined stream.
- *
- * @throws {CommandRefusedError} if another command has just quarantined or resumed a stream
- */
-export async function resumeStream(log: EventLog, stream: string, command: QuarantineCommand): Promise<void> {
-  const { lastRevision } = await readQuarantineDecisions(log);
   const event = { type: "StreamResumed", data: { stream, reason: command.reason } } as const;
   await appendQuarantineEvent(log, lastRevision, event, command);
+  for (const deadline = performance.now() + REPLAY_TIMEOUT_MS; ; await setTimeout(REPLAY_CHECK_INTERVAL_MS)) {
+    const quarantinedStream = (await readQuarantinedStreams(pool, READ_MODEL_SCHEMA)).get(stream);
+    if (!quarantinedStream) return { stream, revision, problem: undefined };
+    const { replayedAfterDecision, cause } = quarantinedStream;
+    if (replayedAfterDecision !== null && replayedAfterDecision > lastRevision)
+      return { stream, revision, problem: cause };
+    if (performance.now() > deadline) return { stream, revision, problem: "the projectors have not replayed it yet" };
+  }
 }
 
 async function appendQuarantineEvent(

@@ -14,6 +14,8 @@ export interface QuarantinedStream {
   since: string;
   /** Number of skipped events. */
   events: bigint;
+  /** Revision of the operators' last decision before the last failed replay; null if there was no replay. */
+  replayedAfterDecision: bigint | null;
 }
 
 /** Reads the quarantined streams of a schema of read models, by name. */
@@ -23,7 +25,7 @@ export async function readQuarantinedStreams(
 ): Promise<Map<string, QuarantinedStream>> {
   const { rows } = await db.query<QuarantinedStream & { stream: string }>(
     `SELECT stream, revision, position, event_type AS "eventType", cause, clinic_id AS "clinicId",
-            rfc3339(since) AS since, events
+            rfc3339(since) AS since, events, replayed_after_decision AS "replayedAfterDecision"
        FROM ${schema}.quarantined_stream ORDER BY position`,
   );
   return new Map(rows.map(({ stream, ...quarantinedStream }) => [stream, quarantinedStream]));
@@ -48,20 +50,26 @@ export async function recordSkippedEvents(
 
 const MAX_TEXT_LENGTH = 2_000;
 
+/** @param decisionRevision revision of the operators' last decision before the replay */
+export async function recordFailedReplay(
+  pool: Pool,
+  schema: string,
+  stream: string,
+  cause: string,
+  decisionRevision: bigint,
+): Promise<void> {
+  await pool.query(
+    `UPDATE ${schema}.quarantined_stream SET cause = $2, replayed_after_decision = $3 WHERE stream = $1`,
+    [stream, toStoredText(cause), decisionRevision],
+  );
+}
+
+/** Ends the quarantine of a stream whose events were replayed. */
+export async function deleteQuarantinedStream(client: ClientBase, schema: string, stream: string): Promise<void> {
+  await client.query(`DELETE FROM ${schema}.quarantined_stream WHERE stream = $1`, [stream]);
+}
+
 /** Replaces U+0000, which Postgres refuses. A record of a quarantine must not fail. */
 function toStoredText(text: string): string {
   return text.slice(0, MAX_TEXT_LENGTH).replaceAll("\0", "\uFFFD");
-}
-
-/** Returns true if tables at a checkpoint lack the events that operators quarantined, and no other events. Pure. */
-export function isMissingOnlyDecidedEvents(
-  decidedStreams: ReadonlyMap<string, Pick<QuarantinedStream, "revision" | "position">>,
-  quarantinedStreams: ReadonlyMap<string, QuarantinedStream>,
-  checkpointPosition: bigint,
-): boolean {
-  const expectedStreams = [...decidedStreams].filter(([, { position }]) => position <= checkpointPosition);
-  return (
-    expectedStreams.length === quarantinedStreams.size &&
-    expectedStreams.every(([stream, { revision }]) => quarantinedStreams.get(stream)?.revision === revision)
-  );
 }

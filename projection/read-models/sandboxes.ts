@@ -12,12 +12,18 @@ export const sandboxes = defineReadModel({
     generation: "numeric",
     day: "date",
     reset_at: "timestamptz",
+    /** Log position of the last reset. */
+    reset_position: "bigint",
   },
   nullable: [],
   primaryKey: ["application_id"],
   indexes: ["clinic_id"],
   key: (event) => [event.data.applicationId],
   on: {
-    SandboxReset: (_, { data, metadata }) => ({ ...toColumns(data), reset_at: metadata.occurredAt }),
+    SandboxReset: (_, { data, metadata, position }) => ({
+      ...toColumns(data),
+      reset_at: metadata.occurredAt,
+      reset_position: String(position),
+    }),
   },
 });

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { erasePerson, recordAndDestroy } from "../../command/operations/personal-data/erase-person.ts";
 import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
 import { QUARANTINE_STREAM } from "../../projection/quarantine/decisions.ts";
@@ -9,9 +10,18 @@ import { customers } from "../../projection/read-models/customers.ts";
 import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { createReadinessCheck, type Reporter, startReporter } from "../../projection/status/reporter.ts";
+import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
+import { deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
+import { createFixture } from "../../shared/domain/partner/sandbox-fixture.ts";
+import type { Person } from "../../shared/domain/personal-data/person.ts";
+import { createEventLog, EMPTY_STREAM } from "../../shared/eventstore/log.ts";
 import { createPositionWatch, readPosition } from "../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
+import { appointmentRequested, createIds, membershipGranted, resourceAdded } from "../support/clinics.ts";
+import { createTestDataKeys } from "../support/data-keys.ts";
 import { eventually } from "../support/eventually.ts";
+import { createClinic, createTestOperatorContext } from "../support/partner.ts";
+import { createStoredMetadata } from "../support/stored-metadata.ts";
 import {
   createEngineWorld,
   createRegisteredEvent,
@@ -172,15 +182,201 @@ describe("a stream with an event that projectors cannot process", () => {
     await eventually("running", () => role.getStatus().state === "running");
   });
 
-  it("`resume` reports that a stream still cannot be processed, and after a fix the stream is complete", async () => {
+  it("`resume` replays a stream, and reports why the projectors still skip it", async () => {
     expect(await world.runCommand("resume", "1", "--reason", "Mended")).to.deep.include({
       code: 3,
       stderr: "projection: No stream is quarantined at position 1.\n",
     });
-    const { code, stdout, stderr } = await world.runCommand("resume", `${poisonPosition}`, "--reason", "Mended");
-    expect(code, stderr).to.equal(0);
-    expect(stdout).to.contain(`Resumed: stream ${badStream} is no longer skipped from revision 1 on.`);
+    expect(await world.runCommand("resume", `${poisonPosition}`, "--reason", "Mended")).to.deep.include({
+      code: 1,
+      stdout: `The projectors still skip stream ${badStream}: ${CAUSE}\n`,
+    });
+    expect((await readQuarantined()).get(badStream)?.events).to.equal(3n);
+  });
+
+  it("projectors of a release with the fix replay all streams that no operator quarantined, and `resume` the others", async () => {
+    await world.stopRoles();
+    const fixedRole = world.startProjectors();
+    await eventually("running", () => fixedRole.getStatus().state === "running");
     expect(await world.readName(badCustomerId)).to.equal("Later");
-    expect(await world.verify()).to.deep.include({ differences: [] });
+    const quarantinedStreams = [...(await readQuarantined())];
+    expect(quarantinedStreams).to.have.length(1);
+    const { code, stdout } = await world.runCommand(
+      "resume",
+      `${quarantinedStreams[0]?.[1].position}`,
+      "--reason",
+      "Mended",
+    );
+    expect(code, stdout).to.equal(0);
+    expect(stdout).to.match(/^Resumed: stream customer-\S+ is no longer skipped from revision 1 on\.\n$/);
+    await world.append(badStream, createRenamedEvent(badCustomerId, "Live again"));
+    await eventually("the live event", async () => (await world.readName(badCustomerId)) === "Live again");
+    expect(await world.verify()).to.deep.include({ differences: [], quarantinedStreams: new Map() });
+  });
+});
+
+describe("the replay of a quarantined stream", () => {
+  let world: EngineWorld;
+  let role: Role;
+  /** Streams that the projectors cannot process, from a revision on. */
+  const brokenStreams = new Map<string, bigint>();
+  const fragileModels: AnyReadModel[] = readModels.map((model) => {
+    const handlers = Object.entries(model.on).map(([type, handler]): [string, typeof handler] => [
+      type,
+      (row, event, referencedRow) => {
+        if (event.revision >= (brokenStreams.get(event.stream) ?? event.revision + 1n)) throw new Error("broken");
+        return handler(row, event, referencedRow);
+      },
+    ]);
+    return { ...model, on: Object.fromEntries(handlers) };
+  });
+
+  beforeEach(async () => {
+    world = await createEngineWorld();
+    role = world.startProjectors({ models: fragileModels });
+  });
+  afterEach(() => world.close());
+
+  /** Appends an event with encrypted personal data, as commands do. */
+  async function append(stream: string, { type, data }: CatalogEvent, person?: Person, clinicId: string | null = null) {
+    // Without a cache, no destroyed key is used.
+    const log = createEventLog(world.client, { dataKeys: createTestDataKeys(world.pool) });
+    const revision = (await log.readLast(stream))?.revision ?? EMPTY_STREAM;
+    const { schemaVersion: _, ...metadata } = { ...createStoredMetadata(), clinicId };
+    const event = { type, data } as CatalogEvent;
+    return log.append(stream, revision, [{ id: randomUUID(), event, metadata, person }]);
+  }
+  const waitFor = async (position: bigint) =>
+    expect(await createPositionWatch(() => readPosition(world.pool)).wait(position, 20_000)).to.equal(true);
+  const readRow = async (table: string, key: string, id: string) =>
+    (await world.pool.query(`SELECT * FROM ${READ_MODEL_SCHEMA}.${table} WHERE ${key} = $1`, [id])).rows[0];
+  /** Lets the projectors process the stream, and expects the same rows as those of a rebuild. */
+  async function fixAndVerify(stream: string) {
+    const quarantinedStream = (await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).get(stream);
+    brokenStreams.clear();
+    const position = `${quarantinedStream?.position}`;
+    const { code, stdout } = await world.runCommand("resume", position, "--reason", "Mended");
+    expect(code, stdout).to.equal(0);
+    expect(await world.verify({ models: fragileModels })).to.deep.include({
+      differences: [],
+      quarantinedStreams: new Map(),
+    });
+    expect(role.getStatus().state).to.equal("running");
+  }
+
+  it("a membership is denied while its stream is quarantined, and complete after the replay", async () => {
+    const membershipId = randomUUID();
+    const stream = `membership-${membershipId}`;
+    brokenStreams.set(stream, 1n);
+    await append(stream, membershipGranted(randomUUID(), randomUUID(), { membershipId }));
+    const data = {
+      membershipId,
+      role: "assistant" as const,
+      permissions: [],
+      branchAccess: "all" as const,
+      branchIds: [],
+    };
+    await waitFor(await append(stream, { type: "MembershipPermissionsChanged", data }));
+    expect(await readRow("membership", "membership_id", membershipId)).to.equal(undefined);
+    await fixAndVerify(stream);
+    expect(await readRow("membership", "membership_id", membershipId)).to.deep.include({
+      status: "active",
+      permissions: [],
+    });
+  });
+
+  it("the replay of an appointment changes nothing that a later reset of its sandbox has deleted", async () => {
+    const [applicationId, appointmentId, assignmentId, resourceId] = createIds();
+    const clinicId = deriveSandboxClinicId(applicationId);
+    const createResetEvent = (generation: number): CatalogEvent => ({
+      type: "SandboxReset",
+      data: {
+        applicationId,
+        clinicId,
+        generation,
+        day: "2026-03-10",
+        events: createFixture(applicationId, "2026-03-10"),
+      },
+    });
+    const stream = `appointment-${appointmentId}`;
+    const times = { allocationStart: "2026-03-12T10:00:00.000Z", allocationEnd: "2026-03-12T10:30:00.000Z" };
+    for (const revision of [0n, 1n]) {
+      await append(`sandbox-${applicationId}`, createResetEvent(revision === 0n ? 1 : 3), undefined, clinicId);
+      const currentStream = revision === 0n ? stream : `appointment-${assignmentId}`;
+      brokenStreams.set(currentStream, revision);
+      const id = currentStream.slice("appointment-".length);
+      const sandboxGeneration = revision === 0n ? 1 : 3;
+      const requested = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", {
+        appointmentId: id,
+        sandboxGeneration,
+        reason: null,
+        notes: null,
+      });
+      await append(currentStream, requested, { type: "appointment", id }, clinicId);
+      const allocation = { appointmentId: id, assignmentId: randomUUID(), resourceId, ...times };
+      await append(currentStream, { type: "ResourceAllocated", data: allocation }, undefined, clinicId);
+      await waitFor(
+        await append(`sandbox-${applicationId}`, createResetEvent(revision === 0n ? 2 : 4), undefined, clinicId),
+      );
+      await fixAndVerify(currentStream);
+      expect(await readRow("appointment", "appointment_id", id)).to.equal(undefined);
+      expect(await readRow("assignment", "appointment_id", id)).to.equal(undefined);
+    }
+  });
+
+  it("the replay of an appointment shows no data that was erased meanwhile", async () => {
+    const { clinicId, branchId, animalId, customerId } = await createClinic(world.log);
+    const appointmentId = randomUUID();
+    const stream = `appointment-${appointmentId}`;
+    brokenStreams.set(stream, 0n);
+    const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", {
+      appointmentId,
+      animalId,
+      customerId,
+      notes: "Limps",
+    });
+    await append(stream, requested, { type: "customer", id: customerId }, clinicId);
+    const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
+    await erasePerson(world, { type: "customer", id: customerId, clinicId }, erasure, createTestOperatorContext());
+    await fixAndVerify(stream);
+    expect(await readRow("appointment", "appointment_id", appointmentId)).to.deep.include({ notes: null });
+  });
+
+  it("the replay of a customer's erasure keeps data that was recorded later", async () => {
+    const { clinicId, branchId, animalId, customerId } = await createClinic(world.log);
+    const stream = `customer-${customerId}`;
+    const requestVisit = async (notes: string) => {
+      const appointmentId = randomUUID();
+      const details = { appointmentId, animalId, customerId, notes };
+      const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", details);
+      const owner = { type: "customer" as const, id: customerId };
+      await waitFor(await append(`appointment-${appointmentId}`, requested, owner, clinicId));
+      return appointmentId;
+    };
+    const earlierId = await requestVisit("Limps");
+    brokenStreams.set(stream, 1n);
+    const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
+    await recordAndDestroy(world, { type: "customer", id: customerId, clinicId }, erasure, createTestOperatorContext());
+    const laterId = await requestVisit("Bites");
+    expect(await readRow("appointment", "appointment_id", earlierId)).to.deep.include({ notes: "Limps" });
+    await fixAndVerify(stream);
+    expect(await readRow("appointment", "appointment_id", earlierId)).to.deep.include({ notes: null });
+    expect(await readRow("appointment", "appointment_id", laterId)).to.deep.include({ notes: "Bites" });
+  });
+
+  it("the replay of a resource completes the appointments that it was allocated to", async () => {
+    const { clinicId, branchId, customerId } = await createClinic(world.log);
+    const [resourceId, appointmentId, assignmentId] = createIds();
+    brokenStreams.set(`resource-${resourceId}`, 0n);
+    await append(`resource-${resourceId}`, resourceAdded(clinicId, branchId, resourceId));
+    const details = { appointmentId, reason: null, notes: null };
+    const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", details);
+    await append(`appointment-${appointmentId}`, requested, { type: "customer", id: customerId }, clinicId);
+    const times = { allocationStart: "2026-03-12T10:00:00.000Z", allocationEnd: "2026-03-12T10:30:00.000Z" };
+    const data = { appointmentId, assignmentId, resourceId, ...times };
+    await waitFor(await append(`appointment-${appointmentId}`, { type: "ResourceAllocated", data }));
+    await fixAndVerify(`resource-${resourceId}`);
+    const { longest_allocation_seconds: seconds } = await readRow("resource", "resource_id", resourceId);
+    expect(seconds).to.equal(1_800);
   });
 });

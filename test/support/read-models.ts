@@ -58,8 +58,17 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
     admin,
     given: (...events) => apply(events),
     quarantine(stream) {
-      const values = { eventType: "Unknown", cause: "unknown", clinicId: null, since: DEFAULT_EVENT_TIME };
-      return apply([], new Map([[stream, { revision: 1n, position: position + 1n, events: 1n, ...values }]]));
+      const skippedEvents = {
+        revision: 1n,
+        position: position + 1n,
+        eventType: "Unknown",
+        cause: "unknown",
+        clinicId: null,
+        since: DEFAULT_EVENT_TIME,
+        events: 1n,
+        replayedAfterDecision: null,
+      };
+      return apply([], new Map([[stream, skippedEvents]]));
     },
     async close() {
       await pool.end();

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "c8388b2384e068011f63ec988e5ac7b3f5a69ce9ad782a1b50b006bebdb33bad",
+  fingerprint: "1955430c229843e78a3d80bb54cbf4b230bf2263a5ba1402ce4e7a2a613f425f",
 };
 
 describe("the schema of the read models", () => {

@@ -58,7 +58,7 @@ export const listRetentionCommand = defineCommand({
 
 const APPLY = "retention apply";
 
-/** A dry run lists the persons. The exit code is 1 if an erasure was refused. */
+/** A dry run lists the persons. The exit code is 1 if an erasure was refused or a clinic was skipped. */
 export const applyRetentionCommand = defineCommand({
   name: APPLY,
   summary:
@@ -89,6 +89,8 @@ export const applyRetentionCommand = defineCommand({
         },
         onRefusal: ({ type, id }, { message, code }) =>
           void terminal.writeError(`${APPLY}: ${type} ${id} refused: ${message} (${code})`),
+        onSkippedClinic: (id, { message, code }) =>
+          void terminal.writeError(`${APPLY}: clinic ${id} skipped: ${message} (${code})`),
       }),
     );
     await terminal.writeOutput(
@@ -97,7 +99,7 @@ export const applyRetentionCommand = defineCommand({
         : `${APPLY}: ${formatSummary(summary, isDryRun)}`,
     );
     if (summary.isInterrupted) return EXIT_CODE.interrupted;
-    return summary.refused > 0 ? EXIT_CODE.failed : EXIT_CODE.done;
+    return summary.refused + summary.skippedClinics > 0 ? EXIT_CODE.failed : EXIT_CODE.done;
   },
 });
 
@@ -106,7 +108,7 @@ function formatDuePerson({ type, id, clinicId, lastVisitAt, categories }: DuePer
 }
 
 function formatSummary(summary: RetentionSummary, isDryRun: boolean): string {
-  const { erased, refused, destroyedKeys, keysDestroyedAgain, isInterrupted } = summary;
+  const { erased, refused, skippedClinics, destroyedKeys, keysDestroyedAgain, isInterrupted } = summary;
   const counts = [
     formatCount(erased.customer, "customer"),
     formatCount(erased.appointment, "appointment"),
@@ -120,6 +122,7 @@ function formatSummary(summary: RetentionSummary, isDryRun: boolean): string {
       ? [`${formatCount(keysDestroyedAgain, "data key")} of earlier erasures destroyed again`]
       : []),
     ...(refused > 0 ? [`${formatCount(refused, "erasure")} refused`] : []),
+    ...(skippedClinics > 0 ? [`${formatCount(skippedClinics, "clinic")} skipped`] : []),
     ...(isInterrupted ? ["interrupted; run the command again to continue"] : []),
   ].join("; ");
 }

@@ -4,14 +4,16 @@ import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
-import { type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
+import { isQuarantined, type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
 import { type DuePerson, findClinicsWithRules, findDuePersons, type RetainedType } from "./find-due-persons.ts";
-import { requireCompleteReadModels } from "./require-complete-read-models.ts";
+import { requireCompleteReadModels, waitForLogEnd } from "./require-complete-read-models.ts";
 
 export interface RetentionSummary {
   /** Number of persons whose data was erased; in a dry run, whose data would be erased. */
   erased: Record<RetainedType, number>;
   refused: number;
+  /** Number of clinics for which a quarantined stream may hide a visit or a rule. */
+  skippedClinics: number;
   destroyedKeys: number;
   /** Number of data keys of earlier erasures that existed again, and were destroyed again. */
   keysDestroyedAgain: number;
@@ -28,6 +30,7 @@ interface RetentionOptions {
   onDue(person: DuePerson): Promise<void>;
   onProgress(processedCount: number, dueCount: number): void;
   onRefusal(person: DuePerson, error: DomainError): void;
+  onSkippedClinic(clinicId: string, error: DomainError): void;
 }
 
 const MAX_CONCURRENT_ERASURES = 8;
@@ -36,7 +39,7 @@ const MAX_CONCURRENT_ERASURES = 8;
  * Applies the clinics' retention rules: erases the data of persons whose last visit is too long ago, and records each
  * erasure. Also destroys again the keys of earlier erasures, which a restore of Postgres may have brought back.
  *
- * @throws {DomainError} `read_models_incomplete`
+ * @throws {DomainError} `read_models_incomplete` if the end of the log is not found
  * @throws {ReadModelsBehindError | LogUnavailableError} the erasures up to now are kept; the next run continues
  */
 export async function applyRetention(
@@ -48,31 +51,48 @@ export async function applyRetention(
   const summary: RetentionSummary = {
     erased: { customer: 0, appointment: 0, queueTicket: 0 },
     refused: 0,
+    skippedClinics: 0,
     destroyedKeys: 0,
     keysDestroyedAgain: 0,
     isInterrupted: false,
   };
-  await requireCompleteReadModels(client, pool);
+  const skippedClinicIds = new Set<string>();
+  const isComplete = async (clinicId: string) => {
+    try {
+      await requireCompleteReadModels(client, pool, clinicId);
+      return true;
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      if (!skippedClinicIds.has(clinicId)) options.onSkippedClinic(clinicId, error);
+      skippedClinicIds.add(clinicId);
+      return false;
+    }
+  };
+  await waitForLogEnd(client, pool);
   const clinicIds = await findClinicsWithRules(pool, options.clinicId);
   if (options.isDryRun) {
-    await countDuePersons(pool, clinicIds, context, options, (person) => {
+    await countDuePersons({ pool, isComplete }, clinicIds, context, options, (person) => {
       summary.erased[person.type] += 1;
     });
   } else {
     summary.keysDestroyedAgain = await destroyErasedKeys(pool);
-    const dueCount = await countDuePersons(pool, clinicIds, context, options);
-    const requireCompleteness = () => requireCompleteReadModels(client, pool);
-    await eraseDuePersons({ ...stores, requireCompleteness }, clinicIds, context, options, summary, dueCount);
+    const dueCount = await countDuePersons({ pool, isComplete }, clinicIds, context, options);
+    await eraseDuePersons({ ...stores, isComplete }, clinicIds, context, options, summary, dueCount);
     summary.destroyedKeys += await destroyErasedKeys(pool);
-    const isComplete = options.clinicId === undefined && summary.refused === 0 && !options.signal.aborted;
-    if (isComplete)
+    const hasFailure = summary.refused > 0 || skippedClinicIds.size > 0 || options.signal.aborted;
+    if (options.clinicId === undefined && !hasFailure)
       await pool.query("UPDATE projection.task_success SET succeeded_at = now() WHERE task = 'retention'");
   }
-  return { ...summary, isInterrupted: options.signal.aborted };
+  return { ...summary, skippedClinics: skippedClinicIds.size, isInterrupted: options.signal.aborted };
+}
+
+interface CompletenessCheck {
+  /** @returns false if a quarantined stream may hide a visit or a rule of the clinic */
+  isComplete(clinicId: string): Promise<boolean>;
 }
 
 async function countDuePersons(
-  pool: pg.Pool,
+  { pool, isComplete }: CompletenessCheck & { pool: pg.Pool },
   clinicIds: readonly string[],
   context: CommandContext,
   { signal, onDue }: RetentionOptions,
@@ -80,6 +100,7 @@ async function countDuePersons(
 ): Promise<number> {
   let dueCount = 0;
   for (const clinicId of clinicIds) {
+    if (!(await isComplete(clinicId))) continue;
     for await (const { persons } of findDuePersons(pool, clinicId, context.now)) {
       if (signal.aborted) return dueCount;
       dueCount += persons.length;
@@ -94,10 +115,10 @@ async function countDuePersons(
 
 /**
  * Erases all due persons, and waits until the read models show the erasures. Before it finds each page of persons, it
- * requires again that the read models are complete, because a long run must not overlook a recent visit or rule.
+ * checks again that the read models are complete, because a long run must not overlook a recent visit or rule.
  */
 async function eraseDuePersons(
-  { requireCompleteness, ...stores }: PersonalDataStores & { requireCompleteness(): Promise<void> },
+  { isComplete, ...stores }: PersonalDataStores & CompletenessCheck,
   clinicIds: readonly string[],
   context: CommandContext,
   { signal, onProgress, onRefusal }: RetentionOptions,
@@ -108,6 +129,8 @@ async function eraseDuePersons(
   let processedCount = 0;
   const erase = async (person: DuePerson, retentionMonths: Clinic["retentionMonths"]) => {
     try {
+      if (await isQuarantined(stores.pool, `${person.type}-${person.id}`))
+        throw new DomainError("read_models_incomplete", "its stream is quarantined; resume the stream first");
       const result = await recordAndDestroy(stores, person, describeErasure(person, retentionMonths), context);
       summary.erased[person.type] += 1;
       summary.destroyedKeys += result.destroyedKeyCount;
@@ -121,11 +144,10 @@ async function eraseDuePersons(
     onProgress(processedCount, dueCount);
   };
   for (const clinicId of clinicIds) {
-    await requireCompleteness();
+    if (!(await isComplete(clinicId))) continue;
     for await (const { persons, retentionMonths } of findDuePersons(stores.pool, clinicId, context.now)) {
       await forEachConcurrently(persons, signal, (person) => erase(person, retentionMonths));
-      if (signal.aborted) break;
-      await requireCompleteness();
+      if (signal.aborted || !(await isComplete(clinicId))) break;
     }
     if (signal.aborted) break;
   }

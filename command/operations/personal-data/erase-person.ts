@@ -80,11 +80,14 @@ async function readDatabaseTime(pool: pg.Pool): Promise<number> {
   return (await pool.query<{ now: number }>(statement)).rows[0]?.now ?? Number.NaN;
 }
 
+export async function isQuarantined(pool: pg.Pool, stream: string): Promise<boolean> {
+  const statement = `SELECT FROM ${READ_MODEL_SCHEMA}.quarantined_stream WHERE stream = $1`;
+  return (await pool.query(statement, [stream])).rowCount === 1;
+}
+
 /** Requires that the projectors do not skip a stream. @throws {ReadModelsBehindError} */
 async function requireResumedStream(pool: pg.Pool, stream: string): Promise<void> {
-  const statement = `SELECT FROM ${READ_MODEL_SCHEMA}.quarantined_stream WHERE stream = $1 LIMIT 1`;
-  const { rowCount } = await pool.query(statement, [stream]);
-  if (!rowCount) return;
+  if (!(await isQuarantined(pool, stream))) return;
   throw new ReadModelsBehindError(
     `the data keys are destroyed, but stream ${stream} is quarantined, so the read models still contain the data; resume the stream`,
   );

@@ -84,11 +84,19 @@ const statements = Object.entries(rowsSqlByType).map(([type, rowsSql]) => ({
   text: buildDuePersonsSql(type as RetainedType, rowsSql),
 }));
 
-/** Finds the clinics that have retention rules. @param clinicId the only clinic to read; all clinics if undefined */
+/**
+ * Finds the clinics that have retention rules. Includes clinics whose stream is quarantined, because their rules are
+ * unknown.
+ *
+ * @param clinicId the only clinic to read; all clinics if undefined
+ */
 export async function findClinicsWithRules(pool: pg.Pool, clinicId: string | undefined): Promise<string[]> {
   const { rows } = await pool.query<{ id: string }>(
-    `SELECT clinic_id AS id FROM ${READ_MODEL_SCHEMA}.clinic
-      WHERE retention_months <> '{}' AND ($1::uuid IS NULL OR clinic_id = $1) ORDER BY clinic_id`,
+    `SELECT clinic_id::text AS id FROM ${READ_MODEL_SCHEMA}.clinic
+      WHERE retention_months <> '{}' AND ($1::uuid IS NULL OR clinic_id = $1)
+     UNION SELECT substr(stream, 8) FROM ${READ_MODEL_SCHEMA}.quarantined_stream
+      WHERE stream LIKE 'clinic-%' AND ($1::uuid IS NULL OR stream = 'clinic-' || $1::text)
+     ORDER BY id`,
     [clinicId ?? null],
   );
   return rows.map(({ id }) => id);

@@ -13,32 +13,49 @@ const PAGE_SIZE = 500;
 
 const PAGE_TIMEOUT_MS = 10_000;
 
-/** Streams with visits, retention rules and the persons to erase. */
-const REQUIRED_STREAM_PATTERN = "^(appointment|queueTicket|animal|customer|clinic)-";
+/** Streams with visits and retention rules. The stream of a customer concerns only this customer. */
+const REQUIRED_STREAM_PATTERN = "^(appointment|queueTicket|animal|clinic)-";
 
 /**
- * Requires that the read models contain all events that the log contains now. Otherwise they may lack a recent visit
- * or a longer retention period, and an erasure cannot be undone. They could also keep the data of an erased customer.
+ * Requires that the read models contain all events that the log contains now, as far as they concern a clinic. Otherwise
+ * they may lack a recent visit or a longer retention period, and an erasure cannot be undone.
  *
  * @throws {ReadModelsBehindError} if the read models do not reach the end of the log in time
- * @throws {DomainError} `read_models_incomplete` if a required stream is quarantined, or the end of the log is not found
+ * @throws {DomainError} `read_models_incomplete` if a stream of the clinic, or of an unknown clinic, is quarantined
  * @throws {LogUnavailableError}
  */
 export async function requireCompleteReadModels(
   client: EventStoreDBClient,
   pool: pg.Pool,
-  { maxReadEvents = MAX_READ_EVENTS, pageSize = PAGE_SIZE } = {},
+  clinicId: string,
 ): Promise<void> {
-  await waitForReadModels(pool, await readLastPosition(client, maxReadEvents, pageSize));
+  await waitForLogEnd(client, pool);
   const { rows } = await pool.query<{ stream: string }>(
-    `SELECT stream FROM ${READ_MODEL_SCHEMA}.quarantined_stream WHERE stream ~ $1 LIMIT 1`,
-    [REQUIRED_STREAM_PATTERN],
+    `SELECT stream FROM ${READ_MODEL_SCHEMA}.quarantined_stream
+      WHERE stream ~ $1 AND COALESCE(clinic_id::text, $2) = $2 AND (stream = 'clinic-' || $2 OR stream !~ '^clinic-')
+      LIMIT 1`,
+    [REQUIRED_STREAM_PATTERN, clinicId],
   );
   if (!rows[0]) return;
   throw new DomainError(
     "read_models_incomplete",
-    `stream ${rows[0].stream} is quarantined, so the read models may lack a visit, a rule or an erasure; resume the stream first`,
+    `stream ${rows[0].stream} is quarantined, so the read models may lack a visit or a rule; resume the stream first`,
   );
+}
+
+/**
+ * Waits until the read models have reached the end of the log.
+ *
+ * @throws {ReadModelsBehindError} if the read models do not reach it in time
+ * @throws {DomainError} `read_models_incomplete` if the end of the log is not found
+ * @throws {LogUnavailableError}
+ */
+export async function waitForLogEnd(
+  client: EventStoreDBClient,
+  pool: pg.Pool,
+  { maxReadEvents = MAX_READ_EVENTS, pageSize = PAGE_SIZE } = {},
+): Promise<void> {
+  await waitForReadModels(pool, await readLastPosition(client, maxReadEvents, pageSize));
 }
 
 /**

@@ -23,7 +23,7 @@ export interface PersonalDataWorld extends EngineWorld {
   /** Inserts a data key for notes, as another process or a restore of an older backup does. */
   insertKey(type: PersonType, id: string, createdAtSql: string): Promise<unknown>;
   /** Records that the projectors skip a stream, for as long as `run` takes. */
-  whileQuarantined<Result>(stream: string, run: () => Promise<Result>): Promise<Result>;
+  whileQuarantined<Result>(stream: string, run: () => Promise<Result>, clinicId?: string | null): Promise<Result>;
   /** Requests an appointment with notes. @param now time of the request, milliseconds @returns the appointment's id */
   requestVisit(clinic: TestClinic, now: number, animalId: string | null): Promise<string>;
   /** Registers a customer with one animal, whose last visit was some years ago. @returns the customer's id */
@@ -60,10 +60,10 @@ export async function createPersonalDataWorld(): Promise<PersonalDataWorld> {
          VALUES (gen_random_uuid(), $1, $2, 'notes', '\\x00', 'test', ${createdAtSql})`,
         [type, id],
       ),
-    async whileQuarantined(stream, runWhileQuarantined) {
+    async whileQuarantined(stream, runWhileQuarantined, clinicId = null) {
       await pool.query(
-        `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream VALUES ($1, 0, 0, 'T', 'cause', NULL, now(), 1)`,
-        [stream],
+        `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream VALUES ($1, 0, 0, 'T', 'cause', $2, now(), 1)`,
+        [stream, clinicId],
       );
       return runWhileQuarantined().finally(() => pool.query(`DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream`));
     },

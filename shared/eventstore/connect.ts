@@ -1,5 +1,6 @@
 import { EventStoreDBClient } from "@eventstore/db-client";
 import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";
+import { recoverConnections } from "./grpc-client.ts";
 import { readWithin } from "./read-log.ts";
 
 /**
@@ -20,7 +21,11 @@ export function connectEventStore(url: string, connectionName: string, setting =
   // KurrentDB is the new name of EventStoreDB. The client knows only the former scheme.
   const esdbUrl = url.replace(/^kurrentdb/, "esdb");
   try {
-    return EventStoreDBClient.connectionString(`${esdbUrl}${url.includes("?") ? "&" : "?"}${missingOptions.join("&")}`);
+    const client = EventStoreDBClient.connectionString(
+      `${esdbUrl}${url.includes("?") ? "&" : "?"}${missingOptions.join("&")}`,
+    );
+    recoverConnections(client);
+    return client;
   } catch (error) {
     throw new StartError(`${setting}: ${describeProblem(error as Error)}`, { cause: error });
   }

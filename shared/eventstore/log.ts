@@ -2,14 +2,10 @@ import {
   BACKWARDS,
   type RecordedEvent as ClientEvent,
   END,
-  type EventData,
   type EventStoreDBClient,
-  jsonEvent,
-  NO_STREAM,
+  NotLeaderError,
   type ReadStreamOptions,
   StreamNotFoundError,
-  UnknownError,
-  WrongExpectedVersionError,
 } from "@eventstore/db-client";
 import { DomainError } from "../domain/domain-error.ts";
 import { type CatalogEvent, getCompleteTypes } from "../domain/events/catalog.ts";
@@ -23,6 +19,7 @@ import { decryptEvent, findKeysOf } from "../personal-data/decrypt-events.ts";
 import { type EncryptedEventData, encryptEvents } from "../personal-data/encrypt-events.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 import { type Span, startSpan } from "../tracing/span.ts";
+import { appendEvents, type ProposedEvent, UnexpectedRevisionError } from "./append.ts";
 
 export interface NewEvent {
   id: string;
@@ -96,17 +93,11 @@ interface EventLogOptions {
 export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLogOptions = {}): EventLog {
   async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
     const clientEvents: ClientEvent[] = [];
-    await runRequest(async () => {
-      try {
-        for await (const { event } of client.readStream(stream, {
-          ...options,
-          deadline: REQUEST_TIMEOUT_MS,
-        })) {
-          if (event) clientEvents.push(event);
-        }
-      } catch (error) {
-        if (!(error instanceof StreamNotFoundError)) throw error;
-      }
+    const readEvents = async () => {
+      for await (const { event } of client.readStream(stream, options)) if (event) clientEvents.push(event);
+    };
+    await withTimeout(REQUEST_TIMEOUT_MS, readEvents()).catch((error: unknown) => {
+      if (!(error instanceof StreamNotFoundError)) throw toLogError(error);
     });
     // Events are parsed after the read has ended, because an unfinished read would prevent the client's disposal.
     const events = clientEvents.map(toRecordedEvent);
@@ -148,8 +139,8 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
       requireAppendable(events);
       const encryptedData = await encryptEvents(stream, events, dataKeys);
       return traceAppend(stream, events, (tracedEvents) => {
-        const eventData = tracedEvents.map((event, index) => toEventData(event, encryptedData[index]));
-        return appendEvents(client, stream, expectedRevision, eventData);
+        const proposedEvents = tracedEvents.map((event, index) => toProposedEvent(event, encryptedData[index]));
+        return appendAtMostOnce(client, stream, expectedRevision, proposedEvents);
       });
     },
   };
@@ -175,27 +166,29 @@ export function requireAppendable(events: readonly NewEvent[]): void {
   if (byteCount > MAX_APPEND_BYTES) throw new DomainError("event_too_large", "the data is larger than 1 MiB");
 }
 
-async function appendEvents(
+/** A closed connection can fail an append twice: its call ends, and the repeat ends with the client's old connection. */
+const MAX_ATTEMPTS = 3;
+
+/** Repeats an append whose outcome is unknown. A repeat has the same ids, so the events are appended at most once. */
+async function appendAtMostOnce(
   client: EventStoreDBClient,
   stream: string,
   expectedRevision: bigint,
-  eventData: EventData[],
+  events: readonly ProposedEvent[],
 ): Promise<bigint> {
-  const append = () =>
-    runRequest(() =>
-      client
-        .appendToStream(stream, eventData, {
-          expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
-        })
-        .catch(convertUnknownOutcome),
-    );
-  const appendResult = await append().catch((error: unknown) => {
-    // If a connection breaks, all pending appends of the process fail, even those that the server has completed.
-    // The server never appends the same ids at the same revision twice, so one retry is safe.
-    if (error instanceof LogUnavailableError) return append();
-    throw error;
-  });
-  return appendResult.position?.commit ?? 0n;
+  const endsAt = performance.now() + 2 * REQUEST_TIMEOUT_MS;
+  for (let attempt = 1; ; attempt += 1) {
+    const timeoutMs = Math.min(REQUEST_TIMEOUT_MS, endsAt - performance.now());
+    try {
+      return await appendEvents(client, stream, expectedRevision, events, timeoutMs);
+    } catch (error) {
+      if (error instanceof UnexpectedRevisionError)
+        throw new WrongExpectedRevisionError("another writer appended to the stream first");
+      const logError = toAppendError(error);
+      const isLast = attempt === MAX_ATTEMPTS || performance.now() >= endsAt;
+      if (isLast || !(logError instanceof LogUnavailableError)) throw logError;
+    }
+  }
 }
 
 function toRecordedEvent(event: ClientEvent): RecordedEvent {
@@ -208,46 +201,30 @@ function toRecordedEvent(event: ClientEvent): RecordedEvent {
   };
 }
 
-const textEncoder = new TextEncoder();
-
 /**
- * Converts an event to the form that the client appends, with its schema version.
+ * Converts an event to bytes, with its schema version.
  *
  * @param encryptedData data to store instead of the event's data, if the event has personal data
  */
-function toEventData({ id, event, metadata }: NewEvent, encryptedData: EncryptedEventData | undefined) {
-  const schemaVersion = getCurrentVersion(event.type);
-  return jsonEvent({
+function toProposedEvent({ id, event, metadata }: NewEvent, encryptedData?: EncryptedEventData): ProposedEvent {
+  const toBytes = (value: unknown) => Buffer.from(JSON.stringify(value));
+  return {
     id,
     type: event.type,
-    data: encryptedData ?? (event.data as Record<string, unknown>),
-    // The client encodes an object as JSON, and then as Base64 and back. Bytes are stored unchanged, which is faster.
-    metadata: textEncoder.encode(JSON.stringify({ ...metadata, schemaVersion })),
-  });
+    contentType: "application/json",
+    data: toBytes(encryptedData ?? event.data),
+    metadata: toBytes({ ...metadata, schemaVersion: getCurrentVersion(event.type) }),
+  };
 }
 
 /**
- * Converts the error of an append whose outcome the server does not know. While EventStoreDB writes events, it ignores
- * another append of the same events, and reports an unknown error about two seconds later.
+ * Converts the error of an append. Unlike a read, an append that fails with the status UNKNOWN (2) may be repeated:
+ * EventStoreDB does not know the outcome, or which node is the leader.
  */
-function convertUnknownOutcome(error: unknown): never {
-  if (error instanceof UnknownError)
-    throw new LogUnavailableError("the event log does not know the outcome of the append", { cause: error });
-  throw error;
-}
-
-/**
- * Runs one request to the event log, and converts the client's errors. Enforces a time limit, because the client does
- * not limit the time of an append.
- */
-async function runRequest<T>(request: () => Promise<T>): Promise<T> {
-  try {
-    return await withTimeout(REQUEST_TIMEOUT_MS, request());
-  } catch (error) {
-    if (error instanceof WrongExpectedVersionError)
-      throw new WrongExpectedRevisionError("another writer appended to the stream first");
-    throw toLogError(error);
-  }
+export function toAppendError(error: unknown): unknown {
+  return (error as { code?: unknown }).code === 2
+    ? new LogUnavailableError("the event log does not know the outcome of the append", { cause: error })
+    : toLogError(error);
 }
 
 /**
@@ -261,20 +238,22 @@ export function toLogError(error: unknown): unknown {
   return isUnavailable(error) ? new LogUnavailableError("the event log is unavailable", { cause: error }) : error;
 }
 
-/** The client's message if no node of a cluster is available. The error has no code and no type. */
+/** The client's message if no node of a cluster is available. The error has no code. */
 const DISCOVERY_FAILURE_PATTERN = /^Failed to discover/;
 
 /**
- * Returns true if a client error is temporary. Such an error has one of four gRPC codes (cancelled 1, deadline 4,
- * aborted 10, unavailable 14), or an equivalent `type`, or the client found no node of a cluster.
+ * gRPC codes of temporary failures: cancelled, deadline exceeded, resource exhausted, aborted, internal and
+ * unavailable. A load balancer causes `internal` and `resource exhausted` if it resets a call. All other codes are
+ * permanent refusals.
  */
-export function isUnavailable(error: unknown): boolean {
+const TEMPORARY_CODES: readonly unknown[] = [1, 4, 8, 10, 13, 14];
+
+/** Returns true if a client error is temporary. A node that is not the leader reports the leader, which is used next. */
+function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const { code, type } = error as { code?: unknown; type?: unknown };
+  const { code } = error as { code?: unknown };
   return (
-    [1, 4, 10, 14].includes(code as number) ||
-    ["unavailable", "timeout", "deadline-exceeded", "cancelled", "not-leader"].includes(String(type)) ||
-    DISCOVERY_FAILURE_PATTERN.test(error.message)
+    TEMPORARY_CODES.includes(code) || error instanceof NotLeaderError || DISCOVERY_FAILURE_PATTERN.test(error.message)
   );
 }
 

@@ -1,6 +1,7 @@
+import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type Koa from "koa";
-import { reachEventStore } from "../eventstore/connect.ts";
+import { appendEvents, UnexpectedRevisionError } from "../eventstore/append.ts";
 import type { Logger } from "../runtime/logger.ts";
 
 /**
@@ -31,17 +32,29 @@ export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
 const REACH_TIMEOUT_MS = 2_000;
 
 /**
- * Creates the readiness check of a service that requires the event log. The cause of a failure is logged but not
+ * Creates the readiness check of a service that appends to the event log. The cause of a failure is logged but not
  * returned, because it contains hosts and ports.
  */
 export function createEventStoreReadinessCheck(client: EventStoreDBClient, logger: Logger): Readiness {
   return async () => {
     try {
-      await reachEventStore(client, REACH_TIMEOUT_MS);
+      await requireAppends(client);
       return { eventstore: null };
     } catch (error) {
-      logger.warn({ error }, "not ready: the event log does not respond");
+      logger.warn({ error }, "not ready: the event log does not accept appends");
       return { eventstore: "unavailable" };
     }
   };
 }
+
+/** Sends an append that the leader of the log refuses, because the stream never has this revision. Writes nothing. */
+async function requireAppends(client: EventStoreDBClient): Promise<void> {
+  const event = { id: randomUUID(), type: "Probed", contentType: "application/json", data: EMPTY, metadata: EMPTY };
+  try {
+    await appendEvents(client, "readiness", 2n ** 40n, [event], REACH_TIMEOUT_MS);
+  } catch (error) {
+    if (!(error instanceof UnexpectedRevisionError)) throw error;
+  }
+}
+
+const EMPTY = new Uint8Array();

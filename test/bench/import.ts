@@ -12,9 +12,10 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import fs from "node:fs";
 import path from "node:path";
-import { jsonEvent } from "@eventstore/db-client";
 import { ensureBuilt } from "../../deploy/local/setup/build.mjs";
 import { PROJECT_FOLDER } from "../../deploy/local/setup/project.ts";
+import { appendEvents } from "../../shared/eventstore/append.ts";
+import { EMPTY_STREAM, REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
 import { createTemporaryDir, LogProcess } from "../deploy/eventstore/log-process.ts";
 import { PERSONAL_DATA_KEYS } from "../support/data-keys.ts";
 import { createMigratedDatabase } from "../support/migrated-database.ts";
@@ -159,14 +160,13 @@ const log = await LogProcess.start(path.join(dir, "log"));
 const client = log.createClient();
 try {
   const { file, lines } = createFile(dir, LINE_COUNT);
-  const text = JSON.stringify(lines.at(-1));
-  const measureAppends = () =>
-    measureRate({
-      runTask: () =>
-        client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data: { text }, metadata: {} })),
-      concurrency: APPENDER_COUNT,
-      pids: { log: [log.pid] },
-    });
+  const data = Buffer.from(JSON.stringify(lines.at(-1)));
+  const metadata = Buffer.from("{}");
+  const append = () => {
+    const event = { id: randomUUID(), type: "Benchmark", contentType: "application/json", data, metadata };
+    return appendEvents(client, `bench-${randomUUID()}`, EMPTY_STREAM, [event], REQUEST_TIMEOUT_MS);
+  };
+  const measureAppends = () => measureRate({ runTask: append, concurrency: APPENDER_COUNT, pids: { log: [log.pid] } });
   const printImport = (name: string, importResult: ImportResult, referenceLoads: LoadResult[]) => {
     const referenceRate = referenceLoads.reduce((sum, { rate }) => sum + rate, 0) / referenceLoads.length;
     const toMicros = (seconds: number) => (seconds / lines.length) * 1e6;

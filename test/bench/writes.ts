@@ -9,10 +9,12 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { generateKeyPair, SignJWT } from "jose";
 import Koa from "koa";
+import { appendEvents } from "../../shared/eventstore/append.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
+import { EMPTY_STREAM, REQUEST_TIMEOUT_MS } from "../../shared/eventstore/log.ts";
 import { createPartnerWorld, type PartnerWorld } from "../support/partner.ts";
 import { createPlainLog } from "../support/plain-log.ts";
 import { mochaGlobalTeardown, startTestStack } from "../support/stack.ts";
@@ -107,10 +109,17 @@ async function compareOnIdleMachine(client: EventStoreDBClient, createNextReques
   printRow({ name: "creates on an idle machine", p50, p99, cpuMicros, note });
 }
 
-/** Appends an event of about the size of an appointment to a new stream. */
+/** Appends an event of about the size of an appointment to a new stream, with the call that the services use. */
 async function append(client: EventStoreDBClient): Promise<void> {
-  const data = { text: "x".repeat(500) };
-  await client.appendToStream(`bench-${randomUUID()}`, jsonEvent({ type: "Benchmark", data }));
+  const data = Buffer.from(JSON.stringify({ text: "x".repeat(500) }));
+  const event = {
+    id: randomUUID(),
+    type: "Benchmark",
+    contentType: "application/json",
+    data,
+    metadata: data.subarray(0, 0),
+  };
+  await appendEvents(client, `bench-${randomUUID()}`, EMPTY_STREAM, [event], REQUEST_TIMEOUT_MS);
 }
 
 /** Compares requests over the rate limit with a Koa application that always returns the same response. */

@@ -1,9 +1,10 @@
-import { type EventStoreDBClient, jsonEvent, NO_STREAM, WrongExpectedVersionError } from "@eventstore/db-client";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { appendEvents, UnexpectedRevisionError } from "../../shared/eventstore/append.ts";
 import {
   createEventLog,
-  EMPTY_STREAM,
   type EventLog,
-  toLogError,
+  REQUEST_TIMEOUT_MS,
+  toAppendError,
   WrongExpectedRevisionError,
 } from "../../shared/eventstore/log.ts";
 import { sharedDataKeys } from "./data-keys.ts";
@@ -17,22 +18,18 @@ export function createPlainLog(client: EventStoreDBClient): EventLog {
   return {
     ...log,
     append: async (stream, expectedRevision, events) => {
-      const eventData = events.map(({ id, event, metadata }) =>
-        jsonEvent({
-          id,
-          type: event.type,
-          data: event.data as Record<string, unknown>,
-          metadata: { ...metadata, schemaVersion: 1 },
-        }),
-      );
+      const proposedEvents = events.map(({ id, event, metadata }) => ({
+        id,
+        type: event.type,
+        contentType: "application/json",
+        data: Buffer.from(JSON.stringify(event.data)),
+        metadata: Buffer.from(JSON.stringify({ ...metadata, schemaVersion: 1 })),
+      }));
       try {
-        const { position } = await client.appendToStream(stream, eventData, {
-          expectedRevision: expectedRevision === EMPTY_STREAM ? NO_STREAM : expectedRevision,
-        });
-        return position?.commit ?? 0n;
+        return await appendEvents(client, stream, expectedRevision, proposedEvents, REQUEST_TIMEOUT_MS);
       } catch (error) {
-        if (error instanceof WrongExpectedVersionError) throw new WrongExpectedRevisionError(error.message);
-        throw toLogError(error);
+        if (error instanceof UnexpectedRevisionError) throw new WrongExpectedRevisionError(error.message);
+        throw toAppendError(error);
       }
     },
   };

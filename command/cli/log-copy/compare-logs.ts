@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
-import type { StoredEvent } from "../../../shared/eventstore/raw-requests.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import type { CopyOptions, CopyServer } from "./copy-server.ts";
-import type { EncodedEvent } from "./stored-event.ts";
+import type { EncodedEvent, StoredEvent } from "./stored-event.ts";
 
 interface LogComparison {
   /** The events of both logs; undefined if the comparison was interrupted. */

@@ -1,16 +1,17 @@
 import { ANY, type EventStoreDBClient, StreamDeletedError } from "@eventstore/db-client";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import { isAccessDenied } from "../../../shared/eventstore/connect.ts";
-import { toLogError } from "../../../shared/eventstore/log.ts";
-import {
-  appendBytes,
-  NO_EVENTS,
-  type StoredEvent,
-  UnexpectedRevisionError,
-} from "../../../shared/eventstore/raw-requests.ts";
+import { appendEvents, UnexpectedRevisionError } from "../../../shared/eventstore/append.ts";
+import { isAccessDenied, REACH_TIMEOUT_MS } from "../../../shared/eventstore/connect.ts";
+import { EMPTY_STREAM, toAppendError } from "../../../shared/eventstore/log.ts";
 import { StartError } from "../../../shared/runtime/run-service.ts";
 import type { CopyServer } from "./copy-server.ts";
-import { type EncodedEvent, getDescribedStream, isSoftDeletion, isTombstone } from "./stored-event.ts";
+import {
+  type EncodedEvent,
+  getDescribedStream,
+  isSoftDeletion,
+  isTombstone,
+  type StoredEvent,
+} from "./stored-event.ts";
 
 const MAX_APPEND_EVENTS = 500;
 
@@ -60,9 +61,9 @@ export async function appendBatch(
     await target.request(async () => {
       try {
         if (isTombstone(firstEvent)) await tombstoneStream(target.client, stream);
-        else await appendBytes(target.client, stream, revision - 1n, events);
+        else await appendEvents(target.client, stream, revision - 1n, events, REACH_TIMEOUT_MS);
       } catch (error) {
-        throw isAccessDenied(error) ? createDenialError(stream) : error;
+        throw isAccessDenied(error) ? createDenialError(stream) : toAppendError(error);
       }
     });
   } catch (error) {
@@ -78,7 +79,7 @@ async function tombstoneStream(client: EventStoreDBClient, stream: string): Prom
     await client.tombstoneStream(stream, { expectedRevision: ANY, requiresLeader: true });
   } catch (error) {
     // An earlier attempt has deleted the stream, but its response was lost.
-    if (!(error instanceof StreamDeletedError)) throw toLogError(error);
+    if (!(error instanceof StreamDeletedError)) throw error;
   }
 }
 
@@ -90,7 +91,7 @@ function createDenialError(stream: string): StartError {
 
 function createConflictError({ stream, revision }: StoredEvent, lastRevision: bigint): DomainError {
   if (lastRevision < revision - 1n) {
-    const start = lastRevision === NO_EVENTS ? "the start" : `revision ${lastRevision}`;
+    const start = lastRevision === EMPTY_STREAM ? "the start" : `revision ${lastRevision}`;
     return new DomainError(
       "revision_gap",
       `in the source, stream ${stream} has no events between ${start} and revision ${revision}, for example because they were scavenged; a copy cannot reproduce this gap`,

@@ -1,4 +1,17 @@
-import type { StoredEvent } from "../../../shared/eventstore/raw-requests.ts";
+import type { ProposedEvent } from "../../../shared/eventstore/append.ts";
+
+/** An event as the event log stores it. */
+export interface StoredEvent extends ProposedEvent {
+  stream: string;
+  /** Revision in the stream, from 0. A tombstone has a revision of 2³¹ - 1 or 2⁶³ - 1. */
+  revision: bigint;
+  position: StoredPosition;
+}
+
+export interface StoredPosition {
+  commit: bigint;
+  prepare: bigint;
+}
 
 export interface EncodedEvent extends StoredEvent {
   encodedBytes: Buffer;

@@ -4,11 +4,24 @@ import { pathToFileURL } from "node:url";
 import { type EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { PROJECT_FOLDER } from "../../../deploy/local/setup/project.ts";
-import { isUnavailable } from "../../../shared/eventstore/log.ts";
+import * as appends from "../../../shared/eventstore/append.ts";
+import {
+  EMPTY_STREAM,
+  LogUnavailableError,
+  REQUEST_TIMEOUT_MS,
+  toAppendError,
+} from "../../../shared/eventstore/log.ts";
 import { collect, createEvent, getRejection } from "../../conformance/log-under-test.ts";
 import { mountSmallDisk, type SmallDisk } from "../../support/small-disk.ts";
 import { createTemporaryDir, LogProcess } from "./log-process.ts";
-import { appendEvents, createAppendRequest, openStore, readContent, submit } from "./stored-log.ts";
+import {
+  appendEvents,
+  createAppendRequest,
+  createProposedEvent,
+  openStore,
+  readContent,
+  submit,
+} from "./stored-log.ts";
 
 /** If the disk fails, the log stops with a one-line error and loses no acknowledged event. */
 
@@ -114,17 +127,15 @@ class Writer {
       try {
         await this.append(client);
       } catch (error) {
-        return error as Error;
+        return toAppendError(error) as Error;
       }
     }
   }
 
   async append(client: EventStoreDBClient): Promise<void> {
-    const event = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
-    const count = this.acknowledgedIds.length;
-    await client.appendToStream("large", event, {
-      expectedRevision: count === 0 ? "no_stream" : BigInt(count - 1),
-    });
+    const event = createProposedEvent("x".repeat(20_000));
+    const revision = BigInt(this.acknowledgedIds.length) + EMPTY_STREAM;
+    await appends.appendEvents(client, "large", revision, [event], REQUEST_TIMEOUT_MS);
     this.acknowledgedIds.push(event.id);
   }
 
@@ -159,12 +170,11 @@ describe("the embedded log on a full disk", function () {
     for (let round = 0; round < 2; round += 1) {
       // In the second round, the disk has space for only a part of a frame.
       disk.fill(round * PAGE_BYTES);
-      expect(isUnavailable(await writer.appendUntilFailure(client)), "the services answer 503").to.equal(true);
-      const appendOptions = { credentials: { username: "any", password: "any" } };
+      const error = await writer.appendUntilFailure(client);
+      expect(error, "the services answer 503").to.be.instanceOf(LogUnavailableError);
       const largeEvent = jsonEvent({ type: "Large", data: { text: "x".repeat(20_000) } });
-      expect(isUnavailable(await getRejection(client.appendToStream("other", largeEvent, appendOptions)))).to.equal(
-        true,
-      );
+      const batchError = await getRejection(client.appendToStream("other", largeEvent));
+      expect(batchError).to.include({ type: "deadline-exceeded" });
       await writer.verify(client);
       disk.free();
       await writer.append(client);
@@ -180,7 +190,7 @@ describe("the embedded log on a full disk", function () {
     log = await LogProcess.start(dir);
     client = log.createClient();
     await writer.verify(client);
-    expect(isUnavailable(await writer.appendUntilFailure(client))).to.equal(true);
+    expect(await writer.appendUntilFailure(client)).to.be.instanceOf(LogUnavailableError);
     disk.free();
     await writer.append(client);
     await client.dispose();

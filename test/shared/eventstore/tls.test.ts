@@ -1,11 +1,17 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { END } from "@eventstore/db-client";
 import { expect } from "chai";
 import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { connectEventStore, requireEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import { createWorld } from "../../projection/webhooks/world.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createDatabaseWithReadModels } from "../../support/migrated-database.ts";
 import { getTlsFile } from "../../support/nats-server.ts";
 import { startReceiver } from "../../support/receiver.ts";
 import { getTestServers, makeTestRoot } from "../../support/stack.ts";
+import { createRevocation } from "../../support/stored-metadata.ts";
 import { startTlsProxy, type TlsProxy } from "../../support/tls-proxy.ts";
 
 const CA_OPTION = `tlsCAFile=${getTlsFile("servers-ca.cert")}`;
@@ -40,6 +46,31 @@ describe("an event log with TLS", () => {
     await world.close();
     await receiver.close();
     await database.drop();
+  });
+
+  it("256 concurrent writers, reads and a subscription share one TLS connection", async function () {
+    this.timeout(60_000);
+    const client = connectEventStore(`esdb://localhost:${proxy.port}?${CA_OPTION}&${USER_OPTIONS}`, "test");
+    const eventLog = createEventLog(client);
+    const remainingIds = new Set<string>();
+    const subscription = client.subscribeToAll({ fromPosition: END });
+    const received = eventually("the subscription receives all events", () => remainingIds.size === 0 || undefined);
+    subscription.on("data", ({ event }) => remainingIds.delete(event?.id ?? ""));
+    await once(subscription, "confirmation");
+    const writers = Array.from({ length: 256 }, async () => {
+      const stream = `auditor-${randomUUID()}`;
+      const ids: string[] = [];
+      for (let revision = EMPTY_STREAM; revision < 4n; revision += 1n) {
+        const event = createRevocation();
+        ids.push(event.id);
+        remainingIds.add(event.id);
+        await eventLog.append(stream, revision, [event]);
+      }
+      expect((await eventLog.read(stream)).map(({ id }) => id)).to.deep.equal(ids);
+    });
+    await Promise.all([...writers, received]);
+    await subscription.unsubscribe();
+    await client.dispose();
   });
 
   for (const [problem, options] of [

@@ -22,7 +22,7 @@ import {
 import { AppendEventList, parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
 
 /**
- * Streams.Append, which performs one append per call. The client package uses this method for appends with credentials.
+ * Streams.Append, which performs one append per call. The services use this method.
  */
 
 interface AppendRequest {

@@ -5,7 +5,7 @@ import path from "node:path";
 import readline from "node:readline";
 import { expect } from "chai";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
-import { appendBytes } from "../../../../shared/eventstore/raw-requests.ts";
+import { appendEvents } from "../../../../shared/eventstore/append.ts";
 import { LogProcess } from "../../../deploy/eventstore/log-process.ts";
 import { createRawClient } from "../../../deploy/eventstore/raw-client.ts";
 import { eventually } from "../../../support/eventually.ts";
@@ -43,7 +43,7 @@ describe("an interrupted copy of an event log", function () {
     for (let start = 0; start < STREAM_COUNT; start += 50) {
       const streams = Array.from({ length: 50 }, (_, index) => `note-${start + index}`);
       await Promise.all(
-        streams.map((stream) => appendBytes(client, stream, -1n, [{ ...createEvent(), ...eventBytes }])),
+        streams.map((stream) => appendEvents(client, stream, -1n, [{ ...createEvent(), ...eventBytes }], 15_000)),
       );
     }
     await client.dispose();

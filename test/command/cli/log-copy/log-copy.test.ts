@@ -5,8 +5,8 @@ import { AppendBatch, appendBatch } from "../../../../command/cli/log-copy/copy-
 import { connectCopyServer } from "../../../../command/cli/log-copy/copy-server.ts";
 import { encodeEvent } from "../../../../command/cli/log-copy/stored-event.ts";
 import type { DomainError } from "../../../../shared/domain/domain-error.ts";
+import { appendEvents, type ProposedEvent } from "../../../../shared/eventstore/append.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
-import { appendBytes, type ProposedEvent } from "../../../../shared/eventstore/raw-requests.ts";
 import { StartError } from "../../../../shared/runtime/run-service.ts";
 import { startRefusingLog } from "../../../support/refusing-log.ts";
 import { runClinic } from "../terminal.ts";
@@ -45,7 +45,7 @@ describe("the copy of an event log", () => {
   });
 
   const append = (log: TestLog, stream: string, expectedRevision: bigint, ...events: ProposedEvent[]) =>
-    appendBytes(log.client, stream, expectedRevision, events);
+    appendEvents(log.client, stream, expectedRevision, events, 15_000);
   const expectEqualLogs = async () =>
     expect(selectCopiedEvents(await target.listEvents())).to.deep.equal(selectCopiedEvents(await source.listEvents()));
 
@@ -284,8 +284,8 @@ describe("the copy of an event log", () => {
   it("an append of bytes can be repeated without effect", async () => {
     const client = connectEventStore(target.url, "test");
     const events = [createEvent(), createEvent()];
-    await appendBytes(client, "note-1", -1n, events);
-    await appendBytes(client, "note-1", -1n, events);
+    await appendEvents(client, "note-1", -1n, events, 15_000);
+    await appendEvents(client, "note-1", -1n, events, 15_000);
     await client.dispose();
     expect(await target.listEvents()).to.have.length(2);
   });

@@ -1,0 +1,46 @@
+import { type EventStoreDBClient, UnavailableError } from "@eventstore/db-client";
+import type { Channel, Client, connectivityState } from "@grpc/grpc-js";
+
+/**
+ * Members with which the client sends its own requests. They are protected or private. Requests that use them share the
+ * client's connection with its discovery, TLS and credentials.
+ */
+interface GrpcClient {
+  execute: EventStoreDBClient["execute"];
+  callArguments: EventStoreDBClient["callArguments"];
+  GRPCStreamCreator: EventStoreDBClient["GRPCStreamCreator"];
+  /** Creates a connection. */
+  createChannel(): Promise<Channel>;
+  /** Replaces the connection of a failed request if the error says that the server is unavailable. */
+  handleError(grpc: Pick<Client, "getChannel">, error: Error): Promise<void>;
+}
+
+/** The only access to protected members of the client. */
+export const toGrpcClient = (client: EventStoreDBClient) => client as unknown as GrpcClient;
+
+/** Time limit of an attempt to connect. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** Makes a client replace every connection that fails. Without this function, two failures last until a restart. */
+export function recoverConnections(client: EventStoreDBClient): void {
+  const grpcClient = toGrpcClient(client);
+  const { createChannel, handleError } = grpcClient;
+  // The client does not wait for this function. It rejects if the next search for a leader has failed meanwhile, and an
+  // unhandled rejection would end the process. The caller of the request receives the request's own error.
+  grpcClient.handleError = (...failure) => handleError(...failure).catch(() => undefined);
+  grpcClient.createChannel = async () => {
+    const channel = await createChannel();
+    limitConnecting(channel, () => grpcClient.handleError({ getChannel: () => channel }, new UnavailableError()));
+    return channel;
+  };
+}
+
+const [CONNECTING, SHUTDOWN]: [connectivityState.CONNECTING, connectivityState.SHUTDOWN] = [1, 4];
+
+/** Calls `replace` if a server accepts a connection but does not respond. Requests would wait for it without end. */
+function limitConnecting(channel: Channel, replace: () => void): void {
+  const state = channel.getConnectivityState(false);
+  if (state === SHUTDOWN) return;
+  const deadline = state === CONNECTING ? Date.now() + CONNECT_TIMEOUT_MS : Number.POSITIVE_INFINITY;
+  channel.watchConnectivityState(state, deadline, (error) => (error ? replace() : limitConnecting(channel, replace)));
+}

@@ -1,0 +1,267 @@
+import { randomUUID } from "node:crypto";
+import { constants } from "node:http2";
+import { setTimeout as delay } from "node:timers/promises";
+import type { EventStoreDBClient } from "@eventstore/db-client";
+import { expect } from "chai";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createEventLog, EMPTY_STREAM, type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
+import { createEventStoreReadinessCheck } from "../../../shared/http/health.ts";
+import { createLogger } from "../../../shared/runtime/logger.ts";
+import { startFaultProxy } from "../../support/fault-proxy.ts";
+import {
+  CALL_STEPS,
+  type CallStep,
+  type GrpcProxy,
+  type ProxiedCall,
+  startGrpcProxy,
+} from "../../support/grpc-proxy.ts";
+import { type OwnLog, startSeparateLog } from "../../support/own-log.ts";
+import { makeTestRoot } from "../../support/stack.ts";
+import { createRevocation } from "../../support/stored-metadata.ts";
+
+const TEMPORARY_FAULTS: Record<string, (call: ProxiedCall) => unknown> = {
+  "reset with INTERNAL_ERROR": (call) => call.reset(constants.NGHTTP2_INTERNAL_ERROR),
+  "reset with REFUSED_STREAM": (call) => call.reset(constants.NGHTTP2_REFUSED_STREAM),
+  "reset with CANCEL": (call) => call.reset(constants.NGHTTP2_CANCEL),
+  "reset with ENHANCE_YOUR_CALM": (call) => call.reset(constants.NGHTTP2_ENHANCE_YOUR_CALM),
+  "closed connection": (call) => call.cut(),
+};
+const TEMPORARY_STATUSES = [1, 2, 4, 8, 10, 13, 14];
+const PERMANENT_STATUSES = [3, 5, 6, 7, 9, 11, 12, 15, 16];
+
+describe("appends while calls and connections fail", function () {
+  this.timeout(60_000);
+  let log: OwnLog;
+  let proxy: GrpcProxy;
+  const clients: EventStoreDBClient[] = [];
+
+  function connect(url: string): EventStoreDBClient {
+    const client = connectEventStore(url, "test");
+    clients.push(client);
+    return client;
+  }
+
+  before(async () => {
+    log = await startSeparateLog();
+  });
+  after(() => log.stop());
+  beforeEach(async () => {
+    proxy = await startGrpcProxy(log.eventstoreUrl);
+  });
+  afterEach(async () => {
+    await Promise.all(clients.splice(0).map((client) => client.dispose()));
+    await proxy.close();
+  });
+
+  /** Applies a fault to the next call that is not a read. Returns a function that counts such calls. */
+  function failNextCall(step: CallStep, fail: (call: ProxiedCall) => unknown): () => number {
+    let callCount = 0;
+    proxy.onStep = (currentStep, call) => {
+      if (currentStep !== step || call.path.endsWith("/Read")) return undefined;
+      callCount += 1;
+      return callCount === 1 ? fail(call) : undefined;
+    };
+    return () => callCount;
+  }
+
+  /** Checks that two successive appends to a stream succeed, and that the stream holds exactly their events. */
+  async function expectAppends(eventLog: EventLog, fault: string): Promise<void> {
+    const stream = `auditor-${randomUUID()}`;
+    const [first, second] = [createRevocation(), createRevocation()];
+    await eventLog.append(stream, EMPTY_STREAM, [first]);
+    await eventLog.append(stream, 0n, [second]);
+    expect(
+      (await eventLog.read(stream)).map(({ id }) => id),
+      fault,
+    ).to.deep.equal([first.id, second.id]);
+  }
+
+  for (const step of CALL_STEPS)
+    it(`an append succeeds once if its call is reset or its connection is closed when the call is ${step}`, async () => {
+      for (const [fault, fail] of Object.entries(TEMPORARY_FAULTS)) {
+        // The client's first call is the one that fails.
+        const eventLog = createEventLog(connect(proxy.url));
+        failNextCall(step, fail);
+        await expectAppends(eventLog, fault);
+      }
+    });
+
+  it("an append succeeds if its call ends with the gRPC status of a temporary failure", async () => {
+    const eventLog = createEventLog(connect(proxy.url));
+    for (const status of TEMPORARY_STATUSES) {
+      failNextCall("opened", (call) => call.refuse(status));
+      await expectAppends(eventLog, `status ${status}`);
+    }
+  });
+
+  it("an append whose response does not arrive is repeated after 4 s", async () => {
+    const eventLog = createEventLog(connect(proxy.url));
+    failNextCall("answered", () => delay(60_000, undefined, { ref: false }));
+    const startedAt = performance.now();
+    await expectAppends(eventLog, "no response");
+    expect(performance.now() - startedAt).to.be.within(3_900, 7_900);
+  });
+
+  it("an append with a permanent refusal fails at once, and later appends succeed", async () => {
+    const eventLog = createEventLog(connect(proxy.url));
+    for (const status of PERMANENT_STATUSES) {
+      const countCalls = failNextCall("opened", (call) => call.refuse(status));
+      const error = await getAppendError(eventLog);
+      expect(error, `status ${status}`).to.include({ code: status }).and.not.instanceOf(LogUnavailableError);
+      expect(countCalls()).to.equal(1);
+      await expectAppends(eventLog, `status ${status}`);
+    }
+  });
+
+  it("if megabytes of appends wait while a connection closes, each append succeeds or fails with its own error", async () => {
+    const faultProxy = await startFaultProxy(log.eventstoreUrl);
+    const eventLog = createEventLog(connect(faultProxy.url));
+    await expectAppends(eventLog, "none");
+    faultProxy.mute();
+    const appends = Array.from({ length: 64 }, () =>
+      eventLog.append(`auditor-${randomUUID()}`, EMPTY_STREAM, Array.from({ length: 200 }, createRevocation)),
+    );
+    await delay(500);
+    faultProxy.disconnect();
+    faultProxy.restore();
+    for (const outcome of await Promise.allSettled(appends))
+      if (outcome.status === "rejected") expect(outcome.reason).to.be.instanceOf(LogUnavailableError);
+    await expectAppends(eventLog, "closed connection");
+    await faultProxy.close();
+  });
+
+  it("the appends of a client succeed while the connections of another client in the process are closed", async () => {
+    const [healthyLog, brokenLog] = [log.eventstoreUrl, proxy.url].map((url) => createEventLog(connect(url)));
+    proxy.onStep = (step, call) => step === "sent" && Math.random() < 0.1 && call.cut();
+    let isOver = false;
+    const brokenWriters = Array.from({ length: 8 }, async () => {
+      while (!isOver) await getAppendError(brokenLog!);
+    });
+    for (let n = 0; n < 300; n += 1) expect(await getAppendError(healthyLog!)).to.equal(undefined);
+    isOver = true;
+    await Promise.all(brokenWriters);
+  });
+
+  it("while a cluster has no leader, appends fail with LogUnavailableError; afterwards, they succeed", async () => {
+    const options = { dir: `${makeTestRoot()}/log`, host: "127.0.0.1", shouldSync: false };
+    let server = await startLogServer({ ...options, port: 0 });
+    const { port } = server;
+    const client = connect(`esdb://127.0.0.1:1,127.0.0.1:${port}?tls=false`);
+    const eventLog = createEventLog(client);
+    let isOver = false;
+    const writers = Array.from({ length: 32 }, async () => {
+      while (!isOver) {
+        const error = await getAppendError(eventLog);
+        if (error) expect(error).to.be.instanceOf(LogUnavailableError);
+        await delay(5);
+      }
+    });
+    // Calls that end one after another, while the client searches for a leader.
+    const readers = Array.from({ length: 8 }, async () => {
+      while (!isOver) {
+        const subscription = client.subscribeToAll();
+        const timer = setTimeout(() => void subscription.unsubscribe().catch(() => undefined), 700);
+        try {
+          for await (const _ of subscription);
+        } catch {
+          await delay(50);
+        }
+        clearTimeout(timer);
+      }
+    });
+    await expectAppends(eventLog, "none");
+    for (let n = 0; n < 2; n += 1) {
+      await delay(300);
+      await server.stop();
+      // The client fails after ten searches, which take about a second.
+      await delay(2_500);
+      server = await startLogServer({ ...options, port });
+      await delay(1_000);
+      await expectAppends(eventLog, "restarted log");
+    }
+    isOver = true;
+    await Promise.all([...writers, ...readers]);
+    await server.stop();
+  });
+
+  it("appends succeed within 15 s after a log has disappeared silently and has returned", async () => {
+    const faultProxy = await startFaultProxy(log.eventstoreUrl);
+    const connectedLog = createEventLog(connect(faultProxy.url));
+    await expectAppends(connectedLog, "none");
+    faultProxy.mute();
+    const connectingClient = connect(`${faultProxy.url}&keepAliveTimeout=6000`);
+    const connectingLog = createEventLog(connectingClient);
+    const firstAppends = [getAppendError(connectedLog), getAppendError(connectingLog)];
+    await delay(200);
+    // Both connections stay silent. Only new connections work.
+    faultProxy.restore();
+    const restoredAt = performance.now();
+    await Promise.all(firstAppends);
+    for (const eventLog of [connectedLog, connectingLog]) {
+      while (await getAppendError(eventLog)) expect(performance.now() - restoredAt).to.be.below(20_000);
+      await expectAppends(eventLog, "silence");
+    }
+    await faultProxy.close();
+  });
+
+  it("under load with random faults, each acknowledged event is stored once, and appends work 2 s after the last fault", async () => {
+    const logs = [1, 2].map(() => createEventLog(connect(proxy.url)));
+    const faults = Object.values(TEMPORARY_FAULTS);
+    proxy.onStep = (_, call) => {
+      if (Math.random() > 0.01) return undefined;
+      const fault = faults[Math.floor(Math.random() * faults.length)];
+      return Math.random() < 0.3 ? delay(300) : fault?.(call);
+    };
+    let isOver = false;
+    const writers = logs.flatMap((eventLog) =>
+      Array.from({ length: 16 }, async () => {
+        const stream = `auditor-${randomUUID()}`;
+        const ids: string[] = [];
+        while (!isOver) {
+          const event = createRevocation();
+          // A caller repeats a write that failed with 503.
+          while (await getAppendError(eventLog, stream, BigInt(ids.length - 1), event));
+          ids.push(event.id);
+        }
+        return { stream, ids };
+      }),
+    );
+    await delay(10_000);
+    proxy.onStep = () => undefined;
+    const endedAt = performance.now();
+    for (const eventLog of logs) expect(await getAppendError(eventLog)).to.equal(undefined);
+    expect(performance.now() - endedAt).to.be.below(2_000);
+    isOver = true;
+    const results = await Promise.all(writers);
+    const directLog = createEventLog(connect(log.eventstoreUrl));
+    for (const { stream, ids } of results)
+      expect((await directLog.read(stream)).map(({ id }) => id)).to.deep.equal(ids);
+  });
+
+  it("a service is not ready while only appends fail, and the check writes nothing", async () => {
+    const client = connect(proxy.url);
+    const checkReadiness = createEventStoreReadinessCheck(client, createLogger("test", "silent"));
+    const logEnd = await readLogEnd(client);
+    expect(await checkReadiness()).to.deep.equal({ eventstore: null });
+    proxy.onStep = (step, call) => step === "opened" && !call.path.endsWith("/Read") && call.refuse(14);
+    expect(await checkReadiness()).to.deep.equal({ eventstore: "unavailable" });
+    proxy.onStep = () => undefined;
+    expect(await checkReadiness()).to.deep.equal({ eventstore: null });
+    expect(await readLogEnd(client)).to.equal(logEnd);
+  });
+});
+
+/** Appends an event, by default to a new stream. Returns undefined if the append succeeds. */
+function getAppendError(
+  eventLog: EventLog,
+  stream = `auditor-${randomUUID()}`,
+  expectedRevision = EMPTY_STREAM,
+  event = createRevocation(),
+): Promise<Error | undefined> {
+  return eventLog.append(stream, expectedRevision, [event]).then(
+    () => undefined,
+    (error: Error) => error,
+  );
+}

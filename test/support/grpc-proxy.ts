@@ -1,0 +1,109 @@
+import { once } from "node:events";
+import http2 from "node:http2";
+import type { AddressInfo } from "node:net";
+
+/**
+ * Steps of a proxied call, in order: the call reaches the proxy, the log has the whole request, the log's response
+ * reaches the proxy, and only the call's end is left to forward.
+ */
+export const CALL_STEPS = ["opened", "sent", "answered", "ending"] as const;
+
+export type CallStep = (typeof CALL_STEPS)[number];
+
+/** A gRPC call of a client to the log. */
+export interface ProxiedCall {
+  /** For example `/event_store.client.streams.Streams/Append`. */
+  path: string;
+  /** Resets only this call, with an error code of HTTP/2. */
+  reset(errorCode: number): void;
+  /** Ends only this call, with a gRPC status. */
+  refuse(grpcStatus: number, trailers?: Record<string, string>): void;
+  /** Closes the client's connection in the next turn of the event loop. */
+  cut(): void;
+}
+
+/** A proxy in front of an event log that knows HTTP/2, as a load balancer does. */
+export interface GrpcProxy {
+  url: string;
+  /** Called at each step of each call. The step waits for the returned promise. */
+  onStep: (step: CallStep, call: ProxiedCall) => unknown;
+  close(): Promise<void>;
+}
+
+/** @param url URL of the log, which does not use TLS */
+export async function startGrpcProxy(url: string): Promise<GrpcProxy> {
+  const logUrl = new URL(url);
+  const sessions = new Set<http2.Http2Session>();
+  const trackSession = (session: http2.Http2Session) => {
+    sessions.add(session);
+    session.on("error", () => undefined).on("close", () => sessions.delete(session));
+  };
+  const server = http2.createServer();
+  server.on("session", (clientSession) => {
+    const logSession = http2.connect(`http://${logUrl.host}`);
+    for (const session of [clientSession, logSession]) trackSession(session);
+    logSession.on("close", () => clientSession.destroy());
+    clientSession.on("close", () => logSession.close());
+    clientSession.on("stream", (stream, headers) => void forwardCall(proxy, logSession, stream, headers));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const proxyUrl = new URL(url);
+  proxyUrl.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const proxy: GrpcProxy = {
+    url: proxyUrl.href,
+    onStep: () => undefined,
+    async close() {
+      for (const session of sessions) session.destroy();
+      server.close();
+      await once(server, "close");
+    },
+  };
+  return proxy;
+}
+
+async function forwardCall(
+  proxy: GrpcProxy,
+  logSession: http2.ClientHttp2Session,
+  stream: http2.ServerHttp2Stream,
+  headers: http2.IncomingHttpHeaders,
+): Promise<void> {
+  const path = headers[":path"] ?? "";
+  stream.on("error", () => undefined);
+  const call: ProxiedCall = {
+    path,
+    reset: (errorCode) => stream.close(errorCode),
+    refuse: (grpcStatus, trailers) => {
+      const refusalHeaders = { "content-type": "application/grpc", "grpc-status": grpcStatus, ...trailers };
+      stream.respond(refusalHeaders, { endStream: true });
+    },
+    // Node.js 20 can crash if a session is destroyed while it processes frames.
+    cut: () => void setImmediate(() => stream.session?.destroy()),
+  };
+  /** @returns false if the call has ended */
+  const reach = async (step: CallStep) => {
+    await proxy.onStep(step, call);
+    return !stream.closed && !stream.destroyed && !stream.writableEnded;
+  };
+  if (!(await reach("opened")) || logSession.destroyed) return;
+  const { connection: _, ...forwardedHeaders } = headers;
+  const logStream = logSession.request(forwardedHeaders).on("error", () => undefined);
+  stream.pipe(logStream);
+  stream.on("end", () => void reach("sent"));
+  // The log executes an append even if its call has ended, as if the fault were behind the log.
+  stream.on("close", () => (path.endsWith("/Append") ? logStream.resume() : logStream.close()));
+  let trailers: http2.IncomingHttpHeaders = {};
+  logStream.on("trailers", (receivedTrailers) => {
+    trailers = receivedTrailers;
+  });
+  logStream.on("response", async (responseHeaders, flags) => {
+    if (!(await reach("answered"))) return;
+    const isWhole = (flags & http2.constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+    stream.respond(responseHeaders, isWhole ? { endStream: true } : { waitForTrailers: true });
+    if (!isWhole) logStream.pipe(stream);
+  });
+  stream.on("wantTrailers", async () => {
+    await proxy.onStep("ending", call);
+    if (!stream.closed && !stream.destroyed) stream.sendTrailers(trailers);
+  });
+}

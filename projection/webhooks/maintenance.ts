@@ -56,8 +56,7 @@ export async function runMaintenance(options: MaintenanceOptions, context: PartC
     const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
     await deleteOldPaces(pool);
     const hasMoreToRelease = await releaseForgottenDeliveries(pool, clock());
-    await deleteOldReplays(pool, clock());
-    await deleteOldQuarantinedEvents(pool, clock());
+    await deleteOldRows(pool, clock());
     const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
     return hasOldDeliveries || hasMoreToSkip || hasMoreToRelease;
   };
@@ -108,15 +107,11 @@ async function deleteOldPaces(pool: pg.Pool): Promise<void> {
 /** Applies to deliveries, their attempts, the progress of replays, and events that could not be sent. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
-/** Deletes the progress of replays that ended more than 30 days ago. The log contains their outcomes. */
-async function deleteOldReplays(pool: pg.Pool, now: number): Promise<void> {
-  await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [
-    toInstant(now - RETENTION_MS),
-  ]);
-}
-
-async function deleteOldQuarantinedEvents(pool: pg.Pool, now: number): Promise<void> {
-  await pool.query("DELETE FROM webhooks.quarantined_event WHERE since < $1", [toInstant(now - RETENTION_MS)]);
+/** Deletes events that could not be sent, and the progress of replays that have ended. The log contains both. */
+async function deleteOldRows(pool: pg.Pool, now: number): Promise<void> {
+  const until = toInstant(now - RETENTION_MS);
+  await pool.query("DELETE FROM webhooks.quarantined_event WHERE since < $1", [until]);
+  await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [until]);
 }
 
 /** @returns true if more deliveries may need to be deleted */

@@ -2,7 +2,8 @@ import type pg from "pg";
 import { type Notifier, pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { InsertedClaim } from "./match/match-event.ts";
-import { type OutcomeWriterOptions, releaseLeases, runOutcomeWriter } from "./record/outcomes.ts";
+import { type OutcomeWriterOptions, runOutcomeWriter } from "./record/outcome-writer.ts";
+import { releaseLeases } from "./record/outcomes.ts";
 import { retryForever } from "./record/retry-forever.ts";
 import { type DueEndpoint, type DueEndpoints, findDueEndpoints } from "./schedule/due.ts";
 import { MAX_RESERVED_DELIVERIES, type Slot, type SlotGrant, Slots } from "./schedule/slots.ts";
@@ -104,7 +105,7 @@ export class Sender {
   async claimInserted(client: pg.ClientBase, endpoints: readonly DueEndpoint[]): Promise<InsertedClaim | undefined> {
     const { dueEndpoints, session } = this.#options;
     const { senderId } = session;
-    if (this.#isClaiming || senderId === undefined || !dueEndpoints.isEmpty) return undefined;
+    if (this.#isStopped || this.#isClaiming || senderId === undefined || !dueEndpoints.isEmpty) return undefined;
     dueEndpoints.add(endpoints);
     const grants = this.#slots.grant(dueEndpoints);
     if (grants.length === 0) return undefined;

@@ -1,9 +1,9 @@
-import { type Consumer, ConsumerEvents, type ConsumerMessages, JSONCodec, type JsMsg, type NatsConnection } from "nats";
+import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import { z } from "zod";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { isValueRefused } from "../../../shared/postgres/unavailable.ts";
-import { onAbort, runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
+import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { settlesWithin } from "../../../shared/runtime/timeout.ts";
@@ -21,6 +21,7 @@ import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/re
 import type { DueEndpoint } from "../schedule/due.ts";
 import type { WebhooksSession } from "../session.ts";
 import { type AddedDeliveries, addDeliveries, type MatchDeps } from "./match-event.ts";
+import { consumeMessages, receiveMessages } from "./receive-messages.ts";
 
 interface DispatcherOptions extends ReplayDeps, MatchDeps {
   stream: EventStream;
@@ -261,61 +262,4 @@ async function awaitReadModels(
   const newestPosition = positions.reduce((highest, position) => (position > highest ? position : highest), 0n);
   const waitPromise = session.waitForPosition(newestPosition, CATCH_UP_TIMEOUT_MS);
   return (await waitUnlessAborted(waitPromise, signal)) ? newestPosition : readPosition(pool);
-}
-
-const MAX_PREFETCHED_MESSAGES = 500;
-
-/** Interval at which JetStream reports that it has no messages. */
-const HEARTBEAT_INTERVAL_MS = 1_000;
-
-/** Time without messages and heartbeats after which the dispatcher starts a new session. */
-const MAX_SILENCE_MS = 3_000;
-
-function consumeMessages(consumer: Consumer): Promise<ConsumerMessages> {
-  return consumer.consume({
-    max_messages: MAX_PREFETCHED_MESSAGES,
-    expires: 10_000,
-    idle_heartbeat: HEARTBEAT_INTERVAL_MS,
-    abort_on_missing_resource: true,
-  });
-}
-
-/**
- * Puts messages into a buffer until the signal aborts. Then closes the buffer, and returns later messages to the queue.
- *
- * @throws {Error} if JetStream sends neither messages nor heartbeats, or if the consumer was removed
- */
-async function receiveMessages(
-  messages: ConsumerMessages,
-  buffer: BoundedBuffer<JsMsg>,
-  signal: AbortSignal,
-): Promise<void> {
-  onAbort(signal, () => {
-    buffer.close();
-    messages.stop();
-  });
-  let idleSince = performance.now();
-  const endIfSilent = () => {
-    if (performance.now() - idleSince < MAX_SILENCE_MS) return;
-    messages.stop(new Error("JetStream sends neither messages nor heartbeats."));
-  };
-  void watchHeartbeats(messages, endIfSilent);
-  for await (const message of messages) {
-    // While the dispatcher is busy, it requests no messages, and JetStream sends no heartbeats.
-    idleSince = Number.POSITIVE_INFINITY;
-    if (signal.aborted) message.nak();
-    else await buffer.push(message);
-    // A closed buffer drops messages. Returning a message twice has no effect.
-    if (signal.aborted) message.nak();
-    idleSince = performance.now();
-  }
-  if (!signal.aborted) throw new Error("The JetStream consumer was removed.");
-}
-
-/**
- * Calls a function whenever heartbeats are missing, for example because the server that managed the consumer is gone.
- * The client library also requests messages again, but only after up to 20 seconds.
- */
-async function watchHeartbeats(messages: ConsumerMessages, onMissing: () => void): Promise<void> {
-  for await (const { type } of await messages.status()) if (type === ConsumerEvents.HeartbeatsMissed) onMissing();
 }

@@ -1,5 +1,6 @@
 import { PassThrough } from "node:stream";
 import type { EventStoreDBClient } from "@eventstore/db-client";
+import { connectivityState } from "@grpc/grpc-js";
 import { expect } from "chai";
 import { scanLog } from "../../../../command/audit/log/scan.ts";
 import { findReplayableDeliveries } from "../../../../command/operations/recover-deliveries.ts";
@@ -12,7 +13,8 @@ function createEndingClient(): EventStoreDBClient {
     subscription.end();
     return Object.assign(subscription, { unsubscribe: async () => undefined });
   };
-  return { subscribeToAll } as unknown as EventStoreDBClient;
+  const channel = { getConnectivityState: () => connectivityState.READY, watchConnectivityState: () => undefined };
+  return { subscribeToAll, getChannel: async () => channel } as unknown as EventStoreDBClient;
 }
 
 const getError = (scanPromise: Promise<unknown>) => scanPromise.catch((error: unknown) => error);

@@ -16,6 +16,7 @@ import {
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
 import { insertAttempts, insertDelivery } from "../../support/deliveries.ts";
+import { eventually } from "../../support/eventually.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import {
   createTestOperatorContext,
@@ -50,7 +51,7 @@ export interface PartnerContractWorld {
   rateLimitedPartner: SandboxPartner;
   /** Partner with damaged data in the read models and in the log. */
   damagedPartner: SandboxPartner;
-  /** Services of the partner `damaged`. Their projectors stop at the damaged event. */
+  /** Services of the damaged partner. */
   damagedOrigins: Origins;
   /** Partner with a single scope, which does not permit sandbox operations. */
   clinicScopePartner: Partner;
@@ -174,14 +175,20 @@ async function damageData(
 ): Promise<void> {
   const admin = new pg.Client({ connectionString: database.urls.projection });
   await admin.connect();
+  const table = `${READ_MODEL_SCHEMA}.partner_application`;
+  await admin.query(`CREATE TEMP TABLE saved AS SELECT * FROM ${table} WHERE application_id = $1`, [applicationId]);
+  const client = log.createClient();
+  const stream = toStreamName(partnerApplicationStreams, applicationId);
+  await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
+  await client.dispose();
+  // The projectors quarantine the application. With its row, query-api continues to the damaged scope.
+  const readSql = `SELECT FROM ${table} WHERE application_id = $1`;
+  await eventually("the quarantine", async () => (await admin.query(readSql, [applicationId])).rowCount === 0);
+  await admin.query(`INSERT INTO ${table} SELECT * FROM saved`);
   const { rowCount } = await admin.query(
     `UPDATE ${READ_MODEL_SCHEMA}.installation SET scopes = '["everything"]' WHERE installation_id = $1`,
     [deriveInstallationId(applicationId, clinicId)],
   );
   await admin.end();
   if (rowCount !== 1) throw new Error("The partner has no installation in the read models.");
-  const client = log.createClient();
-  const stream = toStreamName(partnerApplicationStreams, applicationId);
-  await client.appendToStream(stream, jsonEvent({ type: "Scribble", data: {} }));
-  await client.dispose();
 }

@@ -66,8 +66,14 @@ export function getCompleteTypes(stream: string): readonly string[] {
 
 const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
-/** Returns true if a stream belongs to a category of the catalog. Streams of other programs may be in the same log. */
+const MAX_STREAM_NAME_LENGTH = 300;
+
+/**
+ * Returns true if a stream belongs to a category of the catalog. Streams of other programs may be in the same log. The
+ * service writes no longer names, and Postgres cannot store very long ones in an index.
+ */
 export function isCatalogStream(stream: string): boolean {
   const separatorIndex = stream.indexOf("-");
-  return separatorIndex > 0 && categoryNames.has(stream.slice(0, separatorIndex));
+  const hasCategory = separatorIndex > 0 && categoryNames.has(stream.slice(0, separatorIndex));
+  return hasCategory && stream.length <= MAX_STREAM_NAME_LENGTH;
 }

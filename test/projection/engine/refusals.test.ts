@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
@@ -106,6 +106,23 @@ describe("an event that does not fit its schema", () => {
         otherCustomerId,
       ]);
       expect((await world.runCommand("verify")).stdout).to.contain(`customer ${otherCustomerId}: full_name`);
+    } finally {
+      await world.close();
+    }
+  });
+});
+
+describe("an event in a stream whose name the service cannot have written", () => {
+  it("projectors ignore the event, and process all others", async () => {
+    const world = await createEngineWorld();
+    try {
+      const customerId = randomUUID();
+      await world.append(`customer-${randomBytes(2_000).toString("hex")}`, { type: "Unknown", data: {} });
+      await world.append(`customer-${randomUUID()}`, { type: "Unknown".repeat(500), data: { text: "\0" } });
+      await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Ana Kos"));
+      world.startProjectors();
+      await eventually("the customer", async () => (await world.readName(customerId)) === "Ana Kos");
+      expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(1);
     } finally {
       await world.close();
     }

@@ -9,6 +9,8 @@ interface GrpcClient {
   execute: EventStoreDBClient["execute"];
   callArguments: EventStoreDBClient["callArguments"];
   GRPCStreamCreator: EventStoreDBClient["GRPCStreamCreator"];
+  /** Returns the connection of the next requests. The client replaces it if the server is unavailable to a request. */
+  getChannel(): Promise<Channel>;
   /** Creates a connection. */
   createChannel(): Promise<Channel>;
   /** Replaces the connection of a failed request if the error says that the server is unavailable. */

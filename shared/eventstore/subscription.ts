@@ -14,6 +14,7 @@ import { eventMetadata } from "../domain/events/metadata.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-event.ts";
 import { onAbort } from "../runtime/abort.ts";
+import { toGrpcClient } from "./grpc-client.ts";
 import { LogUnavailableError } from "./log.ts";
 
 export type SubscriptionItem =
@@ -89,7 +90,7 @@ const CHECKPOINT_INTERVAL_BATCHES = 1_000;
 export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenerator<SubscriptionItem, void> {
   const { client, after, categories, isSkipped = () => false, signal } = options;
   if (signal.aborted) return;
-  const channel = await getChannel(client);
+  const channel = await toGrpcClient(client).getChannel();
   const subscription = client.subscribeToAll({
     fromPosition: typeof after === "bigint" ? { commit: after, prepare: after } : (after ?? START),
     filter: createFilter(categories),
@@ -110,11 +111,6 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
     removeListener();
     await subscription.unsubscribe().catch(ignoreUnsubscribeError);
   }
-}
-
-/** Returns the channel of the client's next calls. The client replaces it if the server is unavailable to a call. */
-function getChannel(client: EventStoreDBClient): Promise<Channel> {
-  return (client as unknown as { getChannel: EventStoreDBClient["getChannel"] }).getChannel();
 }
 
 /** Calls the listener when the channel has closed or has connected again. Its earlier calls keep their connection. */

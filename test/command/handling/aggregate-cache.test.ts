@@ -9,6 +9,7 @@ import { openBranch } from "../../../command/operations/clinic-operations.ts";
 import { type Clinic, clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { toGrpcClient } from "../../../shared/eventstore/grpc-client.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
@@ -118,11 +119,10 @@ describe("the aggregate cache", () => {
       () => {
         proxy.mute();
         proxy.restore();
-        const sender = subscriber as unknown as { execute: EventStoreDBClient["execute"] };
+        const { execute } = toGrpcClient(subscriber);
         const unavailable = Object.assign(new Error("unavailable"), { code: 14, metadata: new Metadata() });
-        void sender
-          .execute(streamsGrpc.StreamsClient, "failed call", () => Promise.reject(unavailable))
-          .catch(() => {});
+        const failingCall = () => Promise.reject(unavailable);
+        void execute(streamsGrpc.StreamsClient, "failed call", failingCall).catch(() => undefined);
       },
     ],
   ];

@@ -1,3 +1,5 @@
+import type { QuarantineRecord } from "./quarantined-events.ts";
+
 interface TrackedEvent<Checkpoint> {
   checkpoint: Checkpoint;
   /**
@@ -5,8 +7,8 @@ interface TrackedEvent<Checkpoint> {
    * stored the message.
    */
   sequence: number | undefined;
-  /** Position of the event if it was quarantined before. */
-  quarantinedPosition?: bigint | undefined;
+  /** Present if the event was quarantined before. */
+  quarantineRecord?: QuarantineRecord | undefined;
 }
 
 /**
@@ -47,8 +49,8 @@ export class InFlightTracker<Checkpoint> {
    *
    * @returns callback to call with the message's sequence number when the server has stored the message
    */
-  addPublishedEvent(checkpoint: Checkpoint, quarantinedPosition?: bigint): (sequence: number) => void {
-    const trackedEvent: TrackedEvent<Checkpoint> = { checkpoint, sequence: undefined, quarantinedPosition };
+  addPublishedEvent(checkpoint: Checkpoint, quarantineRecord?: QuarantineRecord): (sequence: number) => void {
+    const trackedEvent: TrackedEvent<Checkpoint> = { checkpoint, sequence: undefined, quarantineRecord };
     this.#entries.push(trackedEvent);
     return (sequence) => {
       trackedEvent.sequence = sequence;
@@ -58,17 +60,15 @@ export class InFlightTracker<Checkpoint> {
   /**
    * Records that the dispatchers have acknowledged every message up to a sequence number.
    *
-   * @returns positions of events that were quarantined before
+   * @returns records of events that were quarantined before
    */
-  acknowledge(sequence: number): bigint[] {
+  acknowledge(sequence: number): QuarantineRecord[] {
     const firstUnackedIndex = this.#entries.findIndex(
       (trackedEvent) => trackedEvent.sequence === undefined || trackedEvent.sequence > sequence,
     );
     const events = this.#entries.splice(0, firstUnackedIndex < 0 ? this.#entries.length : firstUnackedIndex);
     const lastEvent = events.at(-1);
     if (lastEvent) this.#checkpoint = lastEvent.checkpoint;
-    return events.flatMap(({ quarantinedPosition }) =>
-      quarantinedPosition === undefined ? [] : [quarantinedPosition],
-    );
+    return events.flatMap(({ quarantineRecord }) => (quarantineRecord ? [quarantineRecord] : []));
   }
 }

@@ -9,6 +9,7 @@ import type { Checkpoint } from "../checkpoints/checkpoint.ts";
 import { type EventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import type { InFlightTracker } from "./in-flight-tracker.ts";
 import { MESSAGE_VERSION, type OutgoingMessage } from "./message.ts";
+import type { QuarantineRecord } from "./quarantined-events.ts";
 
 /** An event whose message is being created. */
 export interface PreparedEvent {
@@ -16,8 +17,8 @@ export interface PreparedEvent {
   /** Undefined if the event has no message. */
   message: Promise<OutgoingMessage | undefined> | undefined;
   traceparent?: string | undefined;
-  /** Position of the event if it was quarantined before. */
-  quarantinedPosition?: bigint;
+  /** Present if the event was quarantined before. */
+  quarantineRecord?: QuarantineRecord;
 }
 
 /** Maximum number of messages that are prepared or published together. */
@@ -48,7 +49,7 @@ export async function publishMessages(
   const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
   const publish = createPublisher(connection.jetstream(JETSTREAM_OPTIONS), delivered.stream_seq);
   const publishMessage = async (event: PreparedEvent, { id, subject, message }: OutgoingMessage): Promise<void> => {
-    const onConfirmed = tracker.addPublishedEvent(event.checkpoint, event.quarantinedPosition);
+    const onConfirmed = tracker.addPublishedEvent(event.checkpoint, event.quarantineRecord);
     const span = startSpan(`publish ${subject}`, "producer", event.traceparent);
     const payload = messageCodec.encode({ version: MESSAGE_VERSION, ...message });
     const sequence = publish(`${stream.subjectPrefix}.${subject}`, id, payload, span?.traceparent);

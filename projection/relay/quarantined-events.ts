@@ -1,14 +1,19 @@
 import type pg from "pg";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 
-/** An event that the relay could not turn into a message. Partners have got no webhook for it. */
-export interface QuarantinedEvent extends LogPosition {
-  cause: string;
+/** Identifies a record of an event about which partners have got no webhook. */
+export interface QuarantineRecord {
+  position: bigint;
+  /** Time of the latest failure, as Postgres formats it. */
+  since: string;
 }
 
 const PAGE_SIZE = 500;
 
-/** Records an event, so that the relay can pass it. When a relay starts, it tries the recorded events again. */
+/**
+ * Records an event that cannot be sent, so that relay and dispatchers can pass it. When a relay starts, it tries the
+ * recorded events again.
+ */
 export async function quarantineEvent(
   pool: pg.Pool,
   { position, stream, revision, type }: LogPosition,
@@ -16,17 +21,20 @@ export async function quarantineEvent(
 ): Promise<void> {
   await pool.query(
     `INSERT INTO webhooks.quarantined_event (position, stream, revision, event_type, cause, since)
-     VALUES ($1, $2, $3, $4, $5, now()) ON CONFLICT DO NOTHING`,
+     VALUES ($1, $2, $3, $4, $5, now())
+     ON CONFLICT (position) DO UPDATE SET cause = excluded.cause, since = excluded.since`,
     [position, stream, revision, type, cause],
   );
 }
 
 /** Reads the recorded events in log order. */
-export async function* readQuarantinedEvents(pool: pg.Pool): AsyncGenerator<QuarantinedEvent, void> {
+export async function* readQuarantinedEvents(
+  pool: pg.Pool,
+): AsyncGenerator<QuarantineRecord & Pick<LogPosition, "stream" | "revision">, void> {
   let after = -1n;
   for (;;) {
-    const { rows } = await pool.query<QuarantinedEvent>(
-      `SELECT position, stream, revision, event_type AS type, cause FROM webhooks.quarantined_event
+    const { rows } = await pool.query<QuarantineRecord & Pick<LogPosition, "stream" | "revision">>(
+      `SELECT position, since::text, stream, revision FROM webhooks.quarantined_event
         WHERE position > $1 ORDER BY position LIMIT ${PAGE_SIZE}`,
       [after],
     );
@@ -37,7 +45,12 @@ export async function* readQuarantinedEvents(pool: pg.Pool): AsyncGenerator<Quar
   }
 }
 
-export async function deleteQuarantinedEvents(pool: pg.Pool, positions: readonly bigint[]): Promise<void> {
-  if (positions.length === 0) return;
-  await pool.query("DELETE FROM webhooks.quarantined_event WHERE position = ANY ($1::bigint[])", [positions]);
+/** Deletes the records of events that were sent, unless the events have failed again. */
+export async function deleteQuarantinedEvents(pool: pg.Pool, records: readonly QuarantineRecord[]): Promise<void> {
+  if (records.length === 0) return;
+  await pool.query(
+    `DELETE FROM webhooks.quarantined_event q USING unnest($1::bigint[], $2::timestamptz[]) AS sent (position, since)
+      WHERE q.position = sent.position AND q.since = sent.since`,
+    [records.map(({ position }) => position), records.map(({ since }) => since)],
+  );
 }

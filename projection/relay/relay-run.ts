@@ -19,7 +19,7 @@ import type { OutgoingMessage } from "./message.ts";
 import { MAX_PREPARED_MESSAGES, type PreparedEvent, publishMessages } from "./publish.ts";
 import {
   deleteQuarantinedEvents,
-  type QuarantinedEvent,
+  type QuarantineRecord,
   quarantineEvent,
   readQuarantinedEvents,
 } from "./quarantined-events.ts";
@@ -102,7 +102,7 @@ async function readEvents(
   };
   for await (const quarantinedEvent of readQuarantinedEvents(options.pool)) {
     const message = createMessageAgain(options, log, quarantinedEvent);
-    await pushEvent({ checkpoint, message, quarantinedPosition: quarantinedEvent.position });
+    await pushEvent({ checkpoint, message, quarantineRecord: quarantinedEvent });
   }
   let isLogConfirmed = false;
   for await (const logItem of subscribeToLog({ client, after: afterPosition, categories: relayedCategories, signal })) {
@@ -156,14 +156,14 @@ async function quarantine(options: RelayRunOptions, event: LogPosition, cause: s
 async function createMessageAgain(
   { pool, logger }: RelayRunOptions,
   log: EventLog,
-  { position, stream, revision }: QuarantinedEvent,
+  { position, since, stream, revision }: QuarantineRecord & Pick<LogPosition, "stream" | "revision">,
 ): Promise<OutgoingMessage | undefined> {
   try {
     const event = (await log.read(stream, revision)).at(-1);
     if (event?.position !== position) return undefined;
     const message = await toMessage(log, event);
     logger.warn({ position: String(position), stream, type: event.type }, "A quarantined event has a message now.");
-    if (!message) await deleteQuarantinedEvents(pool, [position]);
+    if (!message) await deleteQuarantinedEvents(pool, [{ position, since }]);
     return message;
   } catch (error) {
     if ([RelayError, EventSchemaError, StreamDeletedError].some((type) => error instanceof type)) return undefined;

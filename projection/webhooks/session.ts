@@ -72,18 +72,23 @@ export class WebhooksSession {
   /** If the lock is still held, for example by the lost connection, the process becomes a new sender. */
   async #register(connection: DatabaseClient): Promise<void> {
     while (!(await tryLock(connection, this.#senderId))) this.#senderId = randomUUID();
-    await connection.query("INSERT INTO webhooks.sender (sender_id) VALUES ($1) ON CONFLICT DO NOTHING", [
-      this.#senderId,
-    ]);
+    await this.#findUnlocked(connection);
+  }
+
+  /** Finds other senders without a lock. Also adds this sender, whose row may be missing, for example after a restore. */
+  async #findUnlocked(connection: DatabaseClient): Promise<string[]> {
+    const { rows } = await connection.query<{ senderId: string }>(
+      `WITH own AS (INSERT INTO webhooks.sender (sender_id) VALUES ($1) ON CONFLICT DO NOTHING)
+       SELECT sender_id AS "senderId" FROM webhooks.sender WHERE sender_id <> $1 AND ${IS_UNLOCKED_SQL}`,
+      [this.#senderId],
+    );
+    return rows.map(({ senderId }) => senderId);
   }
 
   async #deleteGoneSenders(connection: DatabaseClient): Promise<void> {
-    const { rows } = await connection.query<{ senderId: string }>(
-      `SELECT sender_id AS "senderId" FROM webhooks.sender WHERE sender_id <> $1 AND ${IS_UNLOCKED_SQL}`,
-      [this.#senderId],
-    );
+    const senderIds = await this.#findUnlocked(connection);
     const now = performance.now();
-    const gapStarts = rows.map(({ senderId }): [string, number] => [senderId, this.#gapStarts.get(senderId) ?? now]);
+    const gapStarts = senderIds.map((id): [string, number] => [id, this.#gapStarts.get(id) ?? now]);
     this.#gapStarts = new Map(gapStarts);
     const goneIds = gapStarts.filter(([, startedAt]) => now - startedAt >= MAX_LOCK_GAP_MS).map(([id]) => id);
     if (goneIds.length === 0) return;

@@ -17,6 +17,7 @@ import {
   relayMessageSchema,
 } from "../../relay/message.ts";
 import { TRACEPARENT_HEADER } from "../../relay/publish.ts";
+import { quarantineEvent } from "../../relay/quarantined-events.ts";
 import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/replay-delivery.ts";
 import type { DueEndpoint } from "../schedule/due.ts";
 import type { WebhooksSession } from "../session.ts";
@@ -147,8 +148,8 @@ async function dispatchEvents(
 }
 
 /**
- * Adds the deliveries of events. If Postgres refuses a value, dispatches each half of the messages separately. A single
- * message with a refused value is removed from the stream.
+ * Adds the deliveries of events. If Postgres refuses a value, dispatches each half of the messages separately. The event
+ * of a single message with a refused value is quarantined.
  */
 async function addOrDivide(
   eventMessages: readonly ReceivedMessage<EventMessage>[],
@@ -162,7 +163,10 @@ async function addOrDivide(
     if (!isValueRefused(error)) throw error;
     const [first] = eventMessages;
     if (first && eventMessages.length === 1) {
-      options.logger.error({ error, eventId: first.message.body.id }, "The deliveries of an event cannot be stored.");
+      const { position, stream, revision, body } = first.message;
+      options.logger.error({ error, eventId: body.id }, "The deliveries of an event cannot be stored.");
+      const event = { position, stream, revision, type: body.type };
+      await quarantineEvent(options.pool, event, "Postgres refuses a value of the event's deliveries.");
       acknowledge(first);
       return undefined;
     }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
+import type { Role } from "../../../projection/roles/role.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -11,11 +12,14 @@ describe("a fault that concerns one endpoint", () => {
   let receiver: Receiver;
   let faultyEndpoint: Endpoint;
   let endpoint: Endpoint;
+  let relay: Role;
 
   beforeEach(async () => {
     world = await createWorld();
     receiver = await startReceiver();
-    world.startAll({ retryScheduleSeconds: [] });
+    world.start.projectors();
+    relay = world.start.relay();
+    world.start.webhooks({ retryScheduleSeconds: [] });
     faultyEndpoint = await world.registerEndpoint(`${receiver.url}/faulty`);
     endpoint = await world.registerEndpoint(receiver.url);
     await world.awaitRows("webhook_endpoint", "true", [], 2);
@@ -38,10 +42,22 @@ describe("a fault that concerns one endpoint", () => {
     return [ids.filter((_, index) => index % 2 === 0), ids.filter((_, index) => index % 2 === 1)];
   };
 
-  it("does not stop the matching of other events", async () => {
+  it("does not stop the matching of other events, and a later relay sends its events", async () => {
     await refuseRows("delivery", "INSERT", `NEW.endpoint_id = '${faultyEndpoint.endpointId}'`);
-    const [, otherIds] = await requestAppointments();
+    const [faultyIds, otherIds] = await requestAppointments();
     for (const id of otherIds) await world.awaitStatus(id, endpoint, "delivered");
+    const countQuarantined = async () =>
+      (await world.pool.query("SELECT FROM webhooks.quarantined_event")).rowCount as number;
+    await eventually("the quarantine", async () => (await countQuarantined()) === faultyIds.length);
+    await world.stopRoles(relay);
+    relay = world.start.relay();
+    await requestAppointments();
+    expect(await countQuarantined()).to.be.at.least(faultyIds.length);
+    await world.pool.query("DROP TRIGGER refuse ON webhooks.delivery");
+    await world.stopRoles(relay);
+    relay = world.start.relay();
+    for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "delivered");
+    await eventually("no quarantine", async () => (await countQuarantined()) === 0);
   });
 
   it("does not stop the outcomes of other attempts, and an outcome is recorded without a refused body", async () => {

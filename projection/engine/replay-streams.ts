@@ -1,6 +1,7 @@
 import type { CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { createEventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
@@ -9,7 +10,7 @@ import type { EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { recordFailedReplay } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
-import { decryptBatch, type ProjectionRun, withConnection } from "./write-items.ts";
+import { decryptBatch, type ProjectionRun, WAITS_FOR_SANDBOX, waitsForSandbox, withConnection } from "./write-items.ts";
 
 /**
  * SQL for the streams whose rows an event of another stream also changes, by the event's type. `$1` is the id of that
@@ -31,7 +32,7 @@ const MAX_DEPENDENT_STREAMS = 1_000;
  * events of a stream, the transaction also ends the quarantine. Otherwise, the stream stays quarantined, and its record
  * names the new cause. Never throws because of a single stream.
  *
- * @param streams names of the streams
+ * @param streams names of the streams, in the order of their first skipped events
  * @param decisionRevision revision of the operators' last decision, which the record of a failure contains
  * @returns false if a server was unavailable, so that streams must be replayed again
  * @throws {LeadershipLostError}
@@ -78,9 +79,14 @@ async function replayStream(projectionRun: ProjectionRun, stream: string): Promi
     ({ revokingStreams }) => revokingStreams && stream.startsWith(toStreamName(revokingStreams, "")),
   );
   const firstRevision = hasMissingRow ? 0n : (quarantinedStreams.get(stream)?.revision ?? 0n);
-  const skippedEvents = (await readUpToCheckpoint(projectionRun, stream)).filter(
+  const allSkippedEvents = (await readUpToCheckpoint(projectionRun, stream)).filter(
     ({ revision }) => revision >= firstRevision,
   );
+  const waitingEvent = allSkippedEvents.find((event) => waitsForSandbox(event, quarantinedStreams));
+  if (waitingEvent) throw new ProjectionError(WAITS_FOR_SANDBOX, waitingEvent, undefined);
+  // Each reset replaces all rows of the sandbox.
+  const isSandbox = stream.startsWith(toStreamName(sandboxStreams, ""));
+  const skippedEvents = isSandbox ? allSkippedEvents.slice(-1) : allSkippedEvents;
   const events = [...skippedEvents];
   for (const dependentStream of await findDependentStreams(projectionRun, stream, skippedEvents)) {
     const lastRevision = quarantinedStreams.get(dependentStream)?.revision;
@@ -121,8 +127,7 @@ async function findDependentStreams(
       const id = stream.slice(stream.indexOf("-") + 1);
       for (const row of (await pool.query<{ stream: string }>(sql, [id])).rows) streams.add(row.stream);
     }
-    // A reset replaces the rows of a whole clinic.
-    if (event.type === "SandboxReset" || streams.size > MAX_DEPENDENT_STREAMS)
+    if (streams.size > MAX_DEPENDENT_STREAMS)
       throw new ProjectionError(
         `${event.type} changes too many rows of other streams; run \`rebuild\``,
         event,

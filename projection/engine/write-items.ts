@@ -1,5 +1,7 @@
 import pg from "pg";
+import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { LogPosition, SubscriptionItem, UnreadableItem } from "../../shared/eventstore/subscription.ts";
 import { DataKeyError, type DataKeys } from "../../shared/personal-data/data-keys.ts";
@@ -40,9 +42,9 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
     eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id,
   };
   for (;;) {
-    const { events, skippedEvents, unreadableItem } = separateItems(items, projectionRun.quarantinedStreams);
-    const failure = unreadableItem
-      ? new ProjectionError(unreadableItem.reason, unreadableItem, undefined)
+    const { events, skippedEvents, blockedItem } = separateItems(items, projectionRun.quarantinedStreams);
+    const failure = blockedItem
+      ? new ProjectionError(blockedItem.reason, blockedItem, undefined)
       : await findFailure(events, () =>
           traceProjection(events, () => writeBatch(projectionRun, events, skippedEvents, newCheckpoint)),
         );
@@ -56,7 +58,7 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
     }
     const { position } = failedEventPosition;
     const clinicId =
-      unreadableItem?.clinicId ?? events.find((event) => event.position === position)?.metadata.clinicId ?? null;
+      blockedItem?.clinicId ?? events.find((event) => event.position === position)?.metadata.clinicId ?? null;
     // A key that cannot be used is no fault of the event. Usually, the master key is missing.
     if (!(cause instanceof DataKeyError) && quarantine(projectionRun, failure, failedEventPosition, clinicId)) continue;
     await writeItems(
@@ -81,13 +83,15 @@ function quarantine(
 ): boolean {
   const now = Date.now();
   const recentStreams = [...quarantinedStreams].filter(
-    ([name, { eventType: otherType, since }]) =>
+    ([name, { eventType: otherType, cause: otherCause, since }]) =>
       name !== stream &&
       otherType === eventType &&
+      otherCause !== WAITS_FOR_SANDBOX &&
       Date.parse(since) > now - LIMIT_WINDOW_MS &&
       !expectedStreams?.has(name),
   );
-  if (recentStreams.length >= MAX_STREAMS_PER_TYPE && !expectedStreams?.has(stream)) return false;
+  const isExpected = cause === WAITS_FOR_SANDBOX || expectedStreams?.has(stream);
+  if (recentStreams.length >= MAX_STREAMS_PER_TYPE && !isExpected) return false;
   quarantinedStreams.set(stream, {
     revision,
     position,
@@ -207,11 +211,14 @@ function movesCheckpoint(item: SubscriptionItem): item is CheckpointItem {
   return item.kind === "event" || item.kind === "unreadable";
 }
 
+/** An event that must not be processed, although the tables might accept it. */
+type BlockedItem = LogPosition & Pick<UnreadableItem, "reason" | "clinicId">;
+
 /** Separates the items that the run skips from the events to process. */
 function separateItems(
   items: readonly SubscriptionItem[],
   quarantinedStreams: ReadonlyMap<string, QuarantinedStream>,
-): { events: RecordedEvent[]; skippedEvents: Map<string, QuarantinedStream>; unreadableItem?: UnreadableItem } {
+): { events: RecordedEvent[]; skippedEvents: Map<string, QuarantinedStream>; blockedItem?: BlockedItem } {
   const events: RecordedEvent[] = [];
   const skippedEvents = new Map<string, QuarantinedStream>();
   for (const item of items) {
@@ -224,10 +231,22 @@ function separateItems(
         clinicId: quarantinedStream.clinicId ?? (item.kind === "event" ? item.event.metadata.clinicId : item.clinicId),
       };
       skippedEvents.set(stream, { ...quarantinedStream, clinicId, events: eventCount + 1n });
-    } else if (item.kind === "unreadable") return { events, skippedEvents, unreadableItem: item };
-    else events.push(item.event);
+    } else if (item.kind === "unreadable") return { events, skippedEvents, blockedItem: item };
+    else if (waitsForSandbox(item.event, quarantinedStreams)) {
+      const { clinicId } = item.event.metadata;
+      return { events, skippedEvents, blockedItem: { ...item.event, reason: WAITS_FOR_SANDBOX, clinicId } };
+    } else events.push(item.event);
   }
   return { events, skippedEvents };
+}
+
+/** Cause of a quarantine that ends soon after that of another stream. It indicates no fault of this release. */
+export const WAITS_FOR_SANDBOX = "the stream of the sandbox is quarantined";
+
+/** Returns true if the tables may lack the generation of the sandbox in which an event requests an appointment. */
+export function waitsForSandbox(event: RecordedEvent, quarantinedStreams: ReadonlyMap<string, unknown>): boolean {
+  if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
+  return quarantinedStreams.has(toStreamName(sandboxStreams, event.data.applicationId ?? ""));
 }
 
 /** SQLSTATE classes 22 (data exception), 23 (integrity constraint violation) and 54 (program limit exceeded). */

@@ -257,6 +257,9 @@ describe("the replay of a quarantined stream", () => {
     const position = `${quarantinedStream?.position}`;
     const { code, stdout } = await world.runCommand("resume", position, "--reason", "Mended");
     expect(code, stdout).to.equal(0);
+    await eventually("other streams are replayed", async () => {
+      return (await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size === 0;
+    });
     expect(await world.verify({ models: fragileModels })).to.deep.include({
       differences: [],
       quarantinedStreams: new Map(),
@@ -322,6 +325,30 @@ describe("the replay of a quarantined stream", () => {
       expect(await readRow("appointment", "appointment_id", id)).to.equal(undefined);
       expect(await readRow("assignment", "appointment_id", id)).to.equal(undefined);
     }
+  });
+
+  it("appointments of a sandbox wait for the reset in its quarantined stream, and do not count as a fault", async () => {
+    const [applicationId] = createIds();
+    const clinicId = deriveSandboxClinicId(applicationId);
+    const stream = `sandbox-${applicationId}`;
+    const reset = (generation: number) => {
+      const events = createFixture(applicationId, "2026-03-10");
+      const data = { applicationId, clinicId, generation, day: "2026-03-10", events };
+      return append(stream, { type: "SandboxReset", data }, undefined, clinicId);
+    };
+    brokenStreams.set(stream, 1n);
+    for (const generation of [1, 2, 3]) await reset(generation);
+    const ids = Array.from({ length: 21 }, () => randomUUID());
+    for (const appointmentId of ids) {
+      const details = { appointmentId, applicationId, sandboxGeneration: 3, reason: null, notes: null };
+      const requested = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", details);
+      const owner = { type: "appointment" as const, id: appointmentId };
+      await waitFor(await append(`appointment-${appointmentId}`, requested, owner, clinicId));
+    }
+    expect(await readRow("appointment", "appointment_id", ids[20]!)).to.equal(undefined);
+    expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(22);
+    await fixAndVerify(stream);
+    expect(await readRow("appointment", "appointment_id", ids[20]!)).to.deep.include({ status: "requested" });
   });
 
   it("the replay of an appointment shows no data that was erased meanwhile", async () => {

@@ -30,8 +30,12 @@ export interface GrpcProxy {
   close(): Promise<void>;
 }
 
-/** @param url URL of the log, which does not use TLS */
-export async function startGrpcProxy(url: string): Promise<GrpcProxy> {
+/**
+ * @param url URL of the log, which does not use TLS
+ * @param host address on loopback. If it is not 127.0.0.1, the proxy has the port of the log, so that a client which
+ *   discovers the log through the proxy connects to the proxy
+ */
+export async function startGrpcProxy(url: string, host = "127.0.0.1"): Promise<GrpcProxy> {
   const logUrl = new URL(url);
   const sessions = new Set<http2.Http2Session>();
   const trackSession = (session: http2.Http2Session) => {
@@ -46,10 +50,10 @@ export async function startGrpcProxy(url: string): Promise<GrpcProxy> {
     clientSession.on("close", () => logSession.close());
     clientSession.on("stream", (stream, headers) => void forwardCall(proxy, logSession, stream, headers));
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(host === "127.0.0.1" ? 0 : Number(logUrl.port), host);
   await once(server, "listening");
   const proxyUrl = new URL(url);
-  proxyUrl.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  proxyUrl.host = `${host}:${(server.address() as AddressInfo).port}`;
   const proxy: GrpcProxy = {
     url: proxyUrl.href,
     onStep: () => undefined,
@@ -75,7 +79,7 @@ async function forwardCall(
     reset: (errorCode) => stream.close(errorCode),
     refuse: (grpcStatus, trailers) => {
       const refusalHeaders = { "content-type": "application/grpc", "grpc-status": grpcStatus, ...trailers };
-      stream.respond(refusalHeaders, { endStream: true });
+      if (!stream.headersSent && !stream.destroyed) stream.respond(refusalHeaders, { endStream: true });
     },
     // Node.js 20 can crash if a session is destroyed while it processes frames.
     cut: () => void setImmediate(() => stream.session?.destroy()),

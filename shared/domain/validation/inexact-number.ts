@@ -1,5 +1,8 @@
-/** Matches the strings and numbers of a JSON text, and captures only the numbers. */
-const STRING_OR_NUMBER_PATTERN = /"[^"\\]*(?:\\.[^"\\]*)*"|(-?\d[\d.eE+-]*)/g;
+/**
+ * Matches strings, and captures numbers with at least 16 digits or an exponent of three digits. JavaScript keeps all
+ * other numbers.
+ */
+const STRING_OR_NUMBER_PATTERN = /"[^"\\]*(?:\\.[^"\\]*)*"|(-?\d[\d.]{15,}(?:e[+-]?\d+)?|-?\d[\d.]*e[+-]?\d{3,})/gi;
 
 /**
  * Finds a number that would change if the JSON text is parsed and stored, such as 12345678901234567890 or 1e400.

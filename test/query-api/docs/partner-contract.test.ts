@@ -1,7 +1,10 @@
 import { expect } from "chai";
+import fc from "fast-check";
 import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
 import { partnerResponseChecker } from "../../support/partner-document.ts";
+import { createRequestArbitrary } from "./generated-requests.ts";
 import { statusTriggers } from "./partner-provocations.ts";
+import { send, validRequests } from "./partner-requests.ts";
 import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
 
 /** Provokes each documented status of each partner operation, and compares the response with the document. */
@@ -36,6 +39,22 @@ describe("responses of the partner API", function () {
           partnerResponseChecker.checkResponse(documentedOperation, response);
         });
       }
+    });
+  }
+
+  for (const operationId of Object.keys(validRequests) as PartnerOperationId[]) {
+    it(`no generated request to ${operationId} returns 500, and all responses are as documented`, async () => {
+      const validRequest = await validRequests[operationId](world.unrestrictedPartner, world);
+      const { headers } = validRequest;
+      await fc.assert(
+        fc.asyncProperty(createRequestArbitrary(operationId, validRequest), async (request) => {
+          const { status, body } = await send(world.origins, request);
+          expect(status).to.not.equal(500);
+          const path = `/webhook-endpoints/${body.endpoint?.id}`;
+          if (status === 201 && body.endpoint) await send(world.origins, { method: "DELETE", path, headers });
+        }),
+        { numRuns: 60 },
+      );
     });
   }
 });

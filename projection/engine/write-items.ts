@@ -1,4 +1,4 @@
-import pg from "pg";
+import type pg from "pg";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
@@ -6,7 +6,7 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { LogPosition, SubscriptionItem, UnreadableItem } from "../../shared/eventstore/subscription.ts";
 import { DataKeyError, type DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
-import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
+import { isPostgresUnavailable, isValueRefused } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { isTracing, startSpan } from "../../shared/tracing/span.ts";
 import { type EventCheckpoint, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
@@ -122,7 +122,7 @@ async function findFailure(
   } catch (error) {
     if (error instanceof ProjectionError && error.failedEventPosition) return error;
     const [event, otherEvent] = events;
-    if (!event || !(isValueRefusal(error) || error instanceof RowError)) throw error;
+    if (!event || !(isValueRefused(error) || error instanceof RowError)) throw error;
     const reason =
       error instanceof RowError
         ? error.message
@@ -247,11 +247,6 @@ export const WAITS_FOR_SANDBOX = "the stream of the sandbox is quarantined";
 export function waitsForSandbox(event: RecordedEvent, quarantinedStreams: ReadonlyMap<string, unknown>): boolean {
   if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
   return quarantinedStreams.has(toStreamName(sandboxStreams, event.data.applicationId ?? ""));
-}
-
-/** SQLSTATE classes 22 (data exception), 23 (integrity constraint violation) and 54 (program limit exceeded). */
-function isValueRefusal(error: unknown): error is pg.DatabaseError {
-  return error instanceof pg.DatabaseError && /^(22|23|54)/.test(error.code ?? "");
 }
 
 /** The trace of an older event ended long ago. */

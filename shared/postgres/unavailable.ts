@@ -37,6 +37,6 @@ export function isPostgresUnavailable(error: unknown): boolean {
  * Returns true if Postgres refuses a value, so that a retry cannot succeed: SQLSTATE classes 22 (data exception), 23
  * (integrity constraint violation) and 54 (program limit exceeded).
  */
-export function isValueRefused(error: unknown): boolean {
+export function isValueRefused(error: unknown): error is pg.DatabaseError {
   return error instanceof pg.DatabaseError && /^(22|23|54)/.test(error.code ?? "");
 }

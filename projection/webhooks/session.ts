@@ -3,8 +3,10 @@ import type pg from "pg";
 import type { DatabaseClient } from "../../shared/postgres/client.ts";
 import {
   type ConnectionUse,
+  createLongLivedClient,
   keepConnection,
   type LongLivedClientOptions,
+  requireOwnSession,
 } from "../../shared/postgres/long-lived-connection.ts";
 import {
   createPositionListener,
@@ -51,6 +53,8 @@ export class WebhooksSession {
     const listener = createPositionListener(this.#positionWatch.notify);
     const use: ConnectionUse = {
       prepare: async (connection) => {
+        // The lock on the read models requires the same, and ends the service.
+        await requireOwnSession(connection, () => createLongLivedClient(options).connect()).catch(failToOpen);
         await listener.prepare(connection);
         await this.#register(connection);
         this.#isOpen = true;
@@ -95,6 +99,10 @@ export class WebhooksSession {
     await this.#pool.query(`DELETE FROM webhooks.sender WHERE sender_id = ANY ($1) AND ${IS_UNLOCKED_SQL}`, [goneIds]);
     this.#onSenderGone();
   }
+}
+
+function failToOpen(cause: unknown): never {
+  throw new Error("The webhooks role has no session of its own.", { cause });
 }
 
 const LOCK_KEY_SQL = "hashtextextended('webhook sender ' || sender_id, 0)";

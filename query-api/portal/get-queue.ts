@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
-import { toLocalDate } from "../../shared/domain/time/local-time.ts";
+import { getDay, toLocalDate } from "../../shared/domain/time/local-time.ts";
 import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
@@ -83,9 +83,14 @@ export const getQueue = defineOperation({
   localList: {
     name: "legacyAppointmentQueue",
     sql: appointmentsWithoutTicketSql,
-    createFilter:
-      (_, now) =>
-      ({ timezone, element }: Candidate<{ scheduled_at: Instant }>) =>
-        toLocalDate(timezone, Date.parse(element.scheduled_at)) === toLocalDate(timezone, now),
+    createFilter(_, now) {
+      let today: ReturnType<typeof getDay> | undefined;
+      return ({ timezone, element: { scheduled_at: scheduledAt } }: Candidate<{ scheduled_at: Instant }>) => {
+        // All candidates are of one branch, so they have the same time zone.
+        today ??= getDay(timezone, toLocalDate(timezone, now));
+        const { from, to } = today;
+        return (from === undefined || scheduledAt >= from) && (to === undefined || scheduledAt < to);
+      };
+    },
   },
 });

@@ -70,6 +70,6 @@ export async function deleteQuarantinedStream(client: ClientBase, schema: string
 }
 
 /** Replaces U+0000, which Postgres refuses. A record of a quarantine must not fail. */
-function toStoredText(text: string): string {
+export function toStoredText(text: string): string {
   return text.slice(0, MAX_TEXT_LENGTH).replaceAll("\0", "\uFFFD");
 }

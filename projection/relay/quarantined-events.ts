@@ -1,5 +1,6 @@
 import type pg from "pg";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
+import { toStoredText } from "../quarantine/quarantined-streams.ts";
 
 /** Identifies a record of an event about which partners have got no webhook. */
 export interface QuarantineRecord {
@@ -23,7 +24,7 @@ export async function quarantineEvent(
     `INSERT INTO webhooks.quarantined_event (position, stream, revision, event_type, cause, since)
      VALUES ($1, $2, $3, $4, $5, now())
      ON CONFLICT (position) DO UPDATE SET cause = excluded.cause, since = excluded.since`,
-    [position, stream, revision, type, cause],
+    [position, stream, revision, toStoredText(type), toStoredText(cause)],
   );
 }
 

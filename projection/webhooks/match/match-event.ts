@@ -59,11 +59,10 @@ export async function addDeliveries(
     // Deliveries without order are due as soon as they exist, so their claim is sent together with the insertion.
     const isOrdered = matches.some(({ orderingKey }) => orderingKey !== null);
     const pendingEndpoints = matches.filter(({ status }) => status === "pending").map(toDueEndpoint);
-    const [addedRows, insertedClaim] = await awaitPipelined([
-      insertDeliveries(client, matches, now),
-      isOrdered || pendingEndpoints.length === 0 ? undefined : claimInserted?.(client, pendingEndpoints),
-    ]);
-    claim = insertedClaim;
+    const claimPending = async () => {
+      if (!isOrdered && pendingEndpoints.length > 0) claim = await claimInserted?.(client, pendingEndpoints);
+    };
+    const [addedRows] = await awaitPipelined([insertDeliveries(client, matches, now), claimPending()]);
     const addedMatches = matches.filter((match) => addedRows.has(deriveDeliveryId(match)));
     const isHeld = (match: EndpointMatch) => addedRows.get(deriveDeliveryId(match))?.isHeld === true;
     const releasedEndpoints = await arrange(client, listGroups(addedMatches.filter(isHeld)), now);

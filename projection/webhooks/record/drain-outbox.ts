@@ -65,7 +65,9 @@ export async function drainOutbox({ pool, log, logger, requireLog, onDiscarded }
       ]);
     }
   };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT_STREAMS }, appendGroups));
+  const workers = await Promise.allSettled(Array.from({ length: MAX_CONCURRENT_STREAMS }, appendGroups));
+  const failure = workers.find((worker) => worker.status === "rejected");
+  if (failure) throw failure.reason;
   return rows.length === MAX_EVENTS;
 }
 

@@ -51,19 +51,19 @@ type ReplayStep = "started" | "ended" | "waiting" | "taken";
  */
 export async function continueReplays(deps: ReplayDeps, clock: () => number): Promise<boolean> {
   const steps: ReplayStep[] = [];
+  let logError: LogUnavailableError | undefined;
   for (const replay of await findUnfinishedReplays(deps.pool)) {
     try {
       steps.push(await continueReplay(deps, replay, clock()));
     } catch (error) {
-      if (error instanceof LogUnavailableError || error instanceof DifferentLogError || isPostgresUnavailable(error))
-        throw error;
-      deps.logger.error(
-        { error, replayId: replay.replayId },
-        "A replay failed. It is tried again after other replays.",
-      );
+      if (error instanceof DifferentLogError || isPostgresUnavailable(error)) throw error;
+      // The log may be unavailable only for a stream of this replay.
+      if (error instanceof LogUnavailableError) logError = error;
+      else deps.logger.error({ error, replayId: replay.replayId }, "A replay failed. It is tried again after others.");
       await moveBack(deps.pool, replay.replayId, clock());
     }
   }
+  if (logError && steps.length === 0) throw logError;
   return steps.some((step) => step === "started" || step === "ended");
 }
 

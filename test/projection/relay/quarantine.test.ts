@@ -69,6 +69,12 @@ describe("an event that the relay cannot map", () => {
     expect(receiver.requests).to.have.length(4);
   });
 
+  it("the relay quarantines an event whose type contains a character that Postgres refuses", async () => {
+    await appendEvent(`appointment-${randomUUID()}`, "Odd\0", {});
+    await awaitDelivery((await world.requestAppointment(endpoint.clinicId)).eventId);
+    await eventually("the quarantine", async () => (await readStatus()).includes("Odd\uFFFD"));
+  });
+
   it("while the stream of an installation is quarantined, its endpoint gets no webhooks, and others do", async () => {
     const otherEndpoint = await world.registerEndpoint(receiver.url, { clinicId: endpoint.clinicId });
     await appendEvent(`installation-${endpoint.installationId}`, "InstallationForgotten", {});

@@ -9,7 +9,7 @@ import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { checkTraceparent, isTracing, startTrace } from "../tracing/span.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
-import { type Readiness, serveHealth } from "./health.ts";
+import { type Readiness, serveHealth, shareRunningCheck } from "./health.ts";
 
 /** Paths of monitoring, whose frequent requests are logged at level debug and not traced. */
 const MONITORING_PATH = /^\/(health\/|metrics$)/;
@@ -35,13 +35,13 @@ interface AppOptions {
 /**
  * Creates the Koa application of a service, to which the service adds its routes. The application provides correlation
  * ids, one log line per request, error responses, headers that prevent caching and content sniffing, health checks and
- * metrics. It returns
- * 404 for unmatched requests.
+ * metrics. It returns 404 for unmatched requests.
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
   const { clock = Date.now, registry = createRegistry() } = options;
   const recordRequest = registerRequestMetrics(registry);
-  registerReadinessMetric(registry, options.checkReadiness);
+  const checkReadiness = shareRunningCheck(options.checkReadiness);
+  registerReadinessMetric(registry, checkReadiness);
   // Only the last address in X-Forwarded-For is used. The trusted proxy appends this address. The caller can forge all
   // earlier addresses.
   const app = new Koa<RequestState>({ proxy: options.isProxyTrusted, maxIpsCount: 1 });
@@ -69,7 +69,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     if (!isMonitoring) recordRequest(operation, status, durationMs / 1_000);
   });
   app.use(normalizeTarget());
-  app.use(serveHealth(options.checkReadiness));
+  app.use(serveHealth(checkReadiness));
   app.use(serveMetrics(registry));
   app.use(async (ctx, next) => {
     if (options.retiredPaths.some((prefix) => ctx.path.startsWith(prefix))) {
@@ -154,8 +154,11 @@ function normalizeTarget(): Koa.Middleware {
   };
 }
 
-/** Matches the `+` before the UTC offset of a date-time. The query parser would decode it to a space. */
-const OFFSET_SIGN_PATTERN = /(?<=T\d\d(?::|%3A)\d\d(?::|%3A)\d\d(?:\.\d+)?)\+(?=\d\d(?::|%3A)\d\d)/gi;
+/**
+ * Matches the `+` before the UTC offset of a date-time. The query parser would decode it to a space. The pattern begins
+ * with the `+`: if it began with the time, the search would read a long number once for each of its digits.
+ */
+const OFFSET_SIGN_PATTERN = /\+(?<=T\d\d(?::|%3A)\d\d(?::|%3A)\d\d(?:\.\d+)?\+)(?=\d\d(?::|%3A)\d\d)/gi;
 
 /**
  * Extracts path and query exactly as the client sent them. The path is not taken from `URL`, which would resolve dot

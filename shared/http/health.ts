@@ -29,6 +29,20 @@ export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
   };
 }
 
+/**
+ * Lets requests that arrive during a check share its result, so that many requests at once do not load the servers that
+ * the check asks.
+ */
+export function shareRunningCheck(checkReadiness: Readiness): Readiness {
+  let runningCheck: ReturnType<Readiness> | undefined;
+  return () => {
+    runningCheck ??= checkReadiness().finally(() => {
+      runningCheck = undefined;
+    });
+    return runningCheck;
+  };
+}
+
 const REACH_TIMEOUT_MS = 2_000;
 
 /**

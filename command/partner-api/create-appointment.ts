@@ -41,6 +41,7 @@ export function createAppointment({ log, decide }: { log: EventLog; decide: Deci
     if (!initialState) throw new Error("the appointment has no first event");
     ctx.state.logPosition = statePosition;
     if (events.length === 0) ctx.set("Idempotent-Replayed", "true");
+    ctx.set("Location", `${ctx.path}/${initialState.id}`);
     ctx.status = 201;
     ctx.body = { ok: true, appointment: toPartnerAppointment(initialState, FIRST_REVISION) };
   };

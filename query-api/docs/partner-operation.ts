@@ -128,6 +128,7 @@ function describePositionHeader(brand: string): Record<string, Header> {
 }
 
 const pathIdDescriptions: Readonly<Record<string, string>> = {
+  appointmentId: "Id of the appointment.",
   endpointId: "Id of the webhook endpoint.",
   deliveryId: "Id of the delivery.",
   replayId: "Id of the replay.",

@@ -16,6 +16,12 @@ const pageAndNextRowSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
   ORDER BY a.scheduled_at, a.appointment_id
   LIMIT $6::integer + 1`;
 
+/** Arguments of `json_build_object` for an appointment `a`, as in {@link partnerAppointment}. */
+export const APPOINTMENT_FIELDS_SQL = `'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id,
+  'animalId', a.animal_id, 'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes,
+  'status', a.status, 'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at),
+  'updatedAt', rfc3339(a.updated_at)`;
+
 export const listPartnerAppointments = definePartnerRead({
   operationId: "listPartnerAppointments",
   description:
@@ -34,10 +40,7 @@ export const listPartnerAppointments = definePartnerRead({
     SELECT ${branchRefusalSql} AS refusal, json_build_object(
       'window', json_build_object('from', rfc3339($4::timestamptz), 'to', rfc3339($5::timestamptz),
         'maximumDays', ${MAX_WINDOW_DAYS}),
-      'appointments', coalesce((SELECT json_agg(json_build_object(
-        'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id, 'animalId', a.animal_id,
-        'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes, 'status', a.status,
-        'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at), 'updatedAt', rfc3339(a.updated_at))
+      'appointments', coalesce((SELECT json_agg(json_build_object(${APPOINTMENT_FIELDS_SQL})
         ORDER BY a.scheduled_at, a.appointment_id) FROM page a), '[]'),
       'page', ${buildPageSql("scheduled_at", "appointment_id", "$6", "scheduled_at DESC, appointment_id DESC")}
     )::text AS body`,

@@ -1,4 +1,5 @@
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
+import { getPartnerAppointment } from "./get-appointment.ts";
 import { getClinicContext } from "./get-clinic-context.ts";
 import { getSandboxState } from "./get-sandbox-state.ts";
 import { getWebhookDelivery } from "./get-webhook-delivery.ts";
@@ -14,6 +15,7 @@ const reads: Record<PartnerReadId, PartnerRead> = {
   listInstallations,
   getClinicContext,
   listPartnerAppointments,
+  getPartnerAppointment,
   getSandboxState,
   listWebhookEndpoints,
   getWebhookEndpoint,

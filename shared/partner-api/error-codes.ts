@@ -19,6 +19,7 @@ export const partnerErrors = {
   clinic_not_operational: "The clinic is suspended or closed.",
   rate_limit_exceeded: "Too many requests. Wait the number of seconds in `Retry-After`.",
   rate_limit_unavailable: "The service could not count the request in time. Nothing was changed; try again.",
+  appointment_not_found: "The clinic has no appointment with this id at a branch that the installation covers.",
   invalid_cursor: "The cursor does not come from a response of this API.",
   invalid_destination: "The URL is missing, malformed or too long.",
   unsafe_destination:

@@ -48,6 +48,12 @@ export const partnerOperations = {
   getClinicContext: defineAtClinic("GET", "/clinic/context", "clinic:read", "Get authorized clinic context"),
   listPartnerAppointments: defineAtClinic("GET", "/appointments", "appointments:read", "List appointments"),
   createPartnerAppointment: defineAtClinic("POST", "/appointments", "appointments:write", "Create an appointment"),
+  getPartnerAppointment: defineAtClinic(
+    "GET",
+    "/appointments/:appointmentId",
+    "appointments:read",
+    "Get an appointment",
+  ),
   getSandboxState: defineAtSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
   resetSandbox: defineAtSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
   listWebhookEndpoints: defineAtClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),

@@ -74,6 +74,13 @@ const replayedHeader: Headers = {
     schema: z.literal("true"),
   },
 };
+const locationHeader: Headers = {
+  Location: {
+    description: "Path of the appointment, for example `/sandbox/v1/appointments/<id>`.",
+    required: true,
+    schema: z.string(),
+  },
+};
 const clinicStatusErrors = { clinic_not_operational: 403 } as const;
 const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
 const endpointUrlErrors = {
@@ -116,7 +123,7 @@ export const partnerWrites = {
       status: 201,
       description: "The appointment as it was created.",
       body: z.strictObject({ ok, appointment: partnerAppointment }),
-      headers: replayedHeader,
+      headers: { ...replayedHeader, ...locationHeader },
     },
     refusals: {
       ...clinicStatusErrors,

@@ -150,6 +150,7 @@ function createAppointmentRequest(recorder: PartnerRecorder): object {
 async function recordAppointment(recorder: PartnerRecorder, endpointPath: string): Promise<void> {
   const request = createAppointmentRequest(recorder);
   const { appointment } = await recorder.record("createPartnerAppointment", "POST", "/appointments", request);
+  await recorder.record("getPartnerAppointment", "GET", `/appointments/${appointment.id}`);
   await recorder.awaitEvent(endpointPath, "appointment.created");
   const { clinicId } = recorder.sandbox;
   await confirmAppointment(recorder.log, { clinicId, appointmentId: appointment.id }, recorder.operatorContext);

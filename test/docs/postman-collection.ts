@@ -42,8 +42,9 @@ const COLLECTION_SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/
 const INTRODUCTION = `Requests to all operations of the partner API, with recorded responses.
 
 Set the variables \`baseUrl\`, \`clientId\` and \`clientSecret\`. Then send "Exchange client credentials" and "Get sandbox
-state". They set the variables that the other requests need. "Create webhook endpoint" sets \`endpointId\`, and "Send a
-test event" sets \`deliveryId\`, and "Replay several deliveries" sets \`replayId\`.`;
+state". They set the variables that the other requests need. "Create an appointment" sets \`appointmentId\`, "Create
+webhook endpoint" sets \`endpointId\`, "Send a test event" sets \`deliveryId\`, and "Replay several deliveries" sets
+\`replayId\`.`;
 
 /** Variables of the collection. Scripts set those without a value. */
 const VARIABLES: Readonly<Record<string, string>> = {
@@ -56,6 +57,7 @@ const VARIABLES: Readonly<Record<string, string>> = {
   branchId: "",
   animalId: "",
   scheduledAt: "",
+  appointmentId: "",
   endpointId: "",
   deliveryId: "",
   replayId: "",
@@ -83,6 +85,7 @@ const RESPONSE_SCRIPTS: Readonly<Record<string, string[]>> = {
     'pm.collectionVariables.set("branchId", sandbox.branches[0].id);',
     'pm.collectionVariables.set("animalId", sandbox.animals[0].id);',
   ],
+  createPartnerAppointment: ['pm.collectionVariables.set("appointmentId", pm.response.json().appointment.id);'],
   createWebhookEndpoint: ['pm.collectionVariables.set("endpointId", pm.response.json().endpoint.id);'],
   testWebhookEndpoint: ['pm.collectionVariables.set("deliveryId", pm.response.json().delivery.id);'],
   replayWebhookDeliveries: ['pm.collectionVariables.set("replayId", pm.response.json().replay.id);'],

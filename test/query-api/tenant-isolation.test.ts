@@ -153,6 +153,7 @@ describe("tenant isolation", () => {
     const pathBuilders: Record<Exclude<PartnerReadId, ReadWithoutClinic>, (clinic: typeof ownClinic) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
+      getPartnerAppointment: (clinic) => `/appointments/${getId(clinic, "appointment")}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
       getWebhookEndpoint: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}`,
       listWebhookDeliveries: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}/deliveries`,
@@ -176,12 +177,13 @@ describe("tenant isolation", () => {
     });
 
     for (const operationId of [
+      "getPartnerAppointment",
       "getWebhookEndpoint",
       "listWebhookDeliveries",
       "getWebhookDelivery",
       "getWebhookReplay",
     ] as const) {
-      it(`${operationId} returns 404 for an endpoint of another application at another clinic`, async () => {
+      it(`${operationId} returns 404 for an id of another clinic`, async () => {
         const path = pathBuilders[operationId](otherClinic);
         expect((await readAsPartner(path, ownClinic.clinicId)).status).to.equal(404);
       });

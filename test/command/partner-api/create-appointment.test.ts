@@ -57,6 +57,7 @@ describe("createPartnerAppointment", () => {
       revision: 0,
     });
     partnerAppointment.parse(responseBody.appointment);
+    expect(headers.get("location")).to.match(new RegExp(`^/\\w+/v1/appointments/${deriveId(key)}$`));
     expect(headers.get("idempotent-replayed")).to.equal(null);
     expect(headers.get("cache-control")).to.equal("no-store");
     const events = await command.log.read(`appointment-${deriveId(key)}`);

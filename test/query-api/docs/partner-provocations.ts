@@ -167,6 +167,10 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
       body: { ...(body as object), branchId: randomUUID() },
     })),
   },
+  getPartnerAppointment: {
+    200: createReadAfterWriteTrigger("getPartnerAppointment"),
+    404: createChangeTrigger("getPartnerAppointment", () => ({ path: `/appointments/${randomUUID()}` })),
+  },
   listWebhookEndpoints: {
     200: async (world) => {
       await createValidTrigger("createWebhookEndpoint")(world);

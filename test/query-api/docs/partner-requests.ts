@@ -88,6 +88,12 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     headers: { ...createClinicHeaders(partner), "Idempotency-Key": randomUUID() },
     body: { branchId: partner.branchId, animalId: partner.animalId, scheduledAt, notes: "first visit" },
   }),
+  getPartnerAppointment: async (partner, { origins, unrestrictedPartner }) => {
+    const headers = createClinicHeaders(partner);
+    if (partner !== unrestrictedPartner) return { method: "GET", path: `/appointments/${randomUUID()}`, headers };
+    const { body } = await send(origins, await validRequests.createPartnerAppointment(partner, {} as never));
+    return { method: "GET", path: `/appointments/${body.appointment.id}`, headers };
+  },
   getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
   resetSandbox: ({ headers }) => ({ method: "POST", path: "/sandbox/reset", headers }),
   listWebhookEndpoints: toClinic("/webhook-endpoints"),

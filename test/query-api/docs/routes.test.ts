@@ -96,6 +96,7 @@ describe("the documents and the routes", () => {
       "getClinicContext GET /clinic/context",
       "listPartnerAppointments GET /appointments",
       "createPartnerAppointment POST /appointments",
+      "getPartnerAppointment GET /appointments/{appointmentId}",
       "getSandboxState GET /sandbox",
       "resetSandbox POST /sandbox/reset",
       "listWebhookEndpoints GET /webhook-endpoints",

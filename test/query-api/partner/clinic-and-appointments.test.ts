@@ -8,7 +8,7 @@ import { type RequestOptions, setUpCaller, withBranchHeader } from "./caller.ts"
 
 const marchQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z";
 
-describe("partner listInstallations, getClinicContext and listPartnerAppointments", () => {
+describe("partner reads of installations, clinic and appointments", () => {
   const api = setUpQueryApi();
   const caller = setUpCaller(api);
 
@@ -204,5 +204,27 @@ describe("partner listInstallations, getClinicContext and listPartnerAppointment
       expect(await caller.readRefusal(path, withBranchHeader(otherBranchId))).to.equal("403 branch_denied");
       expect(await caller.readRefusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
     });
+  });
+
+  describe("getPartnerAppointment", () => {
+    it("getPartnerAppointment returns the same record as the list, to branches that the request covers", async () => {
+      const { clinicId, branchId, otherBranchId } = caller.clinic;
+      const appointmentId = randomUUID();
+      await api.given(appointmentRequested(clinicId, branchId, "2026-03-10T09:00:00Z", { appointmentId, notes: "n" }));
+      const path = `/appointments/${appointmentId}`;
+      const { appointments } = await caller.readBody("listPartnerAppointments", `/appointments?${marchQuery}`);
+      const expectedBody = { ok: true, appointment: appointments[0] };
+      expect(await caller.readBody("getPartnerAppointment", path)).to.deep.equal(expectedBody);
+      expect(await caller.readRefusal(path, withBranchHeader(otherBranchId))).to.equal("404 appointment_not_found");
+      expect(await caller.readRefusal(path, withBranchHeader(randomUUID()))).to.equal("403 branch_denied");
+      await api.given(installationApproved(caller.application, clinicId, { branchIds: [otherBranchId] }));
+      expect(await caller.readRefusal(path)).to.equal("404 appointment_not_found");
+    });
+
+    for (const id of [randomUUID(), "x"]) {
+      it(`getPartnerAppointment returns 404 for the id ${id === "x" ? id : "of no appointment"}`, async () => {
+        expect(await caller.readRefusal(`/appointments/${id}`)).to.equal("404 appointment_not_found");
+      });
+    }
   });
 });

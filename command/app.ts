@@ -25,6 +25,7 @@ import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
 import { requireActiveClinic } from "./partner-api/request-context.ts";
 import { resetOwnSandbox } from "./partner-api/reset-own-sandbox.ts";
+import { changeSandboxAppointmentStatus, rescheduleSandboxAppointment } from "./partner-api/sandbox-appointments.ts";
 import { getServerMetadataPath, KEYS_PATH, publishKeys, publishServerMetadata } from "./partner-api/server-metadata.ts";
 import { applyFormStatuses, parseTokenBody } from "./partner-api/token-request.ts";
 import type { TokenSigner } from "./partner-api/token-signer.ts";
@@ -122,6 +123,16 @@ function createWriteRouter(options: CommandAppOptions) {
     // The handlers of these two operations require an active clinic and parse the body; see `createBodyDecider`.
     createPartnerAppointment: defineOperation("createPartnerAppointment", [], createAppointment(options)),
     updateWebhookEndpoint: defineOperation("updateWebhookEndpoint", [], updateWebhookEndpoint(options)),
+    changeSandboxAppointmentStatus: defineOperation(
+      "changeSandboxAppointmentStatus",
+      [requireActiveClinic(decide), parseJsonBody()],
+      changeSandboxAppointmentStatus(options),
+    ),
+    rescheduleSandboxAppointment: defineOperation(
+      "rescheduleSandboxAppointment",
+      [requireActiveClinic(decide), parseJsonBody()],
+      rescheduleSandboxAppointment(options),
+    ),
     resetSandbox: defineOperation("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),
     createWebhookEndpoint: defineOperation(
       "createWebhookEndpoint",

@@ -51,6 +51,8 @@ export interface CommandResult<State> {
    * position reflect the state.
    */
   statePosition: bigint | undefined;
+  /** Revision of the stream's last event; `EMPTY_STREAM` if the stream is empty. */
+  revision: bigint;
 }
 
 export async function loadAggregate<C extends Category, State>(
@@ -108,9 +110,10 @@ export function handle<C extends Category, State>(
     const assumedChange = options.isExpectedNew && attempt === 0 ? decideAsNew(aggregate, decide, context) : undefined;
     const { newEvents, revision, position, ...result } =
       assumedChange ?? decideChange(aggregate, await loadAggregate(log, aggregate, id), decide, context);
-    if (newEvents.length === 0) return { ...result, position: undefined, statePosition: position };
+    if (newEvents.length === 0) return { ...result, position: undefined, statePosition: position, revision };
     const newPosition = await log.append(stream, revision, newEvents);
-    return { ...result, position: newPosition, statePosition: newPosition };
+    const newRevision = revision + BigInt(newEvents.length);
+    return { ...result, position: newPosition, statePosition: newPosition, revision: newRevision };
   };
   return options.onConflict === "throw" ? change(0) : changeStream(stream, change);
 }

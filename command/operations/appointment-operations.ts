@@ -85,8 +85,26 @@ export const putAppointmentInWaiting = defineOperation(decidePutInWaiting);
 export const startConsultation = defineOperation(decideStartConsultation);
 export const completeAppointment = defineOperation(decideComplete);
 export const markNoShow = defineOperation((_, now) => decideMarkNoShow(now));
+
+/** Decider of each transition that needs no further data than the time. */
+const decidersByStatus = {
+  confirmed: decideConfirm,
+  checked_in: decideCheckIn,
+  waiting: decidePutInWaiting,
+  in_consultation: decideStartConsultation,
+  completed: decideComplete,
+  cancelled: () => decideCancel(null, undefined),
+  no_show: decideMarkNoShow,
+} as const;
+
+/** Changes the status of an appointment. If the appointment already has the status, nothing changes. */
+export const changeAppointmentStatus = defineOperation(
+  ({ to }: AppointmentReference & { to: keyof typeof decidersByStatus }, now) =>
+    (state) =>
+      state?.status === to ? [] : decidersByStatus[to](now)(state),
+);
 export const rescheduleAppointment = defineOperation(
-  (command: AppointmentReference & { scheduledAt: Instant; durationMinutes?: number }, now) =>
+  (command: AppointmentReference & { scheduledAt: Instant; durationMinutes?: number | undefined }, now) =>
     decideReschedule(command, now),
 );
 export const releaseResource = defineOperation(({ assignmentId }: AppointmentReference & { assignmentId: string }) =>

@@ -56,6 +56,18 @@ export const partnerOperations = {
   ),
   getSandboxState: defineAtSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
   resetSandbox: defineAtSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
+  changeSandboxAppointmentStatus: defineAtSandbox(
+    "POST",
+    "/appointments/:appointmentId/transitions",
+    "appointments:write",
+    "Change the status of an appointment",
+  ),
+  rescheduleSandboxAppointment: defineAtSandbox(
+    "POST",
+    "/appointments/:appointmentId/reschedule",
+    "appointments:write",
+    "Move an appointment",
+  ),
   listWebhookEndpoints: defineAtClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),
   createWebhookEndpoint: defineAtClinic("POST", "/webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
   getWebhookEndpoint: defineAtClinic("GET", endpointPath, "webhooks:read", "Get webhook endpoint"),

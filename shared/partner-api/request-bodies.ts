@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { scheduledAt } from "../domain/events/appointment.ts";
+import { appointmentStatuses } from "../domain/appointment/appointment.ts";
+import { appointmentStreams, scheduledAt } from "../domain/events/appointment.ts";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import {
   attemptRate,
@@ -44,6 +45,23 @@ export const appointmentRequest = z.strictObject({
     description: "Start of the appointment. It must be in the future and have a UTC offset.",
   }),
   notes: notes.meta({ maxLength: 2000, description: "Free text for the clinic." }).optional(),
+});
+
+export const appointmentTransition = z.strictObject({
+  to: z.enum(appointmentStatuses).exclude(["requested"]).meta({
+    description:
+      "New status. If the appointment already has this status, nothing changes. `no_show` is possible before the appointment starts.",
+  }),
+});
+
+export const appointmentMove = z.strictObject({
+  scheduledAt: scheduledAt.meta({
+    format: "date-time",
+    description: "New start of the appointment. It must be in the future and have a UTC offset.",
+  }),
+  durationMinutes: appointmentStreams.events.AppointmentRescheduled.shape.durationMinutes
+    .optional()
+    .meta({ description: "New duration in minutes. If it is absent, the duration remains unchanged." }),
 });
 
 /**

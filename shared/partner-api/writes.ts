@@ -11,7 +11,9 @@ import {
   webhookReplayRecord,
 } from "./records.ts";
 import {
+  appointmentMove,
   appointmentRequest,
+  appointmentTransition,
   idempotencyKey,
   tokenForm,
   tokenRequest,
@@ -81,7 +83,23 @@ const locationHeader: Headers = {
     schema: z.string(),
   },
 };
+const appointmentBody = z.strictObject({ ok, appointment: partnerAppointment });
+const changedAppointmentResponse = {
+  status: 200,
+  description: "The appointment after the change.",
+  body: appointmentBody,
+} as const;
 const clinicStatusErrors = { clinic_not_operational: 403 } as const;
+const sandboxAppointmentErrors = {
+  ...clinicStatusErrors,
+  sandbox_only: 403,
+  appointment_not_found: 404,
+  fixture_appointment: 409,
+  illegal_transition: 409,
+  validation_failed: 422,
+  too_many_changes: 503,
+  data_source_unavailable: 503,
+} as const;
 const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
 const endpointUrlErrors = {
   validation_failed: 400,
@@ -122,7 +140,7 @@ export const partnerWrites = {
     successResponse: {
       status: 201,
       description: "The appointment as it was created.",
-      body: z.strictObject({ ok, appointment: partnerAppointment }),
+      body: appointmentBody,
       headers: { ...replayedHeader, ...locationHeader },
     },
     refusals: {
@@ -141,6 +159,20 @@ export const partnerWrites = {
       body: z.strictObject({ ok, sandbox: sandboxRecord }),
     },
     refusals: { sandbox_only: 403 },
+  },
+  changeSandboxAppointmentStatus: {
+    description:
+      "Changes the status of an appointment that your application has created in its sandbox, as the clinic's staff would in production. Your endpoints receive `appointment.updated`. Appointments of the fixture cannot be changed.",
+    request: appointmentTransition,
+    successResponse: changedAppointmentResponse,
+    refusals: sandboxAppointmentErrors,
+  },
+  rescheduleSandboxAppointment: {
+    description:
+      "Moves a requested or confirmed appointment that your application has created in its sandbox, as the clinic's staff would in production. Your endpoints receive `appointment.updated`. Appointments of the fixture cannot be changed.",
+    request: appointmentMove,
+    successResponse: changedAppointmentResponse,
+    refusals: sandboxAppointmentErrors,
   },
   createWebhookEndpoint: {
     description: "Registers a URL that receives the clinic's events.",

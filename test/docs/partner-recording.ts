@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { handle } from "../../command/handling/handle.ts";
-import { confirmAppointment } from "../../command/operations/appointment-operations.ts";
 import type { Recording } from "../../query-api/docs/openapi.ts";
 import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
@@ -119,6 +118,14 @@ async function recordSandbox(recorder: PartnerRecorder): Promise<void> {
   await recorder.record("getClinicContext", "GET", "/clinic/context");
   const query = `limit=2&from=${recorder.toTime(0, 0)}&to=${recorder.toTime(7, 0)}`;
   await recorder.record("listPartnerAppointments", "GET", `/appointments?${query}`);
+  const { body } = await recorder.request("POST", "/appointments", createAppointmentRequest(recorder));
+  const move = { scheduledAt: recorder.toTime(4, 15) };
+  await recorder.record(
+    "rescheduleSandboxAppointment",
+    "POST",
+    `/appointments/${body.appointment.id}/reschedule`,
+    move,
+  );
 }
 
 /** Records the settings of an endpoint. Returns the path of the endpoint. */
@@ -152,8 +159,8 @@ async function recordAppointment(recorder: PartnerRecorder, endpointPath: string
   const { appointment } = await recorder.record("createPartnerAppointment", "POST", "/appointments", request);
   await recorder.record("getPartnerAppointment", "GET", `/appointments/${appointment.id}`);
   await recorder.awaitEvent(endpointPath, "appointment.created");
-  const { clinicId } = recorder.sandbox;
-  await confirmAppointment(recorder.log, { clinicId, appointmentId: appointment.id }, recorder.operatorContext);
+  const path = `/appointments/${appointment.id}`;
+  await recorder.record("changeSandboxAppointmentStatus", "POST", `${path}/transitions`, { to: "confirmed" });
   await recorder.awaitEvent(endpointPath, "appointment.updated");
   const { deliveries } = await recorder.record("listWebhookDeliveries", "GET", `${endpointPath}/deliveries?limit=2`);
   await recorder.record("getWebhookDelivery", "GET", `${endpointPath}/deliveries/${deliveries[0].id}`);

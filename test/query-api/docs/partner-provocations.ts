@@ -171,6 +171,27 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
     200: createReadAfterWriteTrigger("getPartnerAppointment"),
     404: createChangeTrigger("getPartnerAppointment", () => ({ path: `/appointments/${randomUUID()}` })),
   },
+  changeSandboxAppointmentStatus: {
+    404: createChangeTrigger("changeSandboxAppointmentStatus", () => ({
+      path: `/appointments/${randomUUID()}/transitions`,
+    })),
+    409: createChangeTrigger("changeSandboxAppointmentStatus", () => ({ body: { to: "completed" } })),
+    422: createChangeTrigger("changeSandboxAppointmentStatus", () => ({ body: { to: "requested" } })),
+  },
+  rescheduleSandboxAppointment: {
+    404: createChangeTrigger("rescheduleSandboxAppointment", () => ({
+      path: `/appointments/${randomUUID()}/reschedule`,
+    })),
+    409: async (world) => {
+      const request = await validRequests.rescheduleSandboxAppointment(world.unrestrictedPartner, world);
+      const path = request.path.replace("reschedule", "transitions");
+      await send(world.origins, { ...request, path, body: { to: "cancelled" } });
+      return send(world.origins, request);
+    },
+    422: createChangeTrigger("rescheduleSandboxAppointment", () => ({
+      body: { scheduledAt: "2020-01-01T00:00:00Z" },
+    })),
+  },
   listWebhookEndpoints: {
     200: async (world) => {
       await createValidTrigger("createWebhookEndpoint")(world);

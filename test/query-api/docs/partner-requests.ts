@@ -51,6 +51,26 @@ async function createEndpoint(
   return body.endpoint.id;
 }
 
+/** Returns the id of a new appointment, or an unknown id if the partner may not create appointments. */
+async function createAppointment(
+  partner: SandboxPartner,
+  { unrestrictedPartner, origins }: PartnerContractWorld,
+): Promise<string> {
+  if (partner !== unrestrictedPartner) return randomUUID();
+  const { body } = await send(origins, await validRequests.createPartnerAppointment(partner, {} as never));
+  return body.appointment.id;
+}
+
+/** Returns a factory of requests that change a new appointment of the partner's sandbox. */
+const toNewAppointment =
+  (suffix: string, body: unknown): RequestFactory =>
+  async (partner, world) => ({
+    method: "POST",
+    path: `/appointments/${await createAppointment(partner, world)}/${suffix}`,
+    headers: partner.headers,
+    body,
+  });
+
 /** Returns a factory of requests to the path of a new endpoint, with a suffix. */
 const toEndpoint =
   (method: PartnerRequest["method"], suffix = "", createBody?: (partner: SandboxPartner) => unknown): RequestFactory =>
@@ -88,14 +108,15 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     headers: { ...createClinicHeaders(partner), "Idempotency-Key": randomUUID() },
     body: { branchId: partner.branchId, animalId: partner.animalId, scheduledAt, notes: "first visit" },
   }),
-  getPartnerAppointment: async (partner, { origins, unrestrictedPartner }) => {
-    const headers = createClinicHeaders(partner);
-    if (partner !== unrestrictedPartner) return { method: "GET", path: `/appointments/${randomUUID()}`, headers };
-    const { body } = await send(origins, await validRequests.createPartnerAppointment(partner, {} as never));
-    return { method: "GET", path: `/appointments/${body.appointment.id}`, headers };
-  },
+  getPartnerAppointment: async (partner, world) => ({
+    method: "GET",
+    path: `/appointments/${await createAppointment(partner, world)}`,
+    headers: createClinicHeaders(partner),
+  }),
   getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
   resetSandbox: ({ headers }) => ({ method: "POST", path: "/sandbox/reset", headers }),
+  changeSandboxAppointmentStatus: toNewAppointment("transitions", { to: "confirmed" }),
+  rescheduleSandboxAppointment: toNewAppointment("reschedule", { scheduledAt: "2099-05-05T10:00:00Z" }),
   listWebhookEndpoints: toClinic("/webhook-endpoints"),
   createWebhookEndpoint: (partner) => ({
     method: "POST",

@@ -97,6 +97,8 @@ describe("the documents and the routes", () => {
       "listPartnerAppointments GET /appointments",
       "createPartnerAppointment POST /appointments",
       "getPartnerAppointment GET /appointments/{appointmentId}",
+      "changeSandboxAppointmentStatus POST /appointments/{appointmentId}/transitions",
+      "rescheduleSandboxAppointment POST /appointments/{appointmentId}/reschedule",
       "getSandboxState GET /sandbox",
       "resetSandbox POST /sandbox/reset",
       "listWebhookEndpoints GET /webhook-endpoints",

@@ -161,6 +161,10 @@ describe("appointment", () => {
       .when(decideMarkNoShow(dueMs - 1))
       .thenRefused("appointment_not_due");
     givenAppointment(requested).when(decideMarkNoShow(dueMs)).thenRefused("illegal_transition");
+    const sandboxRequested = { ...requested, data: { ...requested.data, sandboxGeneration: 1 } };
+    givenAppointment(sandboxRequested, confirmed)
+      .when(decideMarkNoShow(dueMs - 1))
+      .thenEvents(noShow);
   });
 
   it("cancelling or rescheduling an appointment releases the appointment's resources", () => {

@@ -55,6 +55,8 @@ export interface CommandAppOptions {
   webhookKeys: WebhookKeySet;
   /** If true, webhook endpoints may have loopback addresses. */
   allowsLoopback: boolean;
+  /** DNS servers that look up the hosts of webhook endpoints, as `address:port`. If absent, those of the machine. */
+  dnsServers?: readonly string[] | undefined;
   /** Brand part of header names, such as `SERVICE` in `X-SERVICE-Clinic-ID`. */
   brand: string;
   retiredPaths: readonly string[];

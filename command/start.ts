@@ -41,6 +41,7 @@ const SETTINGS = [
   "WEBHOOK_SECRET_KEYS",
   "WEBHOOK_SIGNING_KEYS",
   "WEBHOOK_ALLOW_LOOPBACK",
+  "WEBHOOK_DNS_SERVERS",
   ...TRACING_SETTING_NAMES,
 ] as const;
 
@@ -98,6 +99,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),
       webhookKeys,
       allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+      dnsServers: config.WEBHOOK_DNS_SERVERS,
       brand: config.HEADER_BRAND,
       retiredPaths: config.RETIRED_PATHS,
       isProxyTrusted: config.TRUST_PROXY,

@@ -44,6 +44,7 @@ const SETTINGS = [
   "WEBHOOK_CONNECT_TIMEOUT_MS",
   "WEBHOOK_TIMEOUT_MS",
   "WEBHOOK_ALLOW_LOOPBACK",
+  "WEBHOOK_DNS_SERVERS",
   "WEBHOOK_EGRESS_PROXY_URL",
   ...TRACING_SETTING_NAMES,
 ] as const;
@@ -144,6 +145,7 @@ function startRoles(
         connectTimeoutMs: config.WEBHOOK_CONNECT_TIMEOUT_MS,
         timeoutMs: config.WEBHOOK_TIMEOUT_MS,
         allowsLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+        dnsServers: config.WEBHOOK_DNS_SERVERS,
         egressProxyUrl: config.WEBHOOK_EGRESS_PROXY_URL,
         onEgressProxyFailure: () => metrics.egressProxyFailures.inc(),
         log: createEventLogMeter(metrics.registry)(createEventLog(servers.client)),

@@ -2,7 +2,12 @@ import { applicationAggregate } from "../../shared/domain/partner/application.ts
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
-import { checkDestination, type SafeDestination, UnsafeDestinationError } from "../../shared/webhooks/destination.ts";
+import {
+  checkDestination,
+  type DestinationOptions,
+  type SafeDestination,
+  UnsafeDestinationError,
+} from "../../shared/webhooks/destination.ts";
 import { loadAggregate } from "../handling/handle.ts";
 
 /**
@@ -12,13 +17,13 @@ import { loadAggregate } from "../handling/handle.ts";
  * @throws {ApiError} 400 `invalid_destination`, `destination_not_approved` or `unsafe_destination`
  */
 export async function checkEndpointUrl(
-  { log, allowsLoopback }: { log: EventLog; allowsLoopback: boolean },
+  { log, ...options }: DestinationOptions & { log: EventLog },
   url: string,
   state: ClinicState,
 ): Promise<string> {
   if (!URL.canParse(url)) throw createUrlError("invalid_destination", "must be a URL");
   await requireApprovedOrigin(log, url, state);
-  const destination = await requireSafeDestination(url, allowsLoopback);
+  const destination = await requireSafeDestination(url, options);
   return destination.url.href;
 }
 
@@ -30,9 +35,9 @@ async function requireApprovedOrigin(log: EventLog, url: string, state: ClinicSt
   throw createUrlError("destination_not_approved", "has an origin that the operator has not approved");
 }
 
-async function requireSafeDestination(url: string, allowsLoopback: boolean): Promise<SafeDestination> {
+async function requireSafeDestination(url: string, options: DestinationOptions): Promise<SafeDestination> {
   try {
-    return await checkDestination(url, { allowsLoopback });
+    return await checkDestination(url, options);
   } catch (error) {
     if (!(error instanceof UnsafeDestinationError)) throw error;
     const code = error.code === "malformed_url" ? "invalid_destination" : "unsafe_destination";

@@ -38,6 +38,7 @@ interface EndpointDependencies {
   decide: Decide;
   secretBox: SecretBox;
   allowsLoopback: boolean;
+  dnsServers?: readonly string[] | undefined;
   webhookKeys: WebhookKeySet;
 }
 

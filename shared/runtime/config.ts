@@ -4,6 +4,7 @@ import { describeIssue } from "../domain/validation/describe-issue.ts";
 import { parseNatsUrl } from "./nats-url.ts";
 import {
   databaseUrlSchema,
+  dnsServersSchema,
   egressProxyUrlSchema,
   encryptionKeysSchema,
   eventStoreUrlSchema,
@@ -158,6 +159,11 @@ export const settings = {
   WEBHOOK_ALLOW_LOOPBACK: flagSchema
     .prefault("false")
     .describe("If true, webhooks may be sent to loopback addresses, also by plain http. Set it only in a local stack."),
+  WEBHOOK_DNS_SERVERS: dnsServersSchema
+    .optional()
+    .describe(
+      "DNS servers that look up the hosts of webhook endpoints, as address:port separated by commas. If not set, the service uses those of the machine.",
+    ),
   WEBHOOK_EGRESS_PROXY_URL: egressProxyUrlSchema
     .optional()
     .describe(

@@ -1,3 +1,4 @@
+import { Resolver } from "node:dns";
 import { z } from "zod";
 import { ConnectionStringError, parseConnectionString } from "../postgres/connection-string.ts";
 
@@ -71,6 +72,20 @@ export function hasOneHost(databaseUrl: string): boolean {
 }
 
 export const httpUrlSchema = url(/^https?:$/, "https://host/path");
+
+export const dnsServersSchema = z
+  .string()
+  .transform((text) => text.split(","))
+  .refine(areServers, "must be addresses with ports like 192.0.2.53:53");
+
+function areServers(servers: readonly string[]): boolean {
+  try {
+    new Resolver().setServers(servers);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 export const egressProxyUrlSchema = z
   .string()

@@ -34,6 +34,8 @@ export class UnsafeDestinationError extends Error {
 export interface DestinationOptions {
   /** If true, loopback destinations are allowed with plain http and any port. Only for a local stack. */
   allowsLoopback: boolean;
+  /** DNS servers as `address:port`. If absent, the machine's DNS servers are used. */
+  dnsServers?: readonly string[] | undefined;
   /** Function that looks up host names. If absent, DNS is used. */
   lookup?: ((host: string) => Promise<readonly string[]>) | undefined;
 }
@@ -119,7 +121,7 @@ function requirePublicAddresses(addresses: readonly string[]): [string, ...strin
 
 async function lookUpAddresses(host: string, options: DestinationOptions): Promise<readonly string[]> {
   try {
-    return await withTimeout(LOOKUP_TIMEOUT_MS, options.lookup?.(host) ?? resolveHost(host));
+    return await withTimeout(LOOKUP_TIMEOUT_MS, options.lookup?.(host) ?? resolveHost(host, options.dnsServers));
   } catch (error) {
     throw new UnsafeDestinationError("lookup_failed", { cause: error });
   }
@@ -172,7 +174,7 @@ const RESOLUTION_DELAY_MS = 200;
  * Resolves a host name to its IPv4 and IPv6 addresses with DNS queries. The hosts file is ignored, because it
  * contains no public names. `getaddrinfo` is not used, because one slow name server could block its few threads for
  * all callers. After the first family's addresses have arrived, the function waits up to 200 ms for the second family.
- * @param servers name servers as `address:port`. If absent, the machine's name servers
+ * @param servers DNS servers as `address:port`. If absent, the machine's DNS servers
  *
  * @returns all addresses that arrived
  * @throws the resolver's error if neither family has an address

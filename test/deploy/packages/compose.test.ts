@@ -19,17 +19,22 @@ import {
 
 const containerFolder = fileURLToPath(new URL("../../../deploy/container", import.meta.url));
 
+const toNames = (value: string[] | object) => (Array.isArray(value) ? value : Object.keys(value));
+
 const composeSchema = z.object({
   services: z.record(
     z.string(),
     z.looseObject({
       image: z.string(),
       command: z.array(z.string()).optional(),
-      entrypoint: z.array(z.string()).optional(),
       environment: z.record(z.string(), z.string()).default({}),
       secrets: z.array(z.union([z.string(), z.object({ source: z.string(), target: z.string() })])).default([]),
-      networks: z.array(z.string()),
+      networks: z.union([z.array(z.string()), z.record(z.string(), z.object({}))]).transform(toNames),
+      restart: z.string(),
+      healthcheck: z.object({ test: z.array(z.string()).optional(), disable: z.boolean().default(false) }).optional(),
+      depends_on: z.union([z.array(z.string()), z.record(z.string(), z.object({ condition: z.string() }))]).default([]),
       mem_limit: z.string().optional(),
+      logging: z.object({ options: z.object({ "max-size": z.string() }) }),
       stop_grace_period: z.string().optional(),
     }),
   ),
@@ -59,12 +64,15 @@ describe("compose.yaml", () => {
   const interpolate = (text: string) =>
     text.replace(/\$\{(\w+)(?::-([^}]*))?\}/g, (_, name, fallback = "") => exampleEnv[name] ?? fallback);
 
-  for (const [name, { command = [], entrypoint = [], environment }] of productServices) {
-    it(`${name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
-      const env = Object.fromEntries(Object.entries(environment).map(([key, value]) => [key, interpolate(value)]));
-      const container: Container = { command: [...entrypoint, ...command], env };
-      expect(await findProblems(container, secretsFolder)).to.deep.equal([]);
-    });
+  for (const [name, { command = [], environment }] of productServices) {
+    // The resolver does not run a program of the product, and reads no settings.
+    if (name !== "resolver")
+      it(`${name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
+        const env = Object.fromEntries(Object.entries(environment).map(([key, value]) => [key, interpolate(value)]));
+        // A shell runs the command line in a loop.
+        const container: Container = { command: command[0] === "sh" ? ["clinic"] : command, env };
+        expect(await findProblems(container, secretsFolder)).to.deep.equal([]);
+      });
 
     it(`${name} gets exactly the secrets that its settings name`, () => {
       const { secrets } = compose.services[name]!;
@@ -80,12 +88,31 @@ describe("compose.yaml", () => {
     });
   }
 
-  it("every container has the documented memory and time to stop", () => {
-    for (const [name, { mem_limit = "", stop_grace_period = "" }] of productServices) {
-      if (name === "migrate") continue;
+  it("every container has a memory limit, a limited log and time to stop", () => {
+    for (const [name, service] of Object.entries(compose.services)) {
+      expect(toMebibytes(service.mem_limit ?? ""), name).to.be.above(0);
+      expect(service.logging.options["max-size"], name).to.match(/^\d+m$/);
+      expect(Number.parseInt(service.stop_grace_period ?? "", 10), name).to.be.above(STOP_SECONDS);
+      expect(service.restart, name).to.equal(name === "migrate" ? "no" : "always");
+    }
+  });
+
+  it("no container waits for a health check, because an engine may run none", () => {
+    expect(JSON.stringify(compose.services)).to.not.contain("service_healthy");
+  });
+
+  it("every server and service has a health check", () => {
+    for (const [name, { healthcheck }] of Object.entries(compose.services)) {
+      if (["migrate", "resolver", "clinic", "grafana"].includes(name)) continue;
+      expect(healthcheck?.test, name).to.be.an("array");
+    }
+  });
+
+  it("every service has the documented memory", () => {
+    for (const [name, { mem_limit = "" }] of productServices) {
+      if (name === "migrate" || name === "resolver") continue;
       const need = readMemoryNeed(name === "clinic" ? "clinic projection rebuild" : name);
       expect(toMebibytes(mem_limit), name).to.be.above(need);
-      expect(Number.parseInt(stop_grace_period, 10), name).to.be.above(STOP_SECONDS);
     }
   });
 
@@ -105,16 +132,16 @@ describe("compose.yaml", () => {
   it("Prometheus scrapes all services, and is in a network with each of them", () => {
     const jobs = prometheusSchema.parse(readYaml("container/prometheus.yaml")[0]).scrape_configs;
     const targets = jobs.flatMap(({ static_configs }) => static_configs.flatMap(({ targets }) => targets));
-    const services = productServices.filter(([, { command = [] }]) => command[0] === "node");
+    const services = productServices.filter(([, { command = [] }]) => command[1]?.startsWith("dist/"));
     expect(targets).to.have.members(services.map(([name]) => `${name}:${IMAGE_ENV.PORT}`));
     for (const [, { networks }] of services)
       expect(networks).to.include.oneOf(compose.services.prometheus?.networks ?? []);
   });
 
-  it("only the dispatcher, the ingress and Grafana are in a network that reaches the internet", () => {
+  it("only the dispatcher, the resolver, the ingress and Grafana are in a network that reaches the internet", () => {
     const connectedServices = Object.entries(compose.services).filter(([, { networks }]) =>
       networks.some((network) => compose.networks[network]?.internal !== true),
     );
-    expect(connectedServices.map(([name]) => name)).to.have.members(["webhooks", "ingress", "grafana"]);
+    expect(connectedServices.map(([name]) => name)).to.have.members(["webhooks", "resolver", "ingress", "grafana"]);
   });
 });

@@ -59,6 +59,8 @@ describe("configuration", () => {
     ["ROLES", ""],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@collector:4318"],
+    ["WEBHOOK_DNS_SERVERS", "resolver:53"],
+    ["WEBHOOK_DNS_SERVERS", "192.0.2.53:53,"],
     ["WEBHOOK_EGRESS_PROXY_URL", "proxy:3128"],
     ["WEBHOOK_EGRESS_PROXY_URL", "socks5://user:hunter2@proxy:1080"],
     ["WEBHOOK_EGRESS_PROXY_URL", "http://user:hunter2%@proxy:3128"],

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { foldAppointment } from "../domain/appointment/appointment.ts";
+import { type Appointment, foldAppointment } from "../domain/appointment/appointment.ts";
 import { type AppointmentEvent, appointmentStreams } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import { environment } from "../domain/events/fields.ts";
@@ -117,12 +117,36 @@ export function toOperationalEvent(
   }
 }
 
+/** Fields of an appointment that can change and that partners receive in webhooks. */
+const changingFields = partnerAppointment.pick({ scheduledAt: true, durationMinutes: true, status: true }).shape;
+type ChangingField = keyof typeof changingFields;
+
+const defineFieldChange = <Value extends z.ZodType>(value: Value) =>
+  z.strictObject({ from: value, to: value }).optional();
+
+const appointmentChange = z.strictObject({
+  causedBy: z
+    .enum(["clinic", "application", "system"])
+    .describe("Who changed the appointment: the clinic, a partner's application or the service itself."),
+  fields: z
+    .strictObject({
+      scheduledAt: defineFieldChange(changingFields.scheduledAt),
+      durationMinutes: defineFieldChange(changingFields.durationMinutes),
+      status: defineFieldChange(changingFields.status),
+    })
+    .describe("Fields that changed, with their old and new values."),
+});
+type AppointmentChange = z.infer<typeof appointmentChange>;
+
 /** Schema of the body of an appointment event, without notes and customer. */
 export const appointmentBody = z.strictObject({
   ...webhookEnvelope,
   type: webhookEventType,
   branchId: z.guid(),
-  data: z.strictObject({ appointment: partnerAppointment.omit({ notes: true }) }),
+  data: z.strictObject({
+    appointment: partnerAppointment.omit({ notes: true }),
+    change: appointmentChange.optional().describe("The change. Absent in `appointment.created`."),
+  }),
 });
 type AppointmentBody = z.infer<typeof appointmentBody>;
 
@@ -156,8 +180,22 @@ export function toWebhookBody(history: readonly RecordedEvent<AppointmentEvent>[
     environment: lastEvent.metadata.environment,
     clinicId: appointment.clinicId,
     branchId: appointment.branchId,
-    data: { appointment: record },
+    data: { appointment: record, ...describeChange(history, appointment) },
   };
+}
+
+function describeChange(
+  history: readonly RecordedEvent<AppointmentEvent>[],
+  appointment: Appointment,
+): { change?: AppointmentChange } {
+  const formerAppointment = foldAppointment(history.slice(0, -1));
+  const actorType = history.at(-1)?.metadata.actor.type;
+  if (!formerAppointment || !actorType) return {};
+  const fieldChanges = (Object.keys(changingFields) as ChangingField[])
+    .map((name) => [name, { from: formerAppointment[name], to: appointment[name] }] as const)
+    .filter(([, { from, to }]) => from !== to);
+  const causedBy = actorType === "application" || actorType === "system" ? actorType : "clinic";
+  return { change: { causedBy, fields: Object.fromEntries(fieldChanges) } };
 }
 
 type EndpointTestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };

@@ -73,7 +73,7 @@ export const commonHeaders = {
 
 export const rateLimitHeaders = {
   "RateLimit-Limit": describeHeader(
-    "Maximum number of requests in the current window. All three `RateLimit` headers describe the same limit.",
+    "Maximum number of requests in the current window. All headers of rate limits describe the same limit.",
     { type: "integer", minimum: 1 },
   ),
   "RateLimit-Remaining": describeHeader("Number of requests left in the current window.", {
@@ -83,6 +83,14 @@ export const rateLimitHeaders = {
   "RateLimit-Reset": describeHeader(
     "End of the current window. All responses within a window have the same value. In a 429 response, `Retry-After` is the number of seconds until this time.",
     { type: "string", format: "date-time" },
+  ),
+  "RateLimit-Policy": describeHeader(
+    'The limit as in draft-ietf-httpapi-ratelimit-headers-10: its name, quota and window in seconds, for example `"installation";q=120;w=60`.',
+    { type: "string" },
+  ),
+  RateLimit: describeHeader(
+    'The same draft\'s state of the limit: requests left, and seconds until the window ends, for example `"installation";r=117;t=42`.',
+    { type: "string" },
   ),
 };
 
@@ -107,7 +115,7 @@ export function toHeaderRefs(...names: HeaderName[]): Response["headers"] {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-export const rateLimitRefs = toHeaderRefs("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
+export const rateLimitRefs = toHeaderRefs(...(Object.keys(rateLimitHeaders) as (keyof typeof rateLimitHeaders)[]));
 
 /** Returns the rate-limit headers, marked as optional, for requests that may fail before they are counted. */
 export function describeOptionalRateLimitHeaders(): Response["headers"] {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { scope } from "../../shared/domain/events/partner.ts";
+import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, uuid } from "../http/fields.ts";
 import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
@@ -12,7 +12,11 @@ export const getClinicContext = definePartnerRead({
     ok: z.literal(true),
     clinic: z.strictObject(clinicFields),
     branches: z.array(z.strictObject({ id: uuid, name: z.string(), city: z.string().nullable(), isMain: z.boolean() })),
-    installation: z.strictObject({ scopes: z.array(scope), branchIds: z.array(uuid).nullable() }),
+    installation: z.strictObject({
+      scopes: z.array(scope),
+      branchIds: z.array(uuid).nullable(),
+      rateLimitPerMinute: rateLimit,
+    }),
   }),
   refusals: { branch_denied: 403 },
   sql: `SELECT ${branchRefusalSql} AS refusal, json_build_object(
@@ -22,12 +26,14 @@ export const getClinicContext = definePartnerRead({
         SELECT json_agg(json_build_object('id', b.branch_id, 'name', b.name, 'city', b.city,
           'isMain', b.is_main) ORDER BY ${buildNameSortSql("b.name")}, b.branch_id)
         FROM ${READ_MODEL_SCHEMA}.branch b WHERE b.clinic_id = c.clinic_id AND ${buildIsBranchVisibleSql("b.branch_id")}), '[]'),
-      'installation', json_build_object('scopes', $4::jsonb, 'branchIds', $2::uuid[]))::text AS body
+      'installation', json_build_object('scopes', $4::jsonb, 'branchIds', $2::uuid[],
+        'rateLimitPerMinute', $5::integer))::text AS body
     FROM ${READ_MODEL_SCHEMA}.clinic c WHERE c.clinic_id = $1::uuid`,
   getSqlParameters: ({ state: { clinicId, installation, branchId } }) => [
     clinicId,
     installation.branchIds,
     branchId,
     JSON.stringify(installation.scopes),
+    installation.rateLimitPerMinute,
   ],
 });

@@ -30,7 +30,7 @@ export interface RateLimitEvents {
   onFallback(): void;
 }
 
-const DEFAULT_WINDOW_SECONDS = 60;
+export const DEFAULT_WINDOW_SECONDS = 60;
 
 /** Limits for each key: how many requests may wait to be counted, and how many one statement may count. */
 const BATCH_LIMITS = { maxWaitingItems: 2_000, maxBatchSize: 2_000 };
@@ -112,11 +112,16 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
   return {
     async count(key, limit, windowSeconds = DEFAULT_WINDOW_SECONDS) {
       const count = await countRequest(key, limit, windowSeconds * 1_000);
-      if (count.used > limit) events?.onRefusal(key.split(" ", 1)[0] ?? "");
+      if (count.used > limit) events?.onRefusal(getLimitName(key));
       return count;
     },
     close: () => processCounter.close(),
   };
+}
+
+/** Returns the name of a key's limit, for example `installation`. */
+export function getLimitName(key: string): string {
+  return key.split(" ", 1)[0] ?? "";
 }
 
 function toCount({ endsAt, expiresAt }: Window, used: number): Count {

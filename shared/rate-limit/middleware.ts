@@ -2,7 +2,7 @@ import type Koa from "koa";
 import { toInstant } from "../domain/time/rfc3339.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
-import type { RateLimiter } from "./limiter.ts";
+import { DEFAULT_WINDOW_SECONDS, getLimitName, type RateLimiter } from "./limiter.ts";
 
 const LIMIT_HEADER = "RateLimit-Limit";
 const REMAINING_HEADER = "RateLimit-Remaining";
@@ -10,7 +10,8 @@ const RESET_HEADER = "RateLimit-Reset";
 
 /**
  * Counts a request, and refuses the request if it exceeds the limit. Response headers contain the limit, the number
- * of remaining requests and the reset time. If several limits apply, the headers describe the limit with the fewest
+ * of remaining requests and the reset time, also in the form of the IETF draft `draft-ietf-httpapi-ratelimit-headers-10`
+ * (`RateLimit` and `RateLimit-Policy`). The policy has the name of the limit. If several limits apply, the headers describe the limit with the fewest
  * remaining requests. If limits have equally many remaining requests, the headers describe the limit that resets last.
  *
  * @param windowSeconds length of the window in seconds. The default is a minute
@@ -21,7 +22,7 @@ export async function enforceRateLimit(
   ctx: Koa.ParameterizedContext<RequestState>,
   key: string,
   limit: number,
-  windowSeconds?: number,
+  windowSeconds = DEFAULT_WINDOW_SECONDS,
 ): Promise<void> {
   const { used, endsAt, endsInMs } = await limiter.count(key, limit, windowSeconds);
   const remainingCount = Math.max(0, limit - used);
@@ -31,6 +32,9 @@ export async function enforceRateLimit(
     ctx.res.setHeader(LIMIT_HEADER, String(limit));
     ctx.res.setHeader(REMAINING_HEADER, String(remainingCount));
     ctx.res.setHeader(RESET_HEADER, resetAt);
+    const policyName = getLimitName(key);
+    ctx.res.setHeader("RateLimit-Policy", `"${policyName}";q=${limit};w=${windowSeconds}`);
+    ctx.res.setHeader("RateLimit", `"${policyName}";r=${remainingCount};t=${Math.ceil(endsInMs / 1_000)}`);
   }
   if (used > limit) throw createRateLimitError(endsInMs);
 }

@@ -14,6 +14,8 @@ describe("the response checker", () => {
     "RateLimit-Limit": "120",
     "RateLimit-Remaining": "7",
     "RateLimit-Reset": "2026-05-04T08:00:00.000Z",
+    "RateLimit-Policy": '"installation";q=120;w=60',
+    RateLimit: '"installation";r=119;t=60',
   };
   const body = { ok: true, delivery: { id: randomUUID(), status: "pending" } };
 

@@ -95,7 +95,11 @@ describe("partner reads of installations, clinic and appointments", () => {
       );
       const restrictedBody = await caller.readBody("getClinicContext", "/clinic/context");
       expect(restrictedBody.branches.map(({ id }: { id: string }) => id)).to.deep.equal([otherBranchId]);
-      expect(restrictedBody.installation).to.deep.equal({ scopes: ["clinic:read"], branchIds: [otherBranchId] });
+      expect(restrictedBody.installation).to.deep.equal({
+        scopes: ["clinic:read"],
+        branchIds: [otherBranchId],
+        rateLimitPerMinute: 1_000,
+      });
       expect(await caller.readRefusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");
     });
 

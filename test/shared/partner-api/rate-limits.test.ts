@@ -71,6 +71,8 @@ describe("rate limits of the partner API", () => {
     const [limitText, remainingText] = [headers.get("RateLimit-Limit"), headers.get("RateLimit-Remaining")];
     expect(limitText).to.match(/^[1-9]\d*$/);
     expect(Number(remainingText)).to.be.within(0, Number(limitText));
+    expect(headers.get("RateLimit-Policy")).to.match(new RegExp(`^"[a-z]+";q=${limitText};w=(60|3600)$`));
+    expect(headers.get("RateLimit")).to.match(new RegExp(`^"[a-z]+";r=${remainingText};t=\\d+$`));
     return Number(remainingText);
   };
   const readLimit = ({ headers }: PartnerResponse) => Number(headers.get("RateLimit-Limit"));

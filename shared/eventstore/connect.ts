@@ -1,6 +1,6 @@
 import { EventStoreDBClient } from "@eventstore/db-client";
 import { ServerUnavailableError, StartError } from "../runtime/run-service.ts";
-import { recoverConnections } from "./grpc-client.ts";
+import { prepareConnections } from "./grpc-client.ts";
 import { readWithin } from "./read-log.ts";
 
 /**
@@ -24,7 +24,7 @@ export function connectEventStore(url: string, connectionName: string, setting =
     const client = EventStoreDBClient.connectionString(
       `${esdbUrl}${url.includes("?") ? "&" : "?"}${missingOptions.join("&")}`,
     );
-    recoverConnections(client);
+    prepareConnections(client);
     return client;
   } catch (error) {
     throw new StartError(`${setting}: ${describeProblem(error as Error)}`, { cause: error });

@@ -1,5 +1,6 @@
 import { type EventStoreDBClient, UnavailableError } from "@eventstore/db-client";
 import type { Channel, Client, connectivityState } from "@grpc/grpc-js";
+import { refuseCompression } from "./compression.ts";
 
 /**
  * Members with which the client sends its own requests. They are protected or private. Requests that use them share the
@@ -23,8 +24,11 @@ export const toGrpcClient = (client: EventStoreDBClient) => client as unknown as
 /** Time limit of an attempt to connect. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Makes a client replace every connection that fails. Without this function, two failures last until a restart. */
-export function recoverConnections(client: EventStoreDBClient): void {
+/**
+ * Makes a client replace every connection that fails, and receive uncompressed messages. Without this function, two
+ * failures last until a restart.
+ */
+export function prepareConnections(client: EventStoreDBClient): void {
   const grpcClient = toGrpcClient(client);
   const { createChannel, handleError } = grpcClient;
   // The client does not wait for this function. It rejects if the next search for a leader has failed meanwhile, and an
@@ -32,6 +36,7 @@ export function recoverConnections(client: EventStoreDBClient): void {
   grpcClient.handleError = (...failure) => handleError(...failure).catch(() => undefined);
   grpcClient.createChannel = async () => {
     const channel = await createChannel();
+    refuseCompression(channel);
     limitConnecting(channel, () => grpcClient.handleError({ getChannel: () => channel }, new UnavailableError()));
     return channel;
   };

@@ -1,6 +1,7 @@
 import {
   BACKWARDS,
   type RecordedEvent as ClientEvent,
+  type CommandError,
   END,
   type EventStoreDBClient,
   NotLeaderError,
@@ -184,11 +185,22 @@ async function appendAtMostOnce(
     } catch (error) {
       if (error instanceof UnexpectedRevisionError)
         throw new WrongExpectedRevisionError("another writer appended to the stream first");
+      if (isTooLarge(error)) throw new DomainError("event_too_large", "the event log refuses an append of this size");
       const logError = toAppendError(error);
       const isLast = attempt === MAX_ATTEMPTS || performance.now() >= endsAt;
       if (isLast || !(logError instanceof LogUnavailableError)) throw logError;
     }
   }
+}
+
+/**
+ * Exceptions of a server whose limits are below {@link MAX_APPEND_BYTES}. Only KurrentDB limits the size of an event,
+ * and the client does not know that exception.
+ */
+const SIZE_EXCEPTIONS: readonly unknown[] = ["maximum-append-size-exceeded", "maximum-append-event-size-exceeded"];
+
+function isTooLarge(error: unknown): boolean {
+  return SIZE_EXCEPTIONS.includes((error as Partial<CommandError>)._raw?.metadata?.get("exception")[0]);
 }
 
 function toRecordedEvent(event: ClientEvent): RecordedEvent {

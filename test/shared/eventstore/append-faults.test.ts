@@ -122,6 +122,19 @@ describe("appends while calls and connections fail", function () {
     }
   });
 
+  it("an append that exceeds a size limit of EventStoreDB or KurrentDB fails at once with event_too_large", async () => {
+    const eventLog = createEventLog(connect(proxy.url));
+    const refusals = [
+      { exception: "maximum-append-size-exceeded", "maximum-append-size": "1000" },
+      { exception: "maximum-append-event-size-exceeded", "maximum-append-event-size": "1000" },
+    ];
+    for (const refusal of refusals) {
+      const countCalls = failNextCall("opened", (call) => call.refuse(3, refusal));
+      expect(await getAppendError(eventLog)).to.include({ name: "DomainError", code: "event_too_large" });
+      expect(countCalls()).to.equal(1);
+    }
+  });
+
   it("if megabytes of appends wait while a connection closes, each append succeeds or fails with its own error", async () => {
     const faultProxy = await startFaultProxy(log.eventstoreUrl);
     const eventLog = createEventLog(connect(faultProxy.url));

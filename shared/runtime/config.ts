@@ -172,7 +172,7 @@ export const settings = {
     .meta(SECRET),
   WEBHOOK_RETRY_SCHEDULE: z
     .string()
-    .default("5,30,300,1800,7200,18000,36000")
+    .default("5,30,300,1800,7200,18000,36000,50400,72000,86400")
     .transform((text) => (text === "" ? [] : text.split(",").map(Number)))
     .pipe(z.array(z.number().positive()).max(20))
     .describe("Seconds to wait before each retry of a webhook, separated by commas."),

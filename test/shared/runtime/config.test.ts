@@ -24,7 +24,7 @@ describe("configuration", () => {
     expect(config).to.deep.equal({
       HOST: "127.0.0.1",
       HEADER_BRAND: "SERVICE",
-      WEBHOOK_RETRY_SCHEDULE: [5, 30, 300, 1800, 7200, 18_000, 36_000],
+      WEBHOOK_RETRY_SCHEDULE: [5, 30, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400],
     });
   });
 

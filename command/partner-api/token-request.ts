@@ -10,10 +10,10 @@ import {
   parseFormBody,
   parseJsonBody,
 } from "../../shared/http/request-body.ts";
-import { tokenForm, tokenRequest } from "../../shared/partner-api/request-bodies.ts";
+import { tokenRequest } from "../../shared/partner-api/request-bodies.ts";
 import { partnerWrites } from "../../shared/partner-api/writes.ts";
 
-const { refusals: jsonStatuses, form } = partnerWrites.exchangeToken;
+const { refusals: jsonStatuses, formRefusals: formStatuses } = partnerWrites.exchangeToken;
 
 /** Error codes of RFC 6749, section 5.2. */
 type TokenErrorCode = keyof typeof jsonStatuses;
@@ -36,7 +36,7 @@ export function applyFormStatuses(): Koa.Middleware {
       await next();
     } catch (error) {
       if (!(error instanceof ApiError) || !hasFormBody(ctx) || !isTokenErrorCode(error.code)) throw error;
-      const status = form.refusals[error.code];
+      const status = formStatuses[error.code];
       const isChallenged = status === 401 && ctx.req.headers.authorization !== undefined;
       throw new ApiError(status, error.code, {
         ...(error.details && { details: error.details }),
@@ -48,7 +48,7 @@ export function applyFormStatuses(): Koa.Middleware {
 }
 
 function isTokenErrorCode(code: string): code is TokenErrorCode {
-  return Object.hasOwn(form.refusals, code);
+  return Object.hasOwn(formStatuses, code);
 }
 
 export interface TokenRequest {
@@ -104,12 +104,12 @@ function readForm(fields: FormFields, authHeaders: readonly string[], environmen
   return { ...toTokenCredentials(credentials), environment, scope: toRequestedScope(form.scope) };
 }
 
-type FormParameters = Partial<Record<keyof typeof tokenForm.shape, string>>;
+type FormParameters = Partial<Record<keyof typeof tokenRequest.shape, string>>;
 
 /** Reads the known parameters. Ignores unknown parameters, as RFC 6749, section 3.2 requires. */
 function readParameters(fields: FormFields): FormParameters {
   const parameters: FormParameters = {};
-  for (const name of tokenForm.keyof().options) {
+  for (const name of tokenRequest.keyof().options) {
     const [value, ...otherValues] = fields.filter((field) => field[0] === name).map((field) => field[1]);
     if (otherValues.length > 0) throw createParameterError(name, "must not be repeated");
     if (value) parameters[name] = value; // a parameter without a value counts as omitted (RFC 6749, section 3.2)

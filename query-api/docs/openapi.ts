@@ -8,7 +8,14 @@ export type JsonSchema = Record<string, unknown>;
 
 export interface OpenApiDocument {
   openapi: "3.1.0";
-  info: { title: string; version: string; summary: string; description: string; contact: { name: string } };
+  info: {
+    title: string;
+    version: string;
+    summary: string;
+    description: string;
+    contact: { name: string };
+    license: { name: string };
+  };
   servers: Server[];
   tags: { name: string; description: string }[];
   paths: Record<string, PathItem>;
@@ -57,11 +64,7 @@ interface MediaType {
   example?: unknown;
 }
 
-export interface Content {
-  "application/json": MediaType;
-  "application/x-www-form-urlencoded"?: MediaType;
-  "application/cloudevents+json"?: MediaType;
-}
+export type Content = Readonly<Record<string, MediaType>>;
 
 export interface Header {
   description: string;
@@ -106,18 +109,26 @@ export function toSchemaRef(name: string): string {
 }
 
 /**
- * Returns JSON content whose schema is in the document's components.
+ * Returns content whose schema is in the document's components. It has one media type, because most client generators
+ * do not support alternatives.
  *
  * @param example example of the body, if one is recorded
  */
-export function toContent(schemaName: string, example?: unknown): Content {
-  return {
-    "application/json": { schema: { $ref: toSchemaRef(schemaName) }, ...(example !== undefined && { example }) },
-  };
+export function toContent(schemaName: string, example?: unknown, mediaType = "application/json"): Content {
+  return { [mediaType]: { schema: { $ref: toSchemaRef(schemaName) }, ...(example !== undefined && { example }) } };
 }
 
-export function toSchemaName(operationId: string, part: "Request" | "Form" | "Response"): string {
+/**
+ * Returns the name of an operation's schema. Generators derive names with the suffixes `Response`, `Params` and `Body` from
+ * operation ids, so no schema has these suffixes.
+ */
+export function toSchemaName(operationId: string, part: "Request" | "Result"): string {
   return `${capitalize(operationId)}${part}`;
+}
+
+/** Returns true for the name of a schema of requests. Requests with unknown members are refused. */
+export function isRequestSchema(name: string): boolean {
+  return name.endsWith("Request");
 }
 
 export function capitalize(text: string): string {

@@ -63,6 +63,7 @@ export function buildPartnerDocument(
       summary: "Clinic data, appointments and webhooks for approved applications.",
       description: `${introduction}\n\n${errorsIntroduction}`,
       contact: { name: operatorName },
+      license: { name: "All rights reserved" },
     },
     servers: describeServers(origin),
     tags: partnerTags,
@@ -81,11 +82,10 @@ function buildSchemas(reads: readonly PartnerRead[]) {
   const requestSchemas = writes.flatMap(([id, { request }]) =>
     request ? [[toSchemaName(id, "Request"), request]] : [],
   );
-  const formSchemas = writes.flatMap(([id, { form }]) => (form ? [[toSchemaName(id, "Form"), form.schema]] : []));
   const responseSchemas = {
-    ...Object.fromEntries(reads.map(({ operationId, response }) => [toSchemaName(operationId, "Response"), response])),
+    ...Object.fromEntries(reads.map(({ operationId, response }) => [toSchemaName(operationId, "Result"), response])),
     ...Object.fromEntries(
-      writes.map(([id, { successResponse: success }]) => [toSchemaName(id, "Response"), success.body]),
+      writes.map(([id, { successResponse: success }]) => [toSchemaName(id, "Result"), success.body]),
     ),
   };
   const sharedSchemas = {
@@ -98,7 +98,7 @@ function buildSchemas(reads: readonly PartnerRead[]) {
     Error: errorBody,
   };
   return {
-    ...toComponents(Object.fromEntries([...requestSchemas, ...formSchemas]), "input"),
+    ...toComponents(Object.fromEntries(requestSchemas), "input"),
     ...toComponents({ ...responseSchemas, ...sharedSchemas, ...webhookBodies, ...cloudEvents }, "output"),
   };
 }

@@ -9,7 +9,6 @@ import {
 import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import {
-  type Content,
   describeHeaderParameter,
   describeQueryParameters,
   type Header,
@@ -21,7 +20,6 @@ import {
   toContent,
   toJsonSchema,
   toSchemaName,
-  toSchemaRef,
 } from "./openapi.ts";
 import { describeSecurity } from "./partner-security.ts";
 import {
@@ -52,7 +50,7 @@ export function describeRead(partnerRead: PartnerRead, brand: string): Operation
       "200": {
         description: "Success.",
         headers: { ...toHeaderRefs("X-Correlation-ID"), ...rateLimitRefs },
-        content: toContent(toSchemaName(partnerRead.operationId, "Response"), example),
+        content: toContent(toSchemaName(partnerRead.operationId, "Result"), example),
       },
       ...describePartnerErrors(listReadErrors(operation, partnerRead), operation),
     },
@@ -68,10 +66,11 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
     { ...header, schema: toJsonSchema(header.schema, "output") },
   ]);
   const parameters = [...describeAccessParameters(operation, brand), ...describeRequestHeaders(partnerWrite)];
+  const requestContent = toContent(toSchemaName(operationId, "Request"), operations[operationId]?.request);
   return {
     ...describeOperation(operationId, partnerWrite.description),
     parameters,
-    ...(partnerWrite.request && { requestBody: { required: true, content: describeBody(operationId, partnerWrite) } }),
+    ...(partnerWrite.request && { requestBody: { required: true, content: requestContent } }),
     responses: {
       [status]: {
         description,
@@ -81,18 +80,10 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
           ...Object.fromEntries(operationHeaders),
           ...describePositionHeader(brand),
         },
-        content: toContent(toSchemaName(operationId, "Response"), operations[operationId]?.response),
+        content: toContent(toSchemaName(operationId, "Result"), operations[operationId]?.response),
       },
       ...describePartnerErrors(listWriteErrors(operation, partnerWrite), operation),
     },
-  };
-}
-
-function describeBody(operationId: PartnerWriteId, { form }: PartnerWrite): Content {
-  const formSchema = { $ref: toSchemaRef(toSchemaName(operationId, "Form")) };
-  return {
-    ...toContent(toSchemaName(operationId, "Request"), operations[operationId]?.request),
-    ...(form && { "application/x-www-form-urlencoded": { schema: formSchema } }),
   };
 }
 
@@ -190,7 +181,7 @@ function listWriteErrors(operation: PartnerOperation, partnerWrite: PartnerWrite
     ...listAccessErrors(operation),
     ...(partnerWrite.request && { invalid_json: 400, body_too_large: 413, unsupported_media_type: 415 }),
     ...partnerWrite.refusals,
-    ...(partnerWrite.form && mergeStatuses(partnerWrite.refusals, partnerWrite.form.refusals)),
+    ...(partnerWrite.formRefusals && mergeStatuses(partnerWrite.refusals, partnerWrite.formRefusals)),
     internal_error: 500,
     event_log_unavailable: 503,
   };
@@ -204,8 +195,9 @@ function mergeStatuses(refusals: PartnerRefusals, formRefusals: PartnerRefusals)
   );
 }
 
-function listAccessErrors({ scope, requiresClinic, requiresSandbox }: PartnerOperation): PartnerRefusals {
+function listAccessErrors({ path, scope, requiresClinic, requiresSandbox }: PartnerOperation): PartnerRefusals {
   return {
+    ...(path.includes(":") && { not_found: 404 }),
     ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),
     ...(requiresClinic && { clinic_header_invalid: 403, installation_denied: 403, branch_denied: 403 }),
     ...(requiresSandbox && { sandbox_only: 403, installation_denied: 403 }),
@@ -233,9 +225,12 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
   sandbox: { name: "Sandbox", description: "Read and reset your application's test clinic." },
 };
 
-/** Listed in the order in which the page shows them. */
-export const partnerTags = Object.values(sections);
+/** Generators write one file per tag, so webhooks do not share the tag of operations. */
+export const webhookTag = { name: "Webhook events", description: "Requests that the service sends to endpoints." };
 
-export function findSectionName(path: PathOf<PartnerOperationId>): string {
+/** Listed in the order in which the page shows them. */
+export const partnerTags = [...Object.values(sections), webhookTag];
+
+function findSectionName(path: PathOf<PartnerOperationId>): string {
   return sections[path.split("/")[1] as Segment].name;
 }

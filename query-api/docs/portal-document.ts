@@ -61,7 +61,7 @@ export function buildPortalDocument(
   operations: readonly PortalOperation[],
   { operatorName, cookieName }: PortalDocumentOptions,
 ): OpenApiDocument {
-  const responses = operations.map(({ operationId, response }) => [toSchemaName(operationId, "Response"), response]);
+  const responses = operations.map(({ operationId, response }) => [toSchemaName(operationId, "Result"), response]);
   return {
     openapi: "3.1.0",
     info: {
@@ -70,6 +70,7 @@ export function buildPortalDocument(
       summary: "Read-only operations for signed-in members of a clinic's staff.",
       description: `${introduction}\n\n${errorsIntroduction}`,
       contact: { name: operatorName },
+      license: { name: "All rights reserved" },
     },
     servers: [{ url: "/", description: "Origin of the portal" }],
     tags: [{ name: "Portal", description: "Read data of the signed-in user's clinics." }],
@@ -113,7 +114,7 @@ function describeOperation(
         description: "Success.",
         headers: toHeaderRefs("X-Correlation-ID"),
         content: toContent(
-          toSchemaName(operationId, "Response"),
+          toSchemaName(operationId, "Result"),
           insertName(examples[operationId]?.response, operatorName),
         ),
       },

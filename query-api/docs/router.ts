@@ -6,9 +6,10 @@ import { createRouter } from "../../shared/http/router.ts";
 import { type Page, servePages, toPage } from "../../shared/page/site.ts";
 import { partnerReads } from "../partner/reads.ts";
 import { createPortalOperations } from "../portal/operations.ts";
-import type { OpenApiDocument } from "./openapi.ts";
+import { isRequestSchema, type OpenApiDocument } from "./openapi.ts";
 import { buildPartnerDocument, type PartnerDocumentOptions } from "./partner-document.ts";
 import { buildPortalDocument, type PortalDocumentOptions } from "./portal-document.ts";
+import { toPublishedDocument } from "./published.ts";
 
 export type DocsOptions = PortalDocumentOptions & PartnerDocumentOptions;
 
@@ -25,9 +26,15 @@ const PAGE_HEADERS = {
 
 /** Serves GET /docs and both OpenAPI documents without authentication. The documents are built once, at startup. */
 export function createDocsRouter(options: DocsOptions): Router {
+  const portalDocument = toPublishedDocument(
+    buildPortalDocument(createPortalOperations(options), options),
+    // The agreed bodies permit no additional members, or are open already.
+    (name, { additionalProperties }) => name !== "Error" && additionalProperties === false,
+  );
+  const partnerDocument = toPublishedDocument(buildPartnerDocument(partnerReads, options), isRequestSchema);
   const pages = [
-    toDocumentPage("/api/v1/openapi.json", buildPortalDocument(createPortalOperations(options), options)),
-    toDocumentPage("/partner/v1/openapi.json", buildPartnerDocument(partnerReads, options)),
+    toDocumentPage("/api/v1/openapi.json", portalDocument),
+    toDocumentPage("/partner/v1/openapi.json", partnerDocument),
     ...readSite(),
   ];
   const router = createRouter();

@@ -15,9 +15,8 @@ import {
   type PathItem,
   readExamples,
   toContent,
-  toSchemaRef,
 } from "./openapi.ts";
-import { findSectionName } from "./partner-operation.ts";
+import { webhookTag } from "./partner-operation.ts";
 
 /** By schema name in the OpenAPI document. */
 export const webhookBodies = {
@@ -40,14 +39,10 @@ function toCloudEventName(bodyName: string): string {
   return bodyName.replace(/Event$/, "CloudEvent");
 }
 
-function describeContent(bodyName: keyof typeof webhookBodies, type: string): Content {
+function describeCloudEvent(bodyName: keyof typeof webhookBodies, type: string): Content {
   const example = events[type];
   const cloudEvent = example && JSON.parse(formatWebhookBody(JSON.stringify(example), "cloudevents").body);
-  const schema = { $ref: toSchemaRef(toCloudEventName(bodyName)) };
-  return {
-    ...toContent(bodyName, example),
-    [WEBHOOK_CONTENT_TYPES.cloudevents]: { schema, ...(cloudEvent !== undefined && { example: cloudEvent }) },
-  };
+  return toContent(toCloudEventName(bodyName), cloudEvent, WEBHOOK_CONTENT_TYPES.cloudevents);
 }
 
 const verificationText = `Verify the signature over the raw bytes of the body. The signature follows Standard Webhooks:
@@ -119,24 +114,33 @@ const deliveredEvents: readonly (readonly [string, string, keyof typeof webhookB
  */
 export function describeWebhooks(brand: string): Record<string, PathItem> {
   const parameters = describeDeliveryHeaders(brand);
-  const items = deliveredEvents.map(([type, summary, bodyName, eventText]) => {
+  const items = deliveredEvents.flatMap(([type, summary, bodyName, eventText]) => {
     const operationId = `on${type.split(".").map(capitalize).join("")}`;
-    return [type, describeDelivery({ operationId, summary, parameters }, describeContent(bodyName, type), eventText)];
+    const description = [verificationText, limitsText, eventText].join("\n\n");
+    const cloudEventText = `The event \`${type}\` to an endpoint with the setting \`bodyFormat: cloudevents\`.`;
+    const delivery = { operationId, summary, parameters, description };
+    const cloudEventDelivery = {
+      ...delivery,
+      operationId: `${operationId}CloudEvent`,
+      description: cloudEventText,
+    };
+    return [
+      [type, describeDelivery(delivery, toContent(bodyName, events[type]))],
+      [`${type} (CloudEvent)`, describeDelivery(cloudEventDelivery, describeCloudEvent(bodyName, type))],
+    ];
   });
   return Object.fromEntries(items);
 }
 
 function describeDelivery(
-  operation: Pick<Operation, "operationId" | "summary" | "parameters">,
+  operation: Pick<Operation, "operationId" | "summary" | "parameters" | "description">,
   content: Content,
-  eventText: string,
 ): PathItem {
   const goneText = "The endpoint is gone. The service stops the delivery and disables the endpoint.";
   return {
     post: {
       ...operation,
-      tags: [findSectionName("/webhook-endpoints")],
-      description: [verificationText, limitsText, eventText].join("\n\n"),
+      tags: [webhookTag.name],
       security: [],
       requestBody: { required: true, content },
       responses: {

@@ -84,7 +84,7 @@ function createIntegerParameter(
   range: { minimum: number; maximum: number; default: number },
 ): QueryParameter<number> {
   return {
-    description,
+    description: `${description} A value outside the range is replaced by the nearest allowed value, and any other invalid value by the default.`,
     schema: z.int().min(range.minimum).max(range.maximum).default(range.default),
     parse(text) {
       if (text === undefined || !/^-?\d+$/.test(text)) return range.default;
@@ -94,9 +94,7 @@ function createIntegerParameter(
 }
 
 export function createLimitParameter(maximum: number, defaultValue: number): QueryParameter<number> {
-  const description =
-    "Maximum number of records to return. A value outside the range is replaced by the nearest allowed value.";
-  return createIntegerParameter(description, { minimum: 1, maximum, default: defaultValue });
+  return createIntegerParameter("Maximum number of records to return.", { minimum: 1, maximum, default: defaultValue });
 }
 
 /** Number of records to skip. The maximum is the largest Postgres `integer`, which every client can represent. */

@@ -29,12 +29,6 @@ export const tokenRequest = z.object({
   }),
 });
 
-/**
- * Form of a token request (RFC 6749). Credentials may be in the Authorization header instead, and the base URL already
- * determines the environment.
- */
-export const tokenForm = tokenRequest.partial({ client_id: true, client_secret: true, environment: true });
-
 export const appointmentRequest = z.strictObject({
   branchId: uuid.meta({
     description: "Id of the appointment's branch. The installation must cover this branch.",

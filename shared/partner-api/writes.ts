@@ -15,7 +15,6 @@ import {
   appointmentRequest,
   appointmentTransition,
   idempotencyKey,
-  tokenForm,
   tokenRequest,
   webhookEndpointChanges,
   webhookEndpointRequest,
@@ -35,8 +34,8 @@ export interface PartnerWrite {
   description: string;
   /** Schema of the JSON body; undefined if the operation reads no body. */
   request?: z.ZodType;
-  /** Form that the operation accepts instead of JSON, and the errors of requests with a form. */
-  form?: { schema: z.ZodType; refusals: PartnerRefusals };
+  /** Errors of requests with a form instead of JSON; undefined if the operation accepts no form. */
+  formRefusals?: PartnerRefusals;
   requestHeaders?: Headers;
   successResponse: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers?: Headers };
   /** Errors of this operation, in addition to the errors of access check, rate limit and body parsing. */
@@ -114,12 +113,9 @@ const endpointUrlErrors = {
  */
 export const partnerWrites = {
   exchangeToken: {
-    description: `Exchanges an application's credentials for an access token that is valid for 900 seconds. Send JSON, or a form as in RFC 6749. With a form, you can send the credentials in the form or with HTTP Basic authentication. If the parameters or credentials are invalid, a JSON request returns 401. A form request returns the status that RFC 6749 defines: 401 for \`invalid_client\`, otherwise 400. Each client id can exchange at most ${MAX_EXCHANGES_PER_MINUTE} tokens per minute from one IP address.`,
+    description: `Exchanges an application's credentials for an access token that is valid for 900 seconds. Send JSON, or a form as in RFC 6749 with the same members. A form needs no member \`environment\`, and its credentials can be in an HTTP Basic header instead. If the parameters or credentials are invalid, a JSON request returns 401. A form request returns the status that RFC 6749 defines: 401 for \`invalid_client\`, otherwise 400. Each client id can exchange at most ${MAX_EXCHANGES_PER_MINUTE} tokens per minute from one IP address.`,
     request: tokenRequest,
-    form: {
-      schema: tokenForm,
-      refusals: { invalid_request: 400, invalid_client: 401, unsupported_grant_type: 400, invalid_scope: 400 },
-    },
+    formRefusals: { invalid_request: 400, invalid_client: 401, unsupported_grant_type: 400, invalid_scope: 400 },
     successResponse: {
       status: 200,
       description: "The access token.",

@@ -29,7 +29,7 @@ describe("the partner guide", () => {
     const documentedErrors = new Set(GENERAL_ERRORS);
     for (const { operation } of partnerResponseChecker.operations) {
       for (const [status, { content }] of Object.entries(operation.responses)) {
-        const { allOf = [] } = (content?.["application/json"].schema ?? {}) as { allOf?: ErrorSchema[] };
+        const { allOf = [] } = (content?.["application/json"]?.schema ?? {}) as { allOf?: ErrorSchema[] };
         const codes = allOf.flatMap(({ properties }) => properties?.error.enum ?? []);
         for (const code of codes) documentedErrors.add(`${status} ${code}`);
       }

@@ -111,14 +111,17 @@ export function createCollection({ info, tags, paths }: OpenApiDocument): Collec
     info: { name: info.title, description: INTRODUCTION, schema: COLLECTION_SCHEMA },
     auth: { type: "bearer", bearer: [{ key: "token", value: "{{token}}", type: "string" }] },
     variable: Object.entries(VARIABLES).map(([key, value]) => ({ key, value })),
-    item: sortFolders(tags).map(({ name, description }) => ({
-      name,
-      description,
-      item: operations
-        .filter(({ operation }) => operation.tags.includes(name))
-        .sort((a, b) => Number(a.method === "DELETE") - Number(b.method === "DELETE"))
-        .map(({ path, method, operation }) => createItem(path, method, operation)),
-    })),
+    item: sortFolders(tags)
+      .map(({ name, description }) => ({
+        name,
+        description,
+        item: operations
+          .filter(({ operation }) => operation.tags.includes(name))
+          .sort((a, b) => Number(a.method === "DELETE") - Number(b.method === "DELETE"))
+          .map(({ path, method, operation }) => createItem(path, method, operation)),
+      }))
+      // The tag of the webhooks has no operations.
+      .filter(({ item }) => item.length > 0),
   };
 }
 
@@ -132,7 +135,7 @@ function sortFolders(tags: OpenApiDocument["tags"]): OpenApiDocument["tags"] {
 function createItem(path: string, method: string, operation: Operation): CollectionItem {
   const { operationId, summary, description, parameters, requestBody, responses } = operation;
   const hasToken = operation.security.some((schemes) => Object.values(schemes).some((scopes) => scopes.length > 0));
-  const requestExample = requestBody?.content["application/json"].example;
+  const requestExample = requestBody?.content["application/json"]?.example;
   const segments = path
     .slice(1)
     .replace(/\{(\w+)\}/g, "{{$1}}")
@@ -162,7 +165,7 @@ function createItem(path: string, method: string, operation: Operation): Collect
     },
     ...(events.length > 0 && { event: events }),
     response: Object.entries(responses).flatMap(([status, { description: name, content }]) => {
-      const example = content?.["application/json"].example;
+      const example = content?.["application/json"]?.example;
       const header = [{ key: "Content-Type", value: "application/json; charset=utf-8" }];
       return example === undefined ? [] : [{ name, code: Number(status), header, body: toJson(example) }];
     }),

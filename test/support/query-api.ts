@@ -3,13 +3,12 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
-import type { OpenApiDocument } from "../../query-api/docs/openapi.ts";
 import { startQueryApi } from "../../query-api/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
-import { createResponseChecker } from "./openapi.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
+import { createPortalChecker } from "./portal-document.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
 import { getTestServers } from "./stack.ts";
 
@@ -49,7 +48,7 @@ export async function startTestQueryApi(
     startIdentityProvider(),
     startTokenKeyServer(),
   ]);
-  const service = await startQueryApi({
+  const settings = {
     PORT: "0",
     LOG_LEVEL: "fatal",
     EVENTSTORE_URL: (await getTestServers()).eventstoreUrl,
@@ -62,9 +61,9 @@ export async function startTestQueryApi(
     TOKEN_ISSUER: tokenServer.issuer,
     TOKEN_JWKS_URL: tokenServer.jwksUrl,
     ...(await configure(database)),
-  });
-  const documentResponse = await fetch(`${service.url}/api/v1/openapi.json`);
-  const responseChecker = createResponseChecker((await documentResponse.json()) as OpenApiDocument);
+  };
+  const service = await startQueryApi(settings);
+  const responseChecker = createPortalChecker(settings.OPERATOR_NAME);
   const cookiePromises = new Map<string, Promise<string>>();
   return {
     url: service.url,

@@ -7,7 +7,16 @@ import { request } from "undici";
 import type { OpenApiDocument } from "../../../query-api/docs/openapi.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import { attemptErrors } from "../../../shared/webhooks/attempt-error.ts";
+import { partnerDocument } from "../../support/partner-document.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
+import { findGeneratorFaults } from "./generator-faults.ts";
+
+/** Schemas that permit no additional members: requests, and the bodies that the portal's contract calls closed. */
+const closedSchemas = {
+  partner: /Request$/,
+  portal:
+    /^(ListAuthorizedClinics|ListAuthorizedBranches|ListStaff|ListCustomerProjections|GetAvailability|GetQueue)Result$|^(Page|TimeWindow)$/,
+} as const;
 
 const documentPaths = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
 
@@ -61,6 +70,7 @@ describe("the OpenAPI documents", () => {
         const { openapi, info, paths } = await readDocument(name as keyof typeof documentPaths);
         expect(openapi).to.match(/^3\.1\.\d$/);
         expect(info.contact.name).to.equal("Vet & Co");
+        expect(info.license.name).to.equal("All rights reserved");
         const operationIds = Object.values(paths).flatMap((pathItem) =>
           Object.values(pathItem).map(({ operationId }) => operationId),
         );
@@ -75,7 +85,7 @@ describe("the OpenAPI documents", () => {
       in: "cookie",
       name: "sb-test-auth-token",
     });
-    const schemaText = JSON.stringify(portalDocument.components.schemas.ListCustomerProjectionsResponse);
+    const schemaText = JSON.stringify(portalDocument.components.schemas.ListCustomerProjectionsResult);
     expect(schemaText).to.contain('"const":"Vet & Co"');
     const partnerDocument = await readDocument("partner");
     expect(partnerDocument.servers.map(({ url }) => url)).to.deep.equal([
@@ -121,19 +131,58 @@ describe("the OpenAPI documents", () => {
     for (const code of Object.keys(attemptErrors)) expect(deliverySchemaText).to.contain(`- \`${code}\`: `);
   });
 
-  it("the partner document describes token requests as JSON and as a form, which may have Basic credentials", async () => {
+  it("the partner document describes token requests with JSON, and mentions forms and Basic credentials", async () => {
     const { paths, components } = await readDocument("partner");
-    const { requestBody, security } = paths["/oauth/token"]?.post ?? {};
-    const requiredMembers = Object.entries(requestBody?.content ?? {}).map(([type, { schema }]) => {
-      const { required } = components.schemas[String(schema.$ref).split("/").at(-1) ?? ""] ?? {};
-      return [type, required];
-    });
-    expect(requiredMembers).to.deep.equal([
-      ["application/json", ["client_id", "client_secret", "grant_type", "environment"]],
-      ["application/x-www-form-urlencoded", ["grant_type"]],
-    ]);
+    const { security, description } = paths["/oauth/token"]?.post ?? {};
+    const { required } = components.schemas.ExchangeTokenRequest ?? {};
+    expect(required).to.deep.equal(["client_id", "client_secret", "grant_type", "environment"]);
+    expect(description).to.contain("RFC 6749");
     expect(security).to.deep.equal([{}, { applicationCredentials: [] }]);
     expect(components.securitySchemes.applicationCredentials).to.include({ type: "http", scheme: "basic" });
+  });
+
+  for (const name of ["portal", "partner"] as const) {
+    it(`the ${name} document contains no form that client generators handle wrongly`, async () => {
+      const document = await readDocument(name);
+      expect(findGeneratorFaults(document, closedSchemas[name])).to.deep.equal([]);
+      for (const [schemaName, { additionalProperties }] of Object.entries(document.components.schemas)) {
+        // A token request can have unknown members, because OAuth ignores them.
+        const isClosed = closedSchemas[name].test(schemaName) && schemaName !== "ExchangeTokenRequest";
+        expect(additionalProperties === false, schemaName).to.equal(isClosed);
+      }
+    });
+  }
+
+  it("the check of generators reports each form that at least one generator handles wrongly", async () => {
+    const exactDocument = structuredClone(partnerDocument);
+    const { paths, webhooks = {}, components } = exactDocument;
+    const event = webhooks["endpoint.test"]?.post;
+    const tokenRequest = paths["/oauth/token"]?.post?.requestBody;
+    if (!event || !tokenRequest) throw new Error("the document lacks an operation");
+    event.tags = ["Webhook endpoints"];
+    tokenRequest.content = { ...tokenRequest.content, "application/x-www-form-urlencoded": { schema: {} } };
+    components.schemas.ExchangeTokenResponse = {};
+    expect(findGeneratorFaults(exactDocument, closedSchemas.partner)).to.include.members([
+      "The tag Webhook endpoints is on operations and webhooks",
+      "The request of exchangeToken has 2 media types",
+      "The name of the schema ExchangeTokenResponse is one that generators derive",
+      "TestEvent.properties.branchId has the type null",
+      "TestEvent.properties.data.properties.test is a fixed boolean",
+      "ExchangeTokenResult.properties.expires_in is a fixed number",
+      "ExchangeTokenResult permits no additional members",
+    ]);
+  });
+
+  it("the partner document states that an id in a path can be refused as not found, and that limits are clamped", async () => {
+    const { paths } = await readDocument("partner");
+    for (const [path, item] of Object.entries(paths).filter(([path]) => path.includes("{"))) {
+      for (const { responses } of Object.values(item)) {
+        expect(responses["404"]?.description, path).to.contain("- `not_found`: ");
+        expect(JSON.stringify(responses["404"]?.content), path).to.contain('"not_found"');
+      }
+    }
+    const limit = paths["/appointments"]?.get?.parameters.find(({ name }) => name === "limit");
+    expect(limit?.description).to.contain("any other invalid value by the default");
   });
 
   it("the linter of the OpenAPI documents reports an undefined tag", async () => {

@@ -5,7 +5,7 @@ import type { PartnerRequest } from "./partner-requests.ts";
 
 /** Values of the right type at the limits of what the service, Postgres or JavaScript can represent. */
 const EXTREME_VALUES: unknown[] = [
-  ...["", " ", "\0", "\ud83d", "%", "null", "__proto__", "'; --", "e\u0301".repeat(40), "x".repeat(2_500)],
+  ...["", " ", "\0", "\ud83d", "%", "\\", "null", "__proto__", "'; --", "e\u0301".repeat(40), "x".repeat(2_500)],
   ...["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59-14:00", "0000-01-01T00:00:00+14:00"],
   ...["2099-02-29T00:00:00Z", "2099-05-04T10:00:00+02:00", "2099-05-04 10:00:00Z", "infinity", "now"],
   ...[
@@ -66,7 +66,7 @@ export function createRequestArbitrary(
   const operation = partnerResponseChecker.operations.find((candidate) => candidate.operationId === operationId);
   if (!operation) throw new Error(`The document has no operation ${operationId}`);
   const { parameters, requestBody } = operation.operation;
-  const schemaName = requestBody?.content["application/json"].schema.$ref as string | undefined;
+  const schemaName = requestBody?.content["application/json"]?.schema.$ref as string | undefined;
   const bodySchema = partnerDocument.components.schemas[schemaName?.split("/").at(-1) ?? ""];
   return fc
     .record({
@@ -89,7 +89,7 @@ export function createRequestArbitrary(
         if (location === "header") headers[name] = text.replaceAll(/[^\x20-\x7e\x80-\xff]/g, "").trim();
         // Other texts would change the path of the operation.
         const pathIndex = operation.path.split("/").indexOf(`{${name}}`);
-        if (location === "path" && /^[\w :;%+-]+$/.test(text)) pathSegments[pathIndex] = encodeURIComponent(text);
+        if (location === "path" && /^[\w :;%+\\-]+$/.test(text)) pathSegments[pathIndex] = encodeURIComponent(text);
       }
       const { body: validBody } = validRequest;
       const isMerged = !replacesBody && typeof body === "object" && body !== null && !Array.isArray(body);

@@ -1,16 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { buildPortalDocument } from "../../../query-api/docs/portal-document.ts";
-import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { openClinic } from "../../support/clinics.ts";
-import { type CheckedResponse, createResponseChecker } from "../../support/openapi.ts";
+import type { CheckedResponse } from "../../support/openapi.ts";
+import { createPortalChecker } from "../../support/portal-document.ts";
 import { request, startTestQueryApi, type TestQueryApi } from "../../support/query-api.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 
-const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token" };
-const checker = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
+const checker = createPortalChecker();
 
 /** Provokes each documented status of each portal operation, and compares the response with the document. */
 describe("responses of the portal API", () => {

@@ -2,10 +2,8 @@ import { expect } from "chai";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createQueryApp, type QueryApiOptions } from "../../../query-api/app.ts";
-import { buildPortalDocument } from "../../../query-api/docs/portal-document.ts";
-import { createPortalOperations } from "../../../query-api/portal/operations.ts";
-import { createResponseChecker } from "../../support/openapi.ts";
 import { partnerResponseChecker } from "../../support/partner-document.ts";
+import { createPortalChecker } from "../../support/portal-document.ts";
 
 const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
 const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], isProxyTrusted: false };
@@ -32,7 +30,7 @@ function listRoutes(app: { middleware: unknown[] }): string[] {
 }
 
 const startsWithPath = (pathPattern: RegExp) => (route: string) => pathPattern.test(route);
-const portalChecker = createResponseChecker(buildPortalDocument(createPortalOperations(settings), settings));
+const portalChecker = createPortalChecker();
 const toRoute = ({ method, path }: { method: string; path: string }) => `${method} ${path}`;
 
 describe("the documents and the routes", () => {

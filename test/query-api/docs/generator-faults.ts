@@ -1,0 +1,59 @@
+import type { JsonSchema, OpenApiDocument, Operation } from "../../../query-api/docs/openapi.ts";
+
+/**
+ * Lists the forms in a document that at least one common client generator handles wrongly, and responses that a later
+ * release could not extend.
+ *
+ * @param closedSchemas matches the names of the schemas that permit no additional members in any release
+ */
+export function findGeneratorFaults(document: OpenApiDocument, closedSchemas: RegExp): string[] {
+  const { paths, webhooks = {}, components } = document;
+  const operations = Object.values(paths).flatMap((item) => Object.values(item));
+  const events = Object.values(webhooks).flatMap((item) => Object.values(item));
+  return [
+    ...findSharedTags(operations, events),
+    ...[...operations, ...events].flatMap(findAlternatives),
+    ...Object.entries(components.schemas).flatMap(([name, schema]) => [
+      ...(/(Response|Params|Body)$/.test(name) ? [`The name of the schema ${name} is one that generators derive`] : []),
+      ...findSchemaFaults(name, schema, closedSchemas.test(name)),
+    ]),
+    ...[...Object.entries(paths), ...Object.entries(webhooks)].flatMap(([path, item]) =>
+      findSchemaFaults(path, item as JsonSchema, false),
+    ),
+  ];
+}
+
+/** openapi-generator writes one file per tag, and webhooks overwrite operations. */
+function findSharedTags(operations: Operation[], events: Operation[]): string[] {
+  const tags = new Set(operations.flatMap((operation) => operation.tags));
+  const sharedTags = events.flatMap((event) => event.tags).filter((tag) => tags.has(tag));
+  return [...new Set(sharedTags)].map((tag) => `The tag ${tag} is on operations and webhooks`);
+}
+
+/** Several generators import a model that they do not generate, or support only the first media type. */
+function findAlternatives({ operationId, requestBody }: Operation): string[] {
+  const types = Object.keys(requestBody?.content ?? {});
+  return types.length > 1 ? [`The request of ${operationId} has ${types.length} media types`] : [];
+}
+
+/** Searches a schema, or a part of a document that contains schemas. */
+function findSchemaFaults(location: string, part: unknown, isClosed: boolean): string[] {
+  if (typeof part !== "object" || part === null) return [];
+  const { type, const: fixedValue, additionalProperties } = part as JsonSchema;
+  const members = Object.entries(part).filter(([name]) => name !== "example");
+  return [
+    ...(["boolean", "number"].includes(typeof fixedValue) ? [`${location} is a fixed ${typeof fixedValue}`] : []),
+    ...(type === "null" ? [`${location} has the type null`] : []),
+    ...(additionalProperties === false && !isClosed ? [`${location} permits no additional members`] : []),
+    ...members.flatMap(([name, member]) =>
+      // In a union, generators understand the type null.
+      name === "anyOf"
+        ? findSchemaFaults(
+            `${location}.anyOf`,
+            (member as JsonSchema[]).filter((option) => option.type !== "null"),
+            isClosed,
+          )
+        : findSchemaFaults(`${location}.${name}`, member, isClosed),
+    ),
+  ];
+}

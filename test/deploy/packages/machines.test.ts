@@ -6,6 +6,7 @@ import { parseEnv } from "node:util";
 import { expect } from "chai";
 import { parseConnectionString } from "../../../shared/postgres/connection-string.ts";
 import { makeTestRoot } from "../../support/stack.ts";
+import { readSteps } from "../machines/guide.ts";
 import {
   type Container,
   findProblems,
@@ -39,7 +40,8 @@ describe("the settings for machines", () => {
 
   for (const name of ["command", "query-api", "projection", "webhooks", "audit", "clinic"]) {
     it(`${name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
-      const { ENTRY, ...env } = { ...(name === "clinic" ? {} : readSettings("machine")), ...readSettings(name) };
+      const { ENTRY, ...settings } = readSettings(name);
+      const env = name === "clinic" ? settings : { HOST: "a.example", ...settings };
       const container: Container = {
         command: ENTRY === undefined ? ["clinic"] : ["node", ENTRY],
         env: Object.fromEntries(
@@ -50,13 +52,18 @@ describe("the settings for machines", () => {
     });
   }
 
+  it("the guide says for every block of commands on which machine it runs", () => {
+    const guide = readFileSync(join(deployFolder, "machines/README.md"), "utf8");
+    expect(readSteps(guide)).to.have.length(guide.match(/^```sh$/gm)?.length ?? 0);
+  });
+
   it("the processes of a machine listen on different ports", () => {
     const ports = ["command", "query-api", "projection", "webhooks", "audit"].map((name) => readSettings(name).PORT);
     expect(new Set(ports).size).to.equal(ports.length);
   });
 
   it("every service has the documented memory and time to stop", () => {
-    const unit = readFileSync(join(deployFolder, "machines/clinic@.service"), "utf8");
+    const unit = readFileSync(join(deployFolder, "machines/units/clinic@.service"), "utf8");
     const readLimit = (name: string) => new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1] ?? "";
     for (const name of ["command", "query-api", "projection", "webhooks", "audit"])
       expect(toMebibytes(readLimit("MemoryMax")), name).to.be.above(readMemoryNeed(name));

@@ -1,0 +1,79 @@
+/** Builds the image of a machine: Debian 12 with the packages that the guide requires, and systemd as first process. */
+import { createHash } from "node:crypto";
+import { chmodSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { run } from "./shell.ts";
+
+const PACKAGES = [
+  ...["systemd", "systemd-sysv", "dbus", "openssh-server", "ca-certificates", "iproute2", "procps", "libicu72"],
+  ...["curl", "jq", "openssl", "postgresql-15", "nats-server", "caddy"],
+  ...["prometheus", "prometheus-blackbox-exporter", "prometheus-alertmanager"],
+];
+
+/** Folder in which a machine finds the published server of EventStoreDB. */
+export const EVENTSTORE_FOLDER = "/opt/eventstore";
+
+/** The unit of EventStoreDB's package. The settings of .NET save memory. */
+const EVENTSTORE_UNIT = `[Unit]
+Description=EventStoreDB
+After=network.target
+
+[Service]
+User=eventstore
+Group=eventstore
+Environment=DOTNET_gcServer=0 EVENTSTORE_CHUNKS_CACHE_SIZE=0
+ExecStart=/usr/bin/eventstored
+Restart=on-failure
+LimitNOFILE=65536
+
+[Install]
+WantedBy=multi-user.target
+`;
+
+/** Does what the installation of EventStoreDB's package does, and creates the keys of the ssh server. */
+const createPrepareScript = (executable: string) => `set -e
+useradd --system --home-dir /var/lib/eventstore --shell /usr/sbin/nologin eventstore
+install -d -o eventstore -g eventstore /etc/eventstore /var/lib/eventstore /var/log/eventstore
+ln -s ${EVENTSTORE_FOLDER}/${executable} /usr/bin/eventstored
+apt-get clean
+`;
+
+/**
+ * Builds the image with debootstrap, or returns the name of the image that an earlier run has built.
+ *
+ * @param executable name of the program in the folder of the EventStoreDB server
+ * @param temporaryFolder folder for the file system while it is built
+ */
+export async function buildImage(executable: string, temporaryFolder: string): Promise<string> {
+  const prepareScript = createPrepareScript(executable);
+  const inputs = JSON.stringify([PACKAGES, EVENTSTORE_UNIT, prepareScript, process.version]);
+  const image = `machine-base:${createHash("sha256").update(inputs).digest("hex").slice(0, 12)}`;
+  const images = await run("podman", ["image", "ls", "--format", "{{.Repository}}:{{.Tag}}"]);
+  if (images.includes(image)) return image;
+  const root = join(temporaryFolder, "root");
+  const mirror = process.env.DEBIAN_MIRROR ?? "http://deb.debian.org/debian";
+  const options = ["--variant=minbase", `--include=${PACKAGES.join()}`];
+  // In a mount namespace of its own, an interrupted debootstrap leaves no mounted file systems.
+  await run("unshare", ["--mount", "debootstrap", ...options, "bookworm", root, mirror]);
+  cpSync(process.execPath, join(root, "usr/bin/node"));
+  chmodSync(join(root, "usr/bin/node"), 0o755);
+  const unitPath = join(root, "lib/systemd/system/eventstore.service");
+  mkdirSync(dirname(unitPath), { recursive: true });
+  writeFileSync(unitPath, EVENTSTORE_UNIT);
+  await run("chroot", [root, "sh", "-c", prepareScript]);
+  await run("sh", [
+    "-c",
+    `tar -C ${root} --one-file-system -c . | podman import --change 'CMD ["/sbin/init"]' - ${image}`,
+  ]);
+  rmSync(root, { recursive: true });
+  return image;
+}
+
+/** Returns the name of the executable in the folder of an EventStoreDB or KurrentDB server. */
+export function findExecutable(folder: string): string {
+  const name = ["KurrentDB", "kurrentd", "EventStore.ClusterNode", "eventstored"].find((candidate) =>
+    existsSync(join(folder, candidate)),
+  );
+  if (name === undefined) throw new Error(`${folder} contains no executable of EventStoreDB`);
+  return name;
+}

@@ -1,0 +1,90 @@
+/** The three machines: containers with systemd as first process, each in a network namespace of its own. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { eventually } from "../../support/eventually.ts";
+import { EVENTSTORE_FOLDER } from "./image.ts";
+import { GATEWAY, setConnected } from "./network.ts";
+import { run } from "./shell.ts";
+
+/** Settings that systemd needs on hosts with version 1 of cgroups. */
+const PODMAN_SETTINGS = `[containers]
+default_ulimits = []
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "runc"
+`;
+
+export const MACHINES = ["a", "b", "c"] as const;
+export type Machine = (typeof MACHINES)[number];
+
+/** Sets the settings of podman for this process, which writes them to a folder. */
+export function usePodmanSettings(folder: string): void {
+  const path = join(folder, "containers.conf");
+  writeFileSync(path, PODMAN_SETTINGS);
+  process.env.CONTAINERS_CONF = path;
+}
+
+/**
+ * Starts the machines.
+ *
+ * @param folder of the files that they share: the disk for backups, and the files in `files`, which appear in `/etc/ssl/clinic`
+ * @param authorizedKey public ssh key of the administrator
+ */
+export async function startMachines(
+  image: string,
+  { folder, eventstoreFolder, authorizedKey }: { folder: string; eventstoreFolder: string; authorizedKey: string },
+): Promise<void> {
+  mkdirSync(join(folder, "backups"));
+  writeFileSync(join(folder, "resolv.conf"), `nameserver ${GATEWAY}\noptions timeout:1\n`);
+  writeFileSync(join(folder, "authorized_keys"), authorizedKey);
+  for (const machine of MACHINES) {
+    const volumes = [
+      `${folder}/resolv.conf:/etc/resolv.conf:ro`,
+      `${folder}/authorized_keys:/root/.ssh/authorized_keys:ro`,
+      `${folder}/files:/etc/ssl/clinic:ro`,
+      `${folder}/backups:/var/backups/clinic`,
+      `${eventstoreFolder}:${EVENTSTORE_FOLDER}:ro`,
+    ];
+    await run("podman", [
+      ...["run", "--detach", "--name", `machine-${machine}`, "--hostname", machine],
+      ...["--privileged", "--systemd=always", "--ulimit", "host", "--network", `ns:/run/netns/machine-${machine}`],
+      ...volumes.flatMap((volume) => ["--volume", volume]),
+      image,
+    ]);
+  }
+  for (const machine of MACHINES) await waitForSystemd(machine);
+}
+
+export async function removeMachines(): Promise<void> {
+  for (const machine of MACHINES)
+    await run("podman", ["rm", "--force", "--ignore", "--time", "0", "--volumes", `machine-${machine}`]);
+}
+
+/** Runs a shell script as root on a machine. Returns its standard output. */
+export function runOn(machine: Machine, script: string): Promise<string> {
+  const shell = ["bash", "-e", "-o", "pipefail", "-c", script];
+  return run("podman", ["exec", "--workdir", "/root", "--env", "HOME=/root", `machine-${machine}`, ...shell]);
+}
+
+/** Cuts the power of a machine: no packet leaves it, and no process ends in order. */
+export async function cutPower(machine: Machine): Promise<void> {
+  await setConnected(machine, false);
+  await run("podman", ["kill", "--signal", "KILL", `machine-${machine}`]);
+}
+
+/** Starts a machine whose power was cut. */
+export async function startMachine(machine: Machine): Promise<void> {
+  await setConnected(machine, true);
+  await run("podman", ["start", `machine-${machine}`]);
+  await waitForSystemd(machine);
+}
+
+async function waitForSystemd(machine: Machine): Promise<void> {
+  await eventually(`systemd of ${machine} is running`, () =>
+    runOn(machine, "systemctl is-active sshd.service").then(
+      () => true,
+      () => false,
+    ),
+  );
+}

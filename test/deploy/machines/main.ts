@@ -1,0 +1,120 @@
+/**
+ * Follows deploy/machines/README.md on three machines with systemd, and stops each machine once under load. The
+ * commands come from the document. Prints one line for each promise. Exits with 1 if a promise is broken.
+ *
+ *     EVENTSTORE_SERVER=<folder of a published EventStoreDB or KurrentDB server> npm run test:machines
+ *
+ * Runs as root on Debian 12 with podman, runc and debootstrap. Needs about 8 GB of memory and 10 GB of disk.
+ */
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { eventually } from "../../support/eventually.ts";
+import { createAdministrator } from "./administrator.ts";
+import { createCertificates } from "./authority.ts";
+import { readSteps } from "./guide.ts";
+import { buildImage, findExecutable } from "./image.ts";
+import { followGuide } from "./installation.ts";
+import { removeMachines, runOn, startMachines, usePodmanSettings } from "./machine.ts";
+import { createNetwork, PUBLIC_NAME, RECEIVER_NAME } from "./network.ts";
+import { setUpClinic } from "./onboarding.ts";
+import { loseMachine, losePrimary } from "./outages.ts";
+import { type Account, createPartner } from "./partner.ts";
+import { startReceiver } from "./receiver.ts";
+import { check, skip, summarize } from "./report.ts";
+import { run } from "./shell.ts";
+
+const projectFolder = fileURLToPath(new URL("../../..", import.meta.url));
+const steps = readSteps(readFileSync(join(projectFolder, "deploy/machines/README.md"), "utf8"));
+
+/** Returns the programs that the test needs and this machine lacks. */
+async function findMissingPrograms(): Promise<string[]> {
+  const programs = ["podman", "runc", "debootstrap", "ip", "unshare", "openssl", "ssh", "npm"];
+  const found = await Promise.all(programs.map((program) => run("which", [program]).catch(() => undefined)));
+  return programs.filter((_program, index) => found[index] === undefined);
+}
+
+async function findObstacle(): Promise<string | undefined> {
+  if (process.getuid?.() !== 0) return "this test must run as root";
+  const missing = await findMissingPrograms();
+  if (missing.length > 0) return `missing programs: ${missing.join(", ")}`;
+  if (!process.env.EVENTSTORE_SERVER) return "EVENTSTORE_SERVER does not name the folder of a server";
+  return undefined;
+}
+
+async function testGuide(folder: string): Promise<void> {
+  const eventstoreFolder = resolve(process.env.EVENTSTORE_SERVER ?? "");
+  usePodmanSettings(folder);
+  const image = await buildImage(findExecutable(eventstoreFolder), folder);
+  const certificates = join(folder, "files");
+  mkdirSync(certificates);
+  await createCertificates(certificates, [PUBLIC_NAME, RECEIVER_NAME]);
+  for (const file of readdirSync(certificates)) chmodSync(join(certificates, file), 0o644);
+  await removeMachines();
+  const removeNetwork = await createNetwork();
+  const receiver = await startReceiver(certificates);
+  try {
+    const administrator = await createAdministrator(projectFolder, folder);
+    await startMachines(image, { folder, eventstoreFolder, authorizedKey: administrator.authorizedKey });
+    const installation = steps.filter(({ section }) => /^\d/.test(section));
+    if (!(await followGuide(installation, administrator))) return skip("all later promises", "the guide failed");
+    let account: Account | undefined;
+    const isSetUp = await check("the commands of docs/operations/onboarding.md", async () => {
+      account = await setUpClinic("a", projectFolder);
+      return undefined;
+    });
+    if (!isSetUp || !account) return skip("all later promises", "the onboarding failed");
+    const partner = createPartner(account, readFileSync(join(certificates, "ca.crt"), "utf8"));
+    await check("HTTPS at the public name answers", async () => {
+      for (const path of ["/docs", "/.well-known/jwks.json"])
+        await eventually(path, async () => (await partner.get(path).catch(() => 0)) === 200);
+      return undefined;
+    });
+    const stopCreating = partner.startCreating();
+    const world = { steps, administrator, partner, receiver };
+    await check("webhooks arrive", async () => {
+      await eventually("ten webhooks", () => receiver.arrivals.size >= 10);
+      return undefined;
+    });
+    await loseMachine("c", world);
+    await loseMachine("b", world);
+    await losePrimary(world);
+    await stopCreating();
+    await check("every acknowledged create exists", async () => {
+      for (const id of partner.acknowledged.keys()) {
+        const path = `/production/v1/appointments/${id}`;
+        await eventually(path, async () => (await partner.get(path).catch(() => 0)) === 200);
+      }
+      return `${partner.acknowledged.size} creates`;
+    });
+    await check("every acknowledged create has caused a webhook", async () => {
+      const isComplete = () => [...partner.acknowledged.keys()].every((id) => receiver.arrivals.has(id));
+      await eventually("the last webhook", isComplete, 300_000);
+      return `${receiver.arrivals.size} webhooks`;
+    });
+    await check("clinic projection verify", async () => {
+      await runOn("a", "set -a; . /etc/clinic/clinic.env; clinic projection verify");
+      return undefined;
+    });
+    await partner.close();
+  } finally {
+    receiver.close();
+    if (!process.env.KEEP_MACHINES) {
+      await removeMachines();
+      await removeNetwork();
+    }
+  }
+}
+
+const obstacle = await findObstacle();
+if (obstacle) skip("the guide for three machines", obstacle);
+else {
+  const folder = mkdtempSync(join(tmpdir(), "machine-"));
+  try {
+    await testGuide(folder);
+  } finally {
+    if (!process.env.KEEP_MACHINES) rmSync(folder, { recursive: true });
+  }
+}
+process.exitCode = summarize();

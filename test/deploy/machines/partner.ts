@@ -1,0 +1,128 @@
+/** A partner's program that creates appointments. It repeats a request with the same key until it is acknowledged. */
+import { randomUUID } from "node:crypto";
+import type { LookupFunction } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, request } from "undici";
+import { getAddresses, PUBLIC_NAME } from "./network.ts";
+
+/** Identifiers and secret that the onboarding creates. */
+export interface Account {
+  clinic: string;
+  branch: string;
+  animal: string;
+  application: string;
+  secret: string;
+}
+
+export interface Partner {
+  /** Times at which creates were acknowledged, by the id of the appointment. Milliseconds since 1970. */
+  acknowledged: Map<string, number>;
+  /** Requests that were not answered, and answers other than 201, by status. */
+  refusals: Map<string, number>;
+  /** Sends a GET request. Returns the status. */
+  get(path: string): Promise<number>;
+  /** Starts to create appointments. Returns a function that stops it after all requests are acknowledged. */
+  startCreating(): () => Promise<void>;
+  close(): Promise<void>;
+}
+
+const API = `https://${PUBLIC_NAME}/production/v1`;
+/** Time between two creates. Milliseconds. */
+const INTERVAL_MS = 250;
+const REQUEST_TIMEOUT_MS = 5_000;
+const RETRY_PAUSE_MS = 500;
+
+/** Resolves a host as a DNS server with several records: all addresses, in random order. */
+const lookup: LookupFunction = (host, _options, callback) => {
+  const found = getAddresses(host).map((address) => ({ address, family: 4 }));
+  callback(null, Math.random() < 0.5 ? found : found.toReversed());
+};
+
+/** @param authority certificate of the authority that certified the public name */
+export function createPartner(account: Account, authority: string): Partner {
+  const dispatcher = new Agent({ autoSelectFamily: true, connect: { ca: authority, lookup } });
+  const acknowledged: Partner["acknowledged"] = new Map();
+  const refusals: Partner["refusals"] = new Map();
+  let token: string | undefined;
+
+  const send = async (url: string, options: Parameters<typeof request>[1] = {}) => {
+    const response = await request(url, { ...options, dispatcher, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) });
+    return { status: response.statusCode, text: await response.body.text() };
+  };
+
+  const getToken = async () => {
+    if (token !== undefined) return token;
+    const credentials = Buffer.from(`${account.application}:${account.secret}`).toString("base64");
+    const headers = { authorization: `Basic ${credentials}`, "content-type": "application/x-www-form-urlencoded" };
+    const { status, text } = await send(`${API}/oauth/token`, {
+      method: "POST",
+      headers,
+      body: "grant_type=client_credentials",
+    });
+    if (status !== 200) throw new Error(`token request: ${status}`);
+    token = (JSON.parse(text) as { access_token: string }).access_token;
+    return token;
+  };
+
+  const getHeaders = async () => ({
+    authorization: `Bearer ${await getToken()}`,
+    "x-service-clinic-id": account.clinic,
+  });
+
+  const createOnce = async (key: string) => {
+    const body = { branchId: account.branch, animalId: account.animal, scheduledAt: "2026-12-01T09:00:00+01:00" };
+    const { status, text } = await send(`${API}/appointments`, {
+      method: "POST",
+      headers: { ...(await getHeaders()), "content-type": "application/json", "idempotency-key": key },
+      body: JSON.stringify(body),
+    });
+    if (status === 401) token = undefined;
+    if (status !== 201) throw new Error(`status ${status}`);
+    return text;
+  };
+
+  const create = async () => {
+    const key = randomUUID();
+    for (;;) {
+      try {
+        acknowledged.set(readId(await createOnce(key)), Date.now());
+        return;
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        refusals.set(reason, (refusals.get(reason) ?? 0) + 1);
+        await sleep(RETRY_PAUSE_MS);
+      }
+    }
+  };
+
+  return {
+    acknowledged,
+    refusals,
+    async get(path) {
+      const isPartnerPath = path.startsWith("/production/");
+      const { status } = await send(
+        `https://${PUBLIC_NAME}${path}`,
+        isPartnerPath ? { headers: await getHeaders() } : {},
+      );
+      return status;
+    },
+    startCreating() {
+      const pending = new Set<Promise<void>>();
+      const timer = setInterval(() => {
+        const creation = create();
+        pending.add(creation);
+        void creation.then(() => pending.delete(creation));
+      }, INTERVAL_MS);
+      return async () => {
+        clearInterval(timer);
+        await Promise.all(pending);
+      };
+    },
+    close: () => dispatcher.destroy(),
+  };
+}
+
+function readId(text: string): string {
+  const body = JSON.parse(text) as { appointment: { id: string } };
+  return body.appointment.id;
+}

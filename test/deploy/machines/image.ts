@@ -31,22 +31,19 @@ WantedBy=multi-user.target
 `;
 
 /** Does what the installation of EventStoreDB's package does, and creates the keys of the ssh server. */
-const createPrepareScript = (executable: string) => `set -e
+const PREPARE_SCRIPT = `set -e
 useradd --system --home-dir /var/lib/eventstore --shell /usr/sbin/nologin eventstore
 install -d -o eventstore -g eventstore /etc/eventstore /var/lib/eventstore /var/log/eventstore
-ln -s ${EVENTSTORE_FOLDER}/${executable} /usr/bin/eventstored
 apt-get clean
 `;
 
 /**
  * Builds the image with debootstrap, or returns the name of the image that an earlier run has built.
  *
- * @param executable name of the program in the folder of the EventStoreDB server
  * @param temporaryFolder folder for the file system while it is built
  */
-export async function buildImage(executable: string, temporaryFolder: string): Promise<string> {
-  const prepareScript = createPrepareScript(executable);
-  const inputs = JSON.stringify([PACKAGES, EVENTSTORE_UNIT, prepareScript, process.version]);
+export async function buildImage(temporaryFolder: string): Promise<string> {
+  const inputs = JSON.stringify([PACKAGES, EVENTSTORE_UNIT, PREPARE_SCRIPT, process.version]);
   const image = `machine-base:${createHash("sha256").update(inputs).digest("hex").slice(0, 12)}`;
   const images = await run("podman", ["image", "ls", "--format", "{{.Repository}}:{{.Tag}}"]);
   if (images.includes(image)) return image;
@@ -60,7 +57,7 @@ export async function buildImage(executable: string, temporaryFolder: string): P
   const unitPath = join(root, "lib/systemd/system/eventstore.service");
   mkdirSync(dirname(unitPath), { recursive: true });
   writeFileSync(unitPath, EVENTSTORE_UNIT);
-  await run("chroot", [root, "sh", "-c", prepareScript]);
+  await run("chroot", [root, "sh", "-c", PREPARE_SCRIPT]);
   await run("sh", [
     "-c",
     `tar -C ${root} --one-file-system -c . | podman import --change 'CMD ["/sbin/init"]' - ${image}`,

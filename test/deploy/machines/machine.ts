@@ -1,8 +1,8 @@
 /** The three machines: containers with systemd as first process, each in a network namespace of its own. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../../support/eventually.ts";
-import { EVENTSTORE_FOLDER } from "./image.ts";
+import { EVENTSTORE_FOLDER, findExecutable } from "./image.ts";
 import { GATEWAY, setConnected } from "./network.ts";
 import { run } from "./shell.ts";
 
@@ -14,6 +14,9 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 runtime = "runc"
 `;
+
+/** Runtime of an EventStoreDB server that was published without a runtime of its own. */
+const DOTNET_FOLDER = "/usr/share/dotnet";
 
 export const MACHINES = ["a", "b", "c"] as const;
 export type Machine = (typeof MACHINES)[number];
@@ -45,6 +48,7 @@ export async function startMachines(
       `${folder}/files:/etc/ssl/clinic:ro`,
       `${folder}/backups:/var/backups/clinic`,
       `${eventstoreFolder}:${EVENTSTORE_FOLDER}:ro`,
+      ...(existsSync(DOTNET_FOLDER) ? [`${DOTNET_FOLDER}:${DOTNET_FOLDER}:ro`] : []),
     ];
     await run("podman", [
       ...["run", "--detach", "--name", `machine-${machine}`, "--hostname", machine],
@@ -53,7 +57,11 @@ export async function startMachines(
       image,
     ]);
   }
-  for (const machine of MACHINES) await waitForSystemd(machine);
+  const executable = findExecutable(eventstoreFolder);
+  for (const machine of MACHINES) {
+    await waitForSystemd(machine);
+    await runOn(machine, `ln -sf ${EVENTSTORE_FOLDER}/${executable} /usr/bin/eventstored`);
+  }
 }
 
 export async function removeMachines(): Promise<void> {

@@ -14,7 +14,7 @@ import { eventually } from "../../support/eventually.ts";
 import { createAdministrator } from "./administrator.ts";
 import { createCertificates } from "./authority.ts";
 import { readSteps } from "./guide.ts";
-import { buildImage, findExecutable } from "./image.ts";
+import { buildImage } from "./image.ts";
 import { followGuide } from "./installation.ts";
 import { removeMachines, runOn, startMachines, usePodmanSettings } from "./machine.ts";
 import { createNetwork, PUBLIC_NAME, RECEIVER_NAME } from "./network.ts";
@@ -46,7 +46,7 @@ async function findObstacle(): Promise<string | undefined> {
 async function testGuide(folder: string): Promise<void> {
   const eventstoreFolder = resolve(process.env.EVENTSTORE_SERVER ?? "");
   usePodmanSettings(folder);
-  const image = await buildImage(findExecutable(eventstoreFolder), folder);
+  const image = await buildImage(folder);
   const certificates = join(folder, "files");
   mkdirSync(certificates);
   await createCertificates(certificates, [PUBLIC_NAME, RECEIVER_NAME]);

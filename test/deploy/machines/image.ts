@@ -68,7 +68,7 @@ export async function buildImage(temporaryFolder: string): Promise<string> {
 
 /** Returns the name of the executable in the folder of an EventStoreDB or KurrentDB server. */
 export function findExecutable(folder: string): string {
-  const name = ["KurrentDB", "kurrentd", "EventStore.ClusterNode", "eventstored"].find((candidate) =>
+  const name = ["KurrentDB", "kurrentd", "EventStore.ClusterNode", "eventstored", "eventstored.cjs"].find((candidate) =>
     existsSync(join(folder, candidate)),
   );
   if (name === undefined) throw new Error(`${folder} contains no executable of EventStoreDB`);

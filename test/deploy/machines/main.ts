@@ -4,12 +4,15 @@
  *
  *     EVENTSTORE_SERVER=<folder of a published EventStoreDB or KurrentDB server> npm run test:machines
  *
+ * Without EVENTSTORE_SERVER, an embedded log outside of the machines replaces the cluster of EventStoreDB.
+ *
  * Runs as root on Debian 12 with podman, runc and debootstrap. Needs about 8 GB of memory and 10 GB of disk.
  */
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createAdministrator } from "./administrator.ts";
 import { createCertificates } from "./authority.ts";
@@ -17,7 +20,7 @@ import { readSteps } from "./guide.ts";
 import { buildImage } from "./image.ts";
 import { followGuide } from "./installation.ts";
 import { removeMachines, runOn, startMachines, usePodmanSettings } from "./machine.ts";
-import { createNetwork, PUBLIC_NAME, RECEIVER_NAME } from "./network.ts";
+import { createNetwork, GATEWAY, PUBLIC_NAME, RECEIVER_NAME } from "./network.ts";
 import { setUpClinic } from "./onboarding.ts";
 import { loseMachine, losePrimary } from "./outages.ts";
 import { type Account, createPartner } from "./partner.ts";
@@ -26,7 +29,8 @@ import { check, skip, summarize } from "./report.ts";
 import { run } from "./shell.ts";
 
 const projectFolder = fileURLToPath(new URL("../../..", import.meta.url));
-const steps = readSteps(readFileSync(join(projectFolder, "deploy/machines/README.md"), "utf8"));
+const guide = readSteps(readFileSync(join(projectFolder, "deploy/machines/README.md"), "utf8"));
+const standInFolder = fileURLToPath(new URL("stand-in", import.meta.url));
 
 /** Returns the programs that the test needs and this machine lacks. */
 async function findMissingPrograms(): Promise<string[]> {
@@ -39,12 +43,14 @@ async function findObstacle(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return "this test must run as root";
   const missing = await findMissingPrograms();
   if (missing.length > 0) return `missing programs: ${missing.join(", ")}`;
-  if (!process.env.EVENTSTORE_SERVER) return "EVENTSTORE_SERVER does not name the folder of a server";
   return undefined;
 }
 
 async function testGuide(folder: string): Promise<void> {
-  const eventstoreFolder = resolve(process.env.EVENTSTORE_SERVER ?? "");
+  const eventstoreFolder = resolve(process.env.EVENTSTORE_SERVER ?? standInFolder);
+  const isStandIn = eventstoreFolder === standInFolder;
+  if (isStandIn) skip("a cluster of EventStoreDB", "EVENTSTORE_SERVER does not name the folder of a server");
+  const steps = isStandIn ? guide.filter(({ script }) => !script.includes("/gossip")) : guide;
   usePodmanSettings(folder);
   const image = await buildImage(folder);
   const certificates = join(folder, "files");
@@ -53,6 +59,7 @@ async function testGuide(folder: string): Promise<void> {
   for (const file of readdirSync(certificates)) chmodSync(join(certificates, file), 0o644);
   await removeMachines();
   const removeNetwork = await createNetwork();
+  const log = isStandIn ? await startEmbeddedLog(join(folder, "log")) : undefined;
   const receiver = await startReceiver(certificates);
   try {
     const administrator = await createAdministrator(projectFolder, folder);
@@ -100,11 +107,17 @@ async function testGuide(folder: string): Promise<void> {
     await partner.close();
   } finally {
     receiver.close();
+    await log?.stop();
     if (!process.env.KEEP_MACHINES) {
       await removeMachines();
       await removeNetwork();
     }
   }
+}
+
+function startEmbeddedLog(dir: string): Promise<LogServer> {
+  const printLine = (line: string) => process.stderr.write(`${line}\n`);
+  return startLogServer({ dir, host: GATEWAY, port: 2113, printLine });
 }
 
 const obstacle = await findObstacle();

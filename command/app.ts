@@ -7,7 +7,7 @@ import { type Environment, environment as environments } from "../shared/domain/
 import type { EventLog } from "../shared/eventstore/log.ts";
 import { createApp, type RequestState } from "../shared/http/app.ts";
 import type { Readiness } from "../shared/http/health.ts";
-import { parseJsonBody } from "../shared/http/request-body.ts";
+import { parseJsonBody, parseOptionalJsonBody } from "../shared/http/request-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { partnerOperations } from "../shared/partner-api/operations.ts";
@@ -144,7 +144,7 @@ function createWriteRouter(options: CommandAppOptions) {
     disableWebhookEndpoint: defineOperation("disableWebhookEndpoint", [], disableWebhookEndpoint(options)),
     enableWebhookEndpoint: defineOperation(
       "enableWebhookEndpoint",
-      [requireActiveClinic(decide)],
+      [requireActiveClinic(decide), parseOptionalJsonBody()],
       enableWebhookEndpoint(options),
     ),
     revokeWebhookEndpoint: defineOperation("revokeWebhookEndpoint", [], revokeWebhookEndpoint(options)),

@@ -4,14 +4,20 @@ import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
 import type { Installation } from "../../shared/domain/partner/installation.ts";
 import { type Endpoint, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { WebhookEndpointDetail, WebhookEndpointRecord } from "../../shared/partner-api/records.ts";
-import { webhookEndpointChanges, webhookEndpointRequest } from "../../shared/partner-api/request-bodies.ts";
+import {
+  webhookEndpointChanges,
+  webhookEndpointEnabling,
+  webhookEndpointRequest,
+} from "../../shared/partner-api/request-bodies.ts";
 import type { WebhookKeySet } from "../../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
 import type { Operation } from "../operations/operation.ts";
+import { requestReplay } from "../operations/replay-operations.ts";
 import {
   changeEndpoint,
   disableOwnEndpoint,
@@ -24,7 +30,7 @@ import {
   testEndpoint,
 } from "../operations/webhook-endpoint-operations.ts";
 import { checkEndpointUrl } from "./check-endpoint-url.ts";
-import { toErrorDetails } from "./errors.ts";
+import { parseIdempotentRequest, toErrorDetails } from "./errors.ts";
 import {
   createBodyDecider,
   readEndpointReference,
@@ -32,6 +38,7 @@ import {
   toEndpointOwner,
   type WriteState,
 } from "./request-context.ts";
+import { toReplayRecord } from "./webhook-replays.ts";
 
 interface EndpointDependencies {
   log: EventLog;
@@ -108,7 +115,27 @@ function defineChange(change: Operation<EndpointReference, Endpoint>, toRecord: 
 
 export const disableWebhookEndpoint = defineChange(disableOwnEndpoint, toEndpointDetail);
 
-export const enableWebhookEndpoint = defineChange(enableOwnEndpoint, toEndpointDetail);
+/** POST /webhook-endpoints/{endpointId}/enable: returns 200, also for a repeated request. Can also request a replay. */
+export function enableWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const reference = readEndpointReference(ctx);
+    const context = toCommandContext(ctx.state);
+    const replayRequest =
+      ctx.request.body === undefined ? undefined : parseIdempotentRequest(ctx, webhookEndpointEnabling, 400);
+    const { state, statePosition } = await enableOwnEndpoint(log, reference, context);
+    ctx.state.logPosition = statePosition;
+    const endpoint = toEndpointDetail(requireOwnEndpoint(state, reference.owner));
+    if (replayRequest === undefined) {
+      ctx.body = { ok: true, endpoint };
+      return;
+    }
+    const { idempotencyKey, body } = replayRequest;
+    const input = { ...reference, request: { since: body.replaySince }, idempotencyKey };
+    const replayResult = await requestReplay(log, input, context);
+    ctx.state.logPosition = replayResult.position ?? statePosition;
+    ctx.body = { ok: true, endpoint, replay: toReplayRecord(requireExisting(replayResult.initialState, "replay")) };
+  };
+}
 
 export const revokeWebhookEndpoint = defineChange(revokeEndpoint, toEndpointRecord);
 

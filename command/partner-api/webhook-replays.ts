@@ -33,7 +33,7 @@ export function replayWebhookDeliveries({ log }: { log: EventLog }): Koa.Middlew
   };
 }
 
-function toReplayRecord(replay: Replay): WebhookReplayRecord {
+export function toReplayRecord(replay: Replay): WebhookReplayRecord {
   const { id, endpointId, since, until, statuses, deliveryIds, requestedAt } = replay;
   return {
     id,

@@ -47,7 +47,7 @@ export interface Operation {
   /** Undefined for all servers of the document. */
   servers?: Server[];
   parameters: Parameter[];
-  requestBody?: { required: true; content: Content };
+  requestBody?: { required: boolean; content: Content };
   responses: Record<string, Response>;
 }
 

@@ -70,7 +70,7 @@ export function describeWrite(operationId: PartnerWriteId, brand: string): Opera
   return {
     ...describeOperation(operationId, partnerWrite.description),
     parameters,
-    ...(partnerWrite.request && { requestBody: { required: true, content: requestContent } }),
+    ...(partnerWrite.request && { requestBody: { required: !partnerWrite.isBodyOptional, content: requestContent } }),
     responses: {
       [status]: {
         description,

@@ -39,6 +39,16 @@ export function parseJsonBody(): Koa.Middleware {
   };
 }
 
+/** Returns a middleware that parses the JSON body like {@link parseJsonBody}, if the request has a body. */
+export function parseOptionalJsonBody(): Koa.Middleware {
+  const parse = parseJsonBody();
+  return (ctx, next) => (hasBody(ctx) ? parse(ctx, next) : next());
+}
+
+function hasBody({ req }: Koa.Context): boolean {
+  return req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"] ?? 0) > 0;
+}
+
 /**
  * Checks for invalid UTF-8 while the parser reads a body. The parser silently replaces invalid bytes, so without this
  * check, changed text would be stored.

@@ -198,4 +198,12 @@ export const webhookReplayRequest = z
     for (const [path, value] of Object.entries({ since, until, statuses }))
       if (value !== undefined) addIssue(path, "cannot be combined with deliveryIds");
   });
+/** Optional body of a request that enables an endpoint. */
+export const webhookEndpointEnabling = z.strictObject({
+  replaySince: instant.meta({
+    format: "date-time",
+    description:
+      "Replays the failed and skipped deliveries that were created at this time or later. The request then needs an `Idempotency-Key`.",
+  }),
+});
 export type WebhookReplayRequest = z.infer<typeof webhookReplayRequest>;

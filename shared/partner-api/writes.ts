@@ -17,6 +17,7 @@ import {
   idempotencyKey,
   tokenRequest,
   webhookEndpointChanges,
+  webhookEndpointEnabling,
   webhookEndpointRequest,
   webhookReplayRequest,
 } from "./request-bodies.ts";
@@ -34,6 +35,8 @@ export interface PartnerWrite {
   description: string;
   /** Schema of the JSON body; undefined if the operation reads no body. */
   request?: z.ZodType;
+  /** If true, a request may have no body. */
+  isBodyOptional?: true;
   /** Errors of requests with a form instead of JSON; undefined if the operation accepts no form. */
   formRefusals?: PartnerRefusals;
   requestHeaders?: Headers;
@@ -59,14 +62,14 @@ const queuedDeliveryBody = z.strictObject({
   ok,
   delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
 });
-const idempotencyKeyHeader: Headers = {
+const idempotencyKeyHeader = {
   "Idempotency-Key": {
     description:
       "Key of your choice that identifies this request: 8 to 128 printable ASCII characters. Keys never expire.",
     required: true,
     schema: idempotencyKey,
   },
-};
+} satisfies Headers;
 const replayedHeader: Headers = {
   "Idempotent-Replayed": {
     description:
@@ -206,11 +209,21 @@ export const partnerWrites = {
   },
   enableWebhookEndpoint: {
     description:
-      "Resumes deliveries to a disabled endpoint, unless the operator disabled it. Skipped deliveries are not sent again unless you replay them. Repeating the request changes nothing.",
-    successResponse: { status: 200, description: "The active endpoint.", body: endpointDetailBody },
+      "Resumes deliveries to a disabled endpoint, unless the operator disabled it. With `replaySince`, the request also replays the deliveries that the endpoint missed. Otherwise, skipped deliveries are not sent again unless you replay them. Repeating the request changes nothing.",
+    request: webhookEndpointEnabling,
+    isBodyOptional: true,
+    requestHeaders: { "Idempotency-Key": { ...idempotencyKeyHeader["Idempotency-Key"], required: false } },
+    successResponse: {
+      status: 200,
+      description: "The active endpoint, and the replay if `replaySince` was given.",
+      body: z.strictObject({ ok, endpoint: webhookEndpointDetail, replay: webhookReplayRecord.optional() }),
+    },
     refusals: {
       ...clinicStatusErrors,
       ...endpointErrors,
+      validation_failed: 400,
+      idempotency_conflict: 409,
+      webhook_endpoint_disabled: 409,
       webhook_endpoint_disabled_by_operator: 409,
       webhook_endpoint_revoked: 409,
       too_many_changes: 503,

@@ -171,12 +171,15 @@ async function recordReplay(recorder: PartnerRecorder, endpointPath: string): Pr
   const listDeliveries = async (status: string): Promise<{ id: string }[]> =>
     (await recorder.request("GET", `${endpointPath}/deliveries?status=${status}`)).body.deliveries;
   await recorder.record("disableWebhookEndpoint", "POST", `${endpointPath}/disable`);
+  const enabling = { replaySince: recorder.toTime(0, 0) };
+  await recorder.record("enableWebhookEndpoint", "POST", `${endpointPath}/enable`, enabling);
+  await recorder.request("POST", `${endpointPath}/disable`);
   for (let n = 0; n < 2; n += 1) await recorder.request("POST", "/appointments", createAppointmentRequest(recorder));
   const [delivery] = await eventually("two skipped deliveries", async () => {
     const deliveries = await listDeliveries("skipped");
     return deliveries.length === 2 && deliveries;
   });
-  await recorder.record("enableWebhookEndpoint", "POST", `${endpointPath}/enable`);
+  await recorder.request("POST", `${endpointPath}/enable`);
   // The delivery can be replayed as soon as the event log contains its state.
   const response = await eventually("a replay", async () => {
     const replayResponse = await recorder.request("POST", `${endpointPath}/deliveries/${delivery?.id}/replay`);

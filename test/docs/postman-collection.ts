@@ -174,10 +174,10 @@ function createItem(path: string, method: string, operation: Operation): Collect
 
 const isIn = (location: Parameter["in"]) => (parameter: Parameter) => parameter.in === location;
 
-/** Creates a header or query parameter. Optional parameters are disabled. */
+/** Creates a header or query parameter. Optional parameters are disabled, except the idempotency key of a body. */
 function toField({ name, required, description, schema }: Parameter): Field {
   const value = findParameterValue(name, schema);
-  return { key: name, value, description, ...(!required && { disabled: true }) };
+  return { key: name, value, description, ...(!required && value !== "{{$guid}}" && { disabled: true }) };
 }
 
 function findParameterValue(name: string, schema: JsonSchema): string {

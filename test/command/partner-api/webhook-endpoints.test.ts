@@ -88,6 +88,26 @@ describe("webhook endpoints", () => {
     expect(await keysResponse.json()).to.deep.equal({ keys: [] });
   });
 
+  it("a request that enables an endpoint with replaySince also requests a replay, once for each key", async () => {
+    const id = await createEndpoint();
+    await call("POST", `/${id}/disable`);
+    const enable = (body: object, key?: string) => {
+      const headers = { ...world.headers, ...(key && { "Idempotency-Key": key }) };
+      return call("POST", `/${id}/enable`, body, { ...world, headers });
+    };
+    const since = { replaySince: "2026-11-01T00:00:00+01:00" };
+    expect((await enable(since)).body.details[0].path).to.equal("header Idempotency-Key");
+    expect((await enable({ replaySince: "today" }, "the-same-key")).body.details[0].path).to.equal("replaySince");
+    expect((await readEvents(id)).map(({ type }) => type)).not.to.include("WebhookEndpointEnabled");
+    const first = await enable(since, "the-same-key");
+    expect([first.status, first.body.endpoint.status]).to.deep.equal([200, "active"]);
+    expect(first.body.replay).to.include({ endpointId: id, since: "2026-10-31T23:00:00.000Z", status: "pending" });
+    const repeated = await enable(since, "the-same-key");
+    expect(repeated.body).to.deep.equal(first.body);
+    const conflict = await enable({ replaySince: "2026-11-02T00:00:00Z" }, "the-same-key");
+    expect([conflict.status, conflict.body.error]).to.deep.equal([409, "idempotency_conflict"]);
+  });
+
   describe("createWebhookEndpoint", () => {
     it("createWebhookEndpoint returns 201 with the endpoint and the secret, and stores the secret encrypted", async () => {
       const events = ["appointment.updated", "appointment.created", "appointment.updated"];

@@ -132,7 +132,12 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     ordering: "appointment",
   })),
   disableWebhookEndpoint: toEndpoint("POST", "/disable"),
-  enableWebhookEndpoint: toEndpoint("POST", "/enable"),
+  enableWebhookEndpoint: async (partner, world) => ({
+    method: "POST",
+    path: `/webhook-endpoints/${await createEndpoint(partner, world)}/enable`,
+    headers: { ...createClinicHeaders(partner), "Idempotency-Key": randomUUID() },
+    body: { replaySince: "2026-01-01T00:00:00Z" },
+  }),
   revokeWebhookEndpoint: toEndpoint("DELETE"),
   rotateWebhookSecret: toEndpoint("POST", "/rotate-secret"),
   testWebhookEndpoint: toEndpoint("POST", "/test"),

@@ -1,15 +1,16 @@
 import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
 import bodyParser from "koa-bodyparser";
+import type { ErrorDetail } from "../domain/domain-error.ts";
 import { findInexactNumber } from "../domain/validation/inexact-number.ts";
 import { ApiError } from "./api-error.ts";
 
 /**
  * Parses a JSON request body into `ctx.request.body`, without validating its shape.
  *
- * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8, or contains a number that would change; 413 `body_too_large` if the body exceeds 64
- *   KiB; 415 `unsupported_media_type` if the headers declare a content type other than JSON, a charset other than
- *   UTF-8, or a compressed body
+ * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8, or contains a number that would change; 413
+ *   `body_too_large` if the body exceeds 64 KiB or has more than 1,000 values; 415 `unsupported_media_type` if the
+ *   headers declare a content type other than JSON, a charset other than UTF-8, or a compressed body
  */
 export function parseJsonBody(): Koa.Middleware {
   const parse = bodyParser({
@@ -34,6 +35,7 @@ export function parseJsonBody(): Koa.Middleware {
         const details = [{ path: "body", message: "must contain only numbers that can be stored exactly" }];
         throw new ApiError(400, "invalid_json", { details });
       }
+      if (hasMoreValues(ctx.request.body, MAX_VALUES)) throw createBodyTooLargeError(TOO_MANY_VALUES);
       await next();
     });
   };
@@ -47,6 +49,29 @@ export function parseOptionalJsonBody(): Koa.Middleware {
 
 function hasBody({ req }: Koa.Context): boolean {
   return req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"] ?? 0) > 0;
+}
+
+/**
+ * Maximum number of fields in a form, or of values in a JSON body, including objects and arrays. A schema checks each
+ * value and describes each problem, so 30,000 invalid values would block all other requests of the process for half a
+ * second.
+ */
+const MAX_VALUES = 1_000;
+
+const TOO_MANY_VALUES: ErrorDetail[] = [{ path: "body", message: `must have at most ${MAX_VALUES} values` }];
+
+/** Returns true if parsed JSON contains more values than the given number. */
+function hasMoreValues(body: unknown, maxCount: number): boolean {
+  const values = [body];
+  for (let index = 0; index < values.length; index += 1) {
+    const value = values[index];
+    if (typeof value !== "object" || value === null) continue;
+    for (const member of Object.values(value)) {
+      if (values.length >= maxCount) return true;
+      values.push(member);
+    }
+  }
+  return false;
 }
 
 /**
@@ -83,7 +108,8 @@ export function hasFormBody(ctx: Koa.Context): boolean {
  * Parses the body of a form into `ctx.request.body`, as {@link FormFields}. The caller checks the content type.
  *
  * @throws {ApiError} 400 `invalid_request` if the body is not a form in UTF-8; 413 `body_too_large` if the body exceeds
- *   64 KiB; 415 `unsupported_media_type` if the headers declare a charset other than UTF-8 or a compressed body
+ *   64 KiB or has more than 1,000 fields; 415 `unsupported_media_type` if the headers declare a charset other than UTF-8
+ *   or a compressed body
  */
 export function parseFormBody(): Koa.Middleware {
   const parse = bodyParser({
@@ -103,11 +129,12 @@ export function parseFormBody(): Koa.Middleware {
   };
 }
 
-/** @throws {ApiError} 400 `invalid_request` */
+/** @throws {ApiError} 400 `invalid_request`; 413 `body_too_large` */
 function decodeForm(text: string): FormFields {
   // An encoder escapes all other characters. The parser has replaced invalid UTF-8, so the replacement is refused, too.
   if (!/^[\x20-\x7e]*$/.test(text)) throw createFormError();
   const fields = text.split("&").filter((field) => field !== "");
+  if (fields.length > MAX_VALUES) throw createBodyTooLargeError(TOO_MANY_VALUES);
   return fields.map((field) => {
     const [name = "", ...values] = field.split("=");
     const [decodedName, value] = [decodeFormText(name), decodeFormText(values.join("="))];
@@ -136,8 +163,8 @@ function createFormError(cause?: unknown): ApiError {
 
 const MAX_BODY_SIZE = "64kb";
 
-function createBodyTooLargeError(): ApiError {
-  return new ApiError(413, "body_too_large", { headers: { Connection: "close" } });
+function createBodyTooLargeError(details?: ErrorDetail[]): ApiError {
+  return new ApiError(413, "body_too_large", { headers: { Connection: "close" }, ...(details && { details }) });
 }
 
 /** Returns true if the headers declare neither a compressed body nor a charset other than UTF-8. */

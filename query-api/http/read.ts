@@ -3,6 +3,7 @@ import { createUnavailableError } from "../../shared/http/api-error.ts";
 import type { RequestState } from "../../shared/http/app.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
+import { limitCallerReads } from "./caller-reads.ts";
 
 /** Named statement, which Postgres prepares once per connection. */
 export interface Statement {
@@ -15,12 +16,14 @@ export interface Statement {
  * until Postgres cancels the statement.
  *
  * @param deadline time at which the read fails, as a value of `performance.now()`
+ * @param caller id of the user or application whose request reads. The reads of one caller use only some connections
  * @throws {ApiError} 503 `data_source_unavailable` at the deadline, or if the read models do not exist yet
  */
 export type ReadRow = <Row extends object>(
   statement: Statement,
   values: readonly unknown[],
   deadline: number,
+  caller?: string,
 ) => Promise<Row>;
 
 export interface ResponseRow {
@@ -47,14 +50,21 @@ export const READ_TIMEOUT_MS = 2_600;
 const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
 export function createRowReader(pool: pg.Pool): ReadRow {
+  const runForCaller = limitCallerReads(Math.max(1, Math.floor((pool.options.max ?? 1) / 2)));
   return async <Row extends object>(
     statement: Statement,
     values: readonly unknown[],
     deadline: number,
+    caller?: string,
   ): Promise<Row> => {
-    const timeLeftMs = Math.max(0, deadline - performance.now());
-    const queryPromise = pool.query<Row>({ ...statement, values: [...values] });
-    const { rows } = await withTimeout(timeLeftMs, queryPromise).catch((error: unknown) => {
+    const getTimeLeftMs = () => Math.max(0, deadline - performance.now());
+    const query = async () => {
+      // The request of a read that waited too long has already failed.
+      if (getTimeLeftMs() === 0) throw new TimeoutError("the read could not start before its deadline");
+      return pool.query<Row>({ ...statement, values: [...values] });
+    };
+    const queryPromise = caller === undefined ? query() : runForCaller(caller, query);
+    const { rows } = await withTimeout(getTimeLeftMs(), queryPromise).catch((error: unknown) => {
       const { code } = error as { code?: unknown };
       const isUnavailable = error instanceof TimeoutError || MISSING_SCHEMA_CODES.has(String(code));
       throw isUnavailable ? createUnavailableError("data_source_unavailable", error) : error;
@@ -79,12 +89,17 @@ const filledStatement = { name: "filled", text: `SELECT filled FROM ${READ_MODEL
  */
 export function requireFilledReadModels(readRow: ReadRow): ReadRow {
   let areFilled = false;
-  return async <Row extends object>(statement: Statement, values: readonly unknown[], deadline: number) => {
+  return async <Row extends object>(
+    statement: Statement,
+    values: readonly unknown[],
+    deadline: number,
+    caller?: string,
+  ) => {
     areFilled ||= (await readRow<{ filled: boolean }>(filledStatement, [], deadline)).filled;
     if (!areFilled) {
       const cause = new NotFilledError("The read models are not filled yet.");
       throw createUnavailableError("data_source_unavailable", cause);
     }
-    return readRow<Row>(statement, values, deadline);
+    return readRow<Row>(statement, values, deadline, caller);
   };
 }

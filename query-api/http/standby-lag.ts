@@ -44,12 +44,17 @@ export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool): Limited
     }
   })();
   return {
-    async readRow<Row extends object>(statement: Statement, values: readonly unknown[], deadline: number) {
+    async readRow<Row extends object>(
+      statement: Statement,
+      values: readonly unknown[],
+      deadline: number,
+      caller?: string,
+    ) {
       if (awaitedPosition && performance.now() - awaitedPosition.since > MAX_LAG_MS) {
         const cause = new StandbyBehindError("The standby does not receive the changes of the primary.");
         throw createUnavailableError("data_source_unavailable", cause);
       }
-      return readRow<Row>(statement, values, deadline);
+      return readRow<Row>(statement, values, deadline, caller);
     },
     async close() {
       controller.abort();

@@ -107,7 +107,8 @@ function respond(
       cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
     };
     const values = await partnerRead.getSqlParameters(request, context);
-    const row = await dependencies.readRow<ResponseRow>(statement, values, ctx.state.deadline);
+    const { deadline, applicationId } = ctx.state;
+    const row = await dependencies.readRow<ResponseRow>(statement, values, deadline, applicationId);
     if (row.refusal !== null) throw toRefusalError(partnerRead, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${partnerRead.operationId} returned no body.`);
     ctx.type = "application/json";

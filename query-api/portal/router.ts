@@ -45,7 +45,7 @@ function createHandler(operation: PortalOperation, dependencies: PortalDependenc
     const parameters = readParameters(operation.parameters ?? {}, ctx.query);
     const requestTime = toInstant(now);
     const values = [userId, requestTime, ...(operation.getValues?.(parameters, now) ?? [])];
-    const row = await dependencies.readRow<PortalRow>(statement, values, deadline);
+    const row = await dependencies.readRow<PortalRow>(statement, values, deadline, userId);
     if (row.refusal !== null) throw new ApiError(403, row.refusal);
     if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
     const isListed = localList?.createFilter(parameters, now);

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import fs from "node:fs";
 import type { ReadStream } from "node:tty";
 import { EXIT_CODE } from "./failure.ts";
 
@@ -33,8 +34,12 @@ export interface Terminal {
  */
 export async function runInProcess(run: (args: string[], terminal: Terminal) => Promise<number>): Promise<never> {
   const { stdin, stdout, stderr, env } = process;
-  // A program that reads the output, such as `head`, may close the pipe early. The command then ends unfinished.
-  for (const stream of [stdout, stderr]) stream.on("error", () => process.exit(EXIT_CODE.failed));
+  stderr.on("error", () => process.exit(EXIT_CODE.failed));
+  stdout.on("error", ({ code, message }: NodeJS.ErrnoException) => {
+    // A program that reads the output, such as `head`, may close the pipe early. The command then ends unfinished.
+    if (code !== "EPIPE") fs.writeSync(stderr.fd, `standard output cannot be written: ${message}\n`);
+    process.exit(EXIT_CODE.failed);
+  });
   let hasProgressLine = false;
   const removeProgressLine = () => {
     if (hasProgressLine) stderr.write("\r\x1b[K");

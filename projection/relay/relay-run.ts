@@ -1,9 +1,8 @@
-import { StreamDeletedError } from "@eventstore/db-client";
 import type { NatsConnection } from "nats";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
+import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { type LogPosition, subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { onAbort, runTaskGroup } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
@@ -13,6 +12,7 @@ import type { Checkpoint, EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { moveRelayCheckpoint, readRelayCheckpoint } from "../checkpoints/relay-checkpoint.ts";
 import { type LogAndDatabase, requireSameLog } from "../checkpoints/same-log.ts";
 import type { JetStreamBacklog } from "../roles/role.ts";
+import { EventHistories, RelayError } from "./event-histories.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
 import type { OutgoingMessage } from "./message.ts";
@@ -23,7 +23,7 @@ import {
   quarantineEvent,
   readQuarantinedEvents,
 } from "./quarantined-events.ts";
-import { RelayError, relayedCategories, toMessage } from "./to-message.ts";
+import { relayedCategories, toMessage } from "./to-message.ts";
 
 export interface RelayProgress {
   position: bigint;
@@ -93,6 +93,7 @@ async function readEvents(
 ): Promise<void> {
   const { client, onEventRead } = options;
   const log = createEventLog(client);
+  const histories = new EventHistories(log);
   const afterPosition = checkpoint.position === BEFORE_FIRST_EVENT ? undefined : checkpoint.position;
   onAbort(signal, () => preparedEvents.close());
   const pushEvent = (event: PreparedEvent) => {
@@ -101,7 +102,7 @@ async function readEvents(
     return preparedEvents.push(event);
   };
   for await (const quarantinedEvent of readQuarantinedEvents(options.pool)) {
-    const message = createMessageAgain(options, log, quarantinedEvent);
+    const message = createMessageAgain(options, log, histories, quarantinedEvent);
     await pushEvent({ checkpoint, message, quarantineRecord: quarantinedEvent });
   }
   let isLogConfirmed = false;
@@ -115,7 +116,7 @@ async function readEvents(
     const { position } = logItem;
     if (logItem.kind === "event") {
       const { event } = logItem;
-      const message = createMessage(options, log, event);
+      const message = createMessage(options, histories, event);
       await pushEvent({
         checkpoint: { position, eventId: event.id },
         message,
@@ -132,11 +133,11 @@ async function readEvents(
 /** An event without a message is quarantined before the checkpoint can pass it. */
 async function createMessage(
   options: RelayRunOptions,
-  log: EventLog,
+  histories: EventHistories,
   event: RecordedEvent,
 ): Promise<OutgoingMessage | undefined> {
   try {
-    return await toMessage(log, event);
+    return await toMessage(histories, event);
   } catch (error) {
     if (!(error instanceof RelayError)) throw error;
     return quarantine(options, event, error.message);
@@ -156,17 +157,18 @@ async function quarantine(options: RelayRunOptions, event: LogPosition, cause: s
 async function createMessageAgain(
   { pool, logger }: RelayRunOptions,
   log: EventLog,
+  histories: EventHistories,
   { position, since, stream, revision }: QuarantineRecord & Pick<LogPosition, "stream" | "revision">,
 ): Promise<OutgoingMessage | undefined> {
   try {
-    const event = (await log.read(stream, revision)).at(-1);
+    const event = await log.readLast(stream, revision);
     if (event?.position !== position) return undefined;
-    const message = await toMessage(log, event);
+    const message = await toMessage(histories, event);
     logger.warn({ position: String(position), stream, type: event.type }, "A quarantined event has a message now.");
     if (!message) await deleteQuarantinedEvents(pool, [{ position, since }]);
     return message;
   } catch (error) {
-    if ([RelayError, EventSchemaError, StreamDeletedError].some((type) => error instanceof type)) return undefined;
+    if (error instanceof RelayError || (await concernsOneStream(log, error))) return undefined;
     throw error;
   }
 }

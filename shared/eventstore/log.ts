@@ -48,6 +48,9 @@ export const REQUEST_TIMEOUT_MS = 4_000;
 /** Events of a page when a stream is read backwards. */
 const PAGE_SIZE = 100;
 
+/** Events of a page when a stream is read from its start. The time limit applies to each page. */
+const FORWARD_PAGE_SIZE = 500;
+
 export interface EventLog {
   /**
    * Reads the events of a stream that its state depends on, in order: from a recent complete event
@@ -63,11 +66,13 @@ export interface EventLog {
   /**
    * Reads the last event of a stream. Returns undefined if the stream does not exist.
    *
+   * @param maxRevision last revision to consider; all revisions if undefined
+   *
    * @throws {LogUnavailableError}
    * @throws {KeyStoreUnavailableError} if the data key of the event's personal data is unavailable
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
-  readLast<Event extends CatalogEvent>(stream: string): Promise<RecordedEvent<Event> | undefined>;
+  readLast<Event extends CatalogEvent>(stream: string, maxRevision?: bigint): Promise<RecordedEvent<Event> | undefined>;
   /**
    * Appends events to a stream atomically, on the condition that the stream has the expected last revision.
    *
@@ -106,6 +111,26 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     return (keys ? events.map((event) => decryptEvent(event, keys)) : events) as RecordedEvent<Event>[];
   }
 
+  /** Reads pages, so that a stream of any length can be read although the time of each request is limited. */
+  async function readForward<Event extends CatalogEvent>(
+    stream: string,
+    maxRevision?: bigint,
+  ): Promise<RecordedEvent<Event>[]> {
+    const events: RecordedEvent<Event>[] = [];
+    let fromRevision = 0n;
+    while (maxRevision === undefined || fromRevision <= maxRevision) {
+      const remainingCount = maxRevision === undefined ? FORWARD_PAGE_SIZE : Number(maxRevision - fromRevision) + 1;
+      const maxCount = Math.min(FORWARD_PAGE_SIZE, remainingCount);
+      const page = await readStream<Event>(stream, { fromRevision, maxCount });
+      // The first events of a stream can be missing. The page then contains later events instead.
+      for (const event of page) if (maxRevision === undefined || event.revision <= maxRevision) events.push(event);
+      const lastEvent = page.at(-1);
+      if (!lastEvent || page.length < maxCount) break;
+      fromRevision = lastEvent.revision + 1n;
+    }
+    return events;
+  }
+
   /** Reads pages backwards until one has a complete event. Earlier events of that page are dropped, later ones kept. */
   async function readBack<Event extends CatalogEvent>(
     stream: string,
@@ -124,13 +149,13 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
       const completeTypes = getCompleteTypes(stream);
       if (completeTypes.length > 0) return readBack<Event>(stream, completeTypes, maxRevision ?? END);
-      return readStream<Event>(stream, maxRevision === undefined ? {} : { maxCount: maxRevision + 1n });
+      return readForward<Event>(stream, maxRevision);
     },
 
-    async readLast<Event extends CatalogEvent>(stream: string) {
+    async readLast<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
       const [lastEvent] = await readStream<Event>(stream, {
         direction: BACKWARDS,
-        fromRevision: END,
+        fromRevision: maxRevision ?? END,
         maxCount: 1n,
       });
       return lastEvent;

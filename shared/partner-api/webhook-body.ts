@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Appointment, foldAppointment } from "../domain/appointment/appointment.ts";
+import { type Appointment, appointmentAggregate, foldAppointment } from "../domain/appointment/appointment.ts";
 import { type AppointmentEvent, appointmentStreams } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import { environment } from "../domain/events/fields.ts";
@@ -162,40 +162,44 @@ type EndpointTestBody = z.infer<typeof endpointTestBody>;
 export type WebhookBody = AppointmentBody | EndpointTestBody | OperationalBody;
 
 /**
- * Creates the public event for the last event of an appointment.
+ * Creates the public event for an event of an appointment.
  *
- * @param history the appointment's events up to the event to publish
- * @returns undefined if the first event is neither a request nor an import, or the last event has no environment
+ * @param formerAppointment the appointment before the event; undefined before its first event
+ * @returns undefined if the first event is neither a request nor an import, or the event has no environment
  */
-export function toWebhookBody(history: readonly RecordedEvent<AppointmentEvent>[]): AppointmentBody | undefined {
-  const lastEvent = history.at(-1);
-  const appointment = foldAppointment(history);
-  if (!lastEvent?.metadata.environment || !appointment) return undefined;
-  const { notes: _, ...record } = toPartnerAppointment(appointment, lastEvent.revision);
+export function toWebhookBody(
+  formerAppointment: Appointment | undefined,
+  event: RecordedEvent<AppointmentEvent>,
+): AppointmentBody | undefined {
+  const appointment = appointmentAggregate.evolve(formerAppointment, event);
+  if (!event.metadata.environment || !appointment) return undefined;
+  const { notes: _, ...record } = toPartnerAppointment(appointment, event.revision);
   return {
-    id: lastEvent.id,
-    type: lastEvent.type === "AppointmentRequested" ? "appointment.created" : "appointment.updated",
+    id: event.id,
+    type: event.type === "AppointmentRequested" ? "appointment.created" : "appointment.updated",
     apiVersion: "v1",
-    createdAt: lastEvent.metadata.occurredAt,
-    environment: lastEvent.metadata.environment,
+    createdAt: event.metadata.occurredAt,
+    environment: event.metadata.environment,
     clinicId: appointment.clinicId,
     branchId: appointment.branchId,
-    data: { appointment: record, ...describeChange(history, appointment) },
+    data: {
+      appointment: record,
+      ...(formerAppointment && { change: describeChange(formerAppointment, appointment, event) }),
+    },
   };
 }
 
 function describeChange(
-  history: readonly RecordedEvent<AppointmentEvent>[],
+  formerAppointment: Appointment,
   appointment: Appointment,
-): { change?: AppointmentChange } {
-  const formerAppointment = foldAppointment(history.slice(0, -1));
-  const actorType = history.at(-1)?.metadata.actor.type;
-  if (!formerAppointment || !actorType) return {};
+  event: RecordedEvent<AppointmentEvent>,
+): AppointmentChange {
   const fieldChanges = (Object.keys(changingFields) as ChangingField[])
     .map((name) => [name, { from: formerAppointment[name], to: appointment[name] }] as const)
     .filter(([, { from, to }]) => from !== to);
+  const actorType = event.metadata.actor.type;
   const causedBy = actorType === "application" || actorType === "system" ? actorType : "clinic";
-  return { change: { causedBy, fields: Object.fromEntries(fieldChanges) } };
+  return { causedBy, fields: Object.fromEntries(fieldChanges) };
 }
 
 type EndpointTestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };
@@ -227,7 +231,8 @@ export async function createWebhookBody(
   const lastEvent = history.at(-1);
   if (lastEvent?.revision !== revision) return undefined;
   if (lastEvent.type === "WebhookEndpointTested") return toTestBody(lastEvent);
-  if (isAppointmentHistory(history)) return toWebhookBody(history);
+  if (isAppointmentHistory(history))
+    return toWebhookBody(foldAppointment(history.slice(0, -1)), lastEvent as (typeof history)[0]);
   return isEndpointHistory(history) ? toOperationalEvent(history)?.body : undefined;
 }
 

@@ -1,6 +1,6 @@
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import { z } from "zod";
-import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
+import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
 import { readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { isValueRefused } from "../../../shared/postgres/unavailable.ts";
 import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
@@ -198,11 +198,11 @@ async function replayOrReject(options: DispatcherOptions, request: ReplayMessage
   try {
     return await replayDelivery(options, request, options.clock());
   } catch (error) {
-    if (!(error instanceof EventSchemaError) && !isValueRefused(error)) throw error;
+    if (!isValueRefused(error) && !(await concernsOneStream(options.log, error))) throw error;
     const { deliveryId, requestId } = request;
     options.logger.error(
       { error, deliveryId, requestId },
-      "A delivery was not replayed, because its event is unreadable or cannot be stored.",
+      "A delivery was not replayed, because its event cannot be read or stored.",
     );
     return "ignored";
   }

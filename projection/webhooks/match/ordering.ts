@@ -4,6 +4,7 @@ import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { readRelayCheckpoint } from "../../checkpoints/relay-checkpoint.ts";
+import { EventHistories } from "../../relay/event-histories.ts";
 import { type EventMessage, relayMessageSchema } from "../../relay/message.ts";
 import { toMessage } from "../../relay/to-message.ts";
 import { inTransaction } from "../record/outbox.ts";
@@ -258,7 +259,8 @@ async function readStreamBefore(
 ): Promise<EventMessage[]> {
   const history = await log.read(stream, revision - 1n);
   const unacknowledgedEvents = history.filter(({ position }) => position > checkpoint);
-  const outgoingMessages = await Promise.all(unacknowledgedEvents.map((event) => toMessage(log, event)));
+  const histories = new EventHistories(log);
+  const outgoingMessages = await Promise.all(unacknowledgedEvents.map((event) => toMessage(histories, event)));
   return outgoingMessages.flatMap((outgoingMessage) => {
     const message = outgoingMessage && relayMessageSchema.parse(outgoingMessage.message);
     return message?.kind === "event" ? [message] : [];

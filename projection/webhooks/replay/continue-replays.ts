@@ -1,7 +1,6 @@
 import type pg from "pg";
 import { deriveReplayRequestId } from "../../../shared/domain/events/ids.ts";
 import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
-import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
@@ -15,12 +14,12 @@ import {
   inTransaction,
 } from "../record/outbox.ts";
 import { buildActiveEndpointSql, LANE_CONDITIONS } from "../schedule/due.ts";
+import { recreateBodies } from "./recreate-bodies.ts";
 import type { ReplayDeps } from "./replay-delivery.ts";
 import {
   findUnfinishedReplays,
   MAX_BATCH_SIZE,
   type NewRound,
-  recreateBody,
   type SelectedDelivery,
   selectDeliveries,
   startRounds,
@@ -33,7 +32,8 @@ import {
  */
 const MAX_WAITING_DELIVERIES = 1_000;
 
-const MAX_CONCURRENT_READS = 8;
+/** Time after which Postgres ends the transaction of a batch whose bodies are still being created. */
+const MAX_READ_TIME_MS = 60_000;
 
 /**
  * Result of a step: `started` if deliveries were queued, `ended` if the replay has ended, `waiting` if it has to wait,
@@ -85,6 +85,8 @@ async function moveBack(pool: pg.Pool, replayId: string, now: number): Promise<v
  */
 export function continueReplay(deps: ReplayDeps, replay: UnfinishedReplay, now: number): Promise<ReplayStep> {
   return inTransaction(deps.pool, async (client) => {
+    // The transaction waits while the log is read.
+    await client.query(`SET LOCAL idle_in_transaction_session_timeout = ${MAX_READ_TIME_MS}`);
     const progress = await lockProgress(client, replay.replayId, now);
     if (!progress) return "taken";
     if (!(await isEndpointActive(client, replay.endpointId))) {
@@ -158,36 +160,6 @@ async function replayDeliveries(
     ...skippedRequests.map((request) => createDeliverySkippedEvent(request, now + 1)),
   ]);
   return startedRequests.length;
-}
-
-interface RecreatedBodies {
-  bodies: Map<string, string>;
-  missingIds: Set<string>;
-}
-
-/** Creates the webhook bodies again. The result lacks deliveries whose event is unreadable. */
-async function recreateBodies(
-  { log, logger }: ReplayDeps,
-  deliveries: readonly SelectedDelivery[],
-): Promise<RecreatedBodies> {
-  const bodies = new Map<string, string>();
-  const missingIds = new Set<string>();
-  const remainingDeliveries = deliveries.values();
-  const recreateRemainingBodies = async () => {
-    for (const delivery of remainingDeliveries) {
-      const { deliveryId } = delivery;
-      try {
-        const body = await recreateBody(log, delivery);
-        if (body === undefined) missingIds.add(deliveryId);
-        else bodies.set(deliveryId, body);
-      } catch (error) {
-        if (!(error instanceof EventSchemaError)) throw error;
-        logger.error({ error, deliveryId }, "A delivery was not replayed, because its event is unreadable.");
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT_READS }, recreateRemainingBodies));
-  return { bodies, missingIds };
 }
 
 async function excludeDeliveries(

@@ -15,13 +15,8 @@ import {
   DELIVERY_ROUND_COLUMNS,
   inTransaction,
 } from "../record/outbox.ts";
-import {
-  buildReplayableSql,
-  type ReplayedDelivery,
-  type RoundStatus,
-  recreateBody,
-  startRounds,
-} from "./select-deliveries.ts";
+import { recreateBody } from "./recreate-bodies.ts";
+import { buildReplayableSql, type ReplayedDelivery, type RoundStatus, startRounds } from "./select-deliveries.ts";
 
 /**
  * Result of a replay request.

@@ -2,8 +2,6 @@ import type pg from "pg";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deliveredEventType, type ReplayableStatus } from "../../../shared/domain/events/partner.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { createWebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { arrange, listGroups, lockOrder, type OrderableDelivery } from "../match/ordering.ts";
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../record/outbox.ts";
@@ -76,21 +74,6 @@ export async function selectDeliveries(
 /** A delivery whose body is created again. */
 export interface ReplayedDelivery extends DeliveryRound {
   eventId: string;
-}
-
-/**
- * Creates the webhook body of a delivery again, from the event in the log.
- *
- * @returns undefined if the log does not contain the event
- * @throws {LogUnavailableError}
- * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
- */
-export async function recreateBody(
-  log: EventLog,
-  { eventId, eventStream: stream, eventRevision: revision }: ReplayedDelivery,
-): Promise<string | undefined> {
-  const body = await createWebhookBody(log, { stream, revision });
-  return body?.id === eventId ? JSON.stringify(body) : undefined;
 }
 
 export interface NewRound {

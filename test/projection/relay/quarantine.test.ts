@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { jsonEvent, NO_STREAM } from "@eventstore/db-client";
+import { Readable } from "node:stream";
+import { AccessDeniedError, jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
-import { RelayError, toMessage } from "../../../projection/relay/to-message.ts";
+import { EventHistories, RelayError } from "../../../projection/relay/event-histories.ts";
+import { toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type OwnLog, startSeparateLog } from "../../support/own-log.ts";
@@ -9,6 +11,8 @@ import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 import { runProjectionCommand } from "../engine-world.ts";
 import { createWorld, type Endpoint, type World } from "../webhooks/world.ts";
+
+const createRefusal = () => new AccessDeniedError(Object.assign(new Error("refused"), { code: 7 }) as never);
 
 describe("an event that the relay cannot map", () => {
   /** A separate log. In the shared log, the relays of other tests would read the event. */
@@ -52,10 +56,12 @@ describe("an event that the relay cannot map", () => {
   it("the relay quarantines the event and continues, and sends it when a later relay can map it", async () => {
     const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
     await awaitDelivery(eventId);
-    // The relay cannot map later events to public events, because the earlier events of the appointment are missing.
+    // A new relay cannot map later events to public events, because the earlier events of the appointment are missing.
+    await world.stopRoles(relay);
     const stream = `appointment-${appointmentId}`;
     await world.client.setStreamMetadata(stream, { truncateBefore: 100 }, { expectedRevision: NO_STREAM });
     const eventIds = [await reschedule(appointmentId), await reschedule(appointmentId)];
+    relay = world.start.relay();
     await awaitDelivery((await world.requestAppointment(endpoint.clinicId)).eventId);
     expect(relay.getStatus().state).to.equal("running");
     expect(await readStatus()).to.match(
@@ -67,6 +73,27 @@ describe("an event that the relay cannot map", () => {
     for (const id of eventIds) await awaitDelivery(id);
     await eventually("an empty list", async () => (await readStatus()).includes("quarantined streams: none"));
     expect(receiver.requests).to.have.length(4);
+  });
+
+  it("events of a stream that the log refuses do not stop the relay or a replay", async () => {
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+    await awaitDelivery(eventId);
+    await world.stopRoles(relay);
+    const readStream = world.client.readStream.bind(world.client);
+    const isRefused = (stream: string) => stream === `appointment-${appointmentId}`;
+    const refuse = () => new Readable({ objectMode: true }).destroy(createRefusal());
+    world.client.readStream = ((stream: string, options: object) =>
+      isRefused(stream) ? refuse() : readStream(stream, options)) as typeof readStream;
+    await world.pool.query("UPDATE webhooks.delivery SET status = 'failed'");
+    await world.requestReplay(eventId, endpoint);
+    const rescheduledId = await reschedule(appointmentId);
+    relay = world.start.relay();
+    await awaitDelivery((await world.requestAppointment(endpoint.clinicId)).eventId);
+    await eventually("the quarantine", async () => (await readStatus()).includes("refused"));
+    world.client.readStream = readStream;
+    await world.stopRoles(relay);
+    world.start.relay();
+    await awaitDelivery(rescheduledId);
   });
 
   it("the relay quarantines an event whose type contains a character that Postgres refuses", async () => {
@@ -91,7 +118,7 @@ describe("an event that the relay cannot map", () => {
     const stream = `appointment-${appointmentId}`;
     const [, event] = await world.log.read(stream);
     await world.client.tombstoneStream(stream);
-    const error = await toMessage(world.log, event!).catch((error: Error) => error);
+    const error = await toMessage(new EventHistories(world.log), event!).catch((error: Error) => error);
     expect(error).to.be.instanceOf(RelayError);
   });
 });

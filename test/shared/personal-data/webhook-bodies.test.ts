@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { foldAppointment } from "../../../shared/domain/appointment/appointment.ts";
 import { type AppointmentEvent, requestDefaults } from "../../../shared/domain/events/appointment.ts";
 import type { Actor } from "../../../shared/domain/events/metadata.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
@@ -43,7 +44,7 @@ function createBody(events: AppointmentEvent[], actorType: Actor["type"] = "user
   const history = events.map((event, index) => ({
     ...{ ...event, id: randomUUID(), stream: `appointment-${id}`, revision: BigInt(index), position: 0n, metadata },
   })) as RecordedEvent<AppointmentEvent>[];
-  return appointmentBody.parse(toWebhookBody(history));
+  return appointmentBody.parse(toWebhookBody(foldAppointment(history.slice(0, -1)), history.at(-1)!));
 }
 
 describe("the bodies of webhooks", () => {

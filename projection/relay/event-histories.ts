@@ -1,0 +1,136 @@
+import { LRUCache } from "lru-cache";
+import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
+import { type AppointmentEvent, appointmentStreams } from "../../shared/domain/events/appointment.ts";
+import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
+import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
+import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
+import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
+
+/**
+ * Appointment events that are not sent to partners. Partners do not see an appointment's resources. For an imported
+ * appointment, partners receive only the changes after the import.
+ */
+const UNSENT_EVENT_TYPES: readonly CatalogEventType[] = [
+  "AppointmentImported",
+  "ResourceAllocated",
+  "ResourceReleased",
+  "AppointmentDataErased",
+];
+
+const SENT_EVENT_TYPES = new Set<CatalogEventType>(
+  (Object.keys(appointmentStreams.events) as AppointmentEvent["type"][]).filter(
+    (type) => !UNSENT_EVENT_TYPES.includes(type),
+  ),
+);
+
+export function isSentAppointmentEvent({ type }: RecordedEvent): boolean {
+  return SENT_EVENT_TYPES.has(type);
+}
+
+/** Thrown if an event has no message, and a retry cannot succeed until its stream changes. */
+export class RelayError extends Error {
+  override readonly name = "RelayError";
+}
+
+interface SentEvent {
+  id: string;
+  position: bigint;
+}
+
+/** State of an appointment after some of its events. */
+interface AppointmentState {
+  appointment: Appointment | undefined;
+  lastSentEvent: SentEvent | undefined;
+}
+
+/** Maximum number of appointments whose state is kept. */
+const MAX_APPOINTMENTS = 1_000;
+
+/**
+ * Reads what happened before events, for their messages. Keeps the state of recent appointments: if each of many events
+ * of one appointment read its stream, the reads would take so long that no event would get a message.
+ */
+export class EventHistories {
+  readonly #log: EventLog;
+  readonly #appointments = new LRUCache<string, { revision: bigint; statePromise: Promise<AppointmentState> }>({
+    max: MAX_APPOINTMENTS,
+  });
+
+  constructor(log: EventLog) {
+    this.#log = log;
+  }
+
+  /**
+   * Returns the state of an appointment before an event.
+   *
+   * @throws {RelayError} if the stream cannot be read, or does not end with the event
+   * @throws {LogUnavailableError}
+   */
+  readStateBefore(event: RecordedEvent<AppointmentEvent>): Promise<AppointmentState> {
+    const stateBefore = this.#findStateBefore(event) ?? this.#readState(event);
+    this.#advance(stateBefore, event);
+    return stateBefore;
+  }
+
+  /** Notes an event without a message, so that the next event of its appointment needs no read. */
+  passAppointmentEvent(event: RecordedEvent<AppointmentEvent>): undefined {
+    const stateBefore = this.#findStateBefore(event);
+    if (stateBefore) this.#advance(stateBefore, event);
+  }
+
+  /**
+   * Returns the events that an endpoint's state depends on, up to an event.
+   *
+   * @throws {RelayError} if the stream cannot be read, or does not end with the event
+   * @throws {LogUnavailableError}
+   */
+  readEndpointEvents(event: RecordedEvent): Promise<RecordedEvent<WebhookEndpointEvent>[]> {
+    return this.#readUpTo<WebhookEndpointEvent>(event);
+  }
+
+  #findStateBefore({ stream, revision }: RecordedEvent): Promise<AppointmentState> | undefined {
+    if (revision === 0n) return Promise.resolve({ appointment: undefined, lastSentEvent: undefined });
+    const latest = this.#appointments.get(stream);
+    return latest?.revision === revision - 1n ? latest.statePromise : undefined;
+  }
+
+  async #readState(event: RecordedEvent): Promise<AppointmentState> {
+    const events = await this.#readUpTo<AppointmentEvent>(event);
+    const emptyState: AppointmentState = { appointment: undefined, lastSentEvent: undefined };
+    return events.slice(0, -1).reduce(evolveState, emptyState);
+  }
+
+  #advance(stateBefore: Promise<AppointmentState>, event: RecordedEvent<AppointmentEvent>): void {
+    const { stream, revision } = event;
+    const statePromise = stateBefore.then((state) => evolveState(state, event));
+    // The next event of the appointment may need the state, and then handles the error.
+    statePromise.catch(() => undefined);
+    this.#appointments.set(stream, { revision, statePromise });
+  }
+
+  async #readUpTo<Event extends CatalogEvent>(event: RecordedEvent): Promise<RecordedEvent<Event>[]> {
+    const positionText = describeLogPosition(event);
+    let history: RecordedEvent<Event>[];
+    try {
+      history = await this.#log.read<Event>(event.stream, event.revision);
+    } catch (error) {
+      if (!(await concernsOneStream(this.#log, error))) throw error;
+      throw new RelayError(`${positionText}: ${(error as Error).message}`, { cause: error });
+    }
+    if (history.at(-1)?.id !== event.id)
+      throw new RelayError(`${positionText}: the stream does not end with this event`);
+    return history;
+  }
+}
+
+function evolveState(state: AppointmentState, event: RecordedEvent<AppointmentEvent>): AppointmentState {
+  const { id, position } = event;
+  const lastSentEvent = isSentAppointmentEvent(event) ? { id, position } : state.lastSentEvent;
+  try {
+    return { appointment: appointmentAggregate.evolve(state.appointment, event), lastSentEvent };
+  } catch (cause) {
+    throw new RelayError(`${describeLogPosition(event)}: ${event.type} does not fit the appointment`, { cause });
+  }
+}

@@ -1,0 +1,24 @@
+import { isCommandError, StreamDeletedError } from "@eventstore/db-client";
+import { toStreamName } from "../domain/events/category.ts";
+import { quarantineStreams } from "../domain/events/quarantine.ts";
+import { EventSchemaError } from "../domain/events/stored-event.ts";
+import type { EventLog } from "./log.ts";
+
+/** A stream that the services read. It may be empty. */
+const OTHER_STREAM = toStreamName(quarantineStreams, "streams");
+
+/**
+ * Returns true if an error means that only one stream cannot be read, and that a retry cannot succeed. Examples are an
+ * unreadable event, a deleted stream, and a stream that the user may not read. Reads another stream, because the log may
+ * refuse all streams.
+ */
+export async function concernsOneStream(log: Pick<EventLog, "readLast">, error: unknown): Promise<boolean> {
+  if (error instanceof EventSchemaError || error instanceof StreamDeletedError) return true;
+  if (!(error instanceof Error && isCommandError(error))) return false;
+  try {
+    await log.readLast(OTHER_STREAM);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -52,18 +52,22 @@ export async function runMaintenance(options: MaintenanceOptions, context: PartC
     if ((await reportExpiringSecrets(pool, clock())) > 0) onOutboxEvents();
     return false;
   };
-  const enforceRetention = async () => {
-    const hasMoreToSkip = reportClosed(await skipUnapprovedDeliveries(pool, clock()));
-    await deleteOldPaces(pool);
-    const hasMoreToRelease = await releaseForgottenDeliveries(pool, clock());
-    await deleteOldRows(pool, clock());
-    const hasOldDeliveries = await deleteOldDeliveries(pool, clock());
-    return hasOldDeliveries || hasMoreToSkip || hasMoreToRelease;
+  // Each is a separate loop, so that one that fails does not keep the others from running.
+  const retentionParts = {
+    "unapproved deliveries": async () => reportClosed(await skipUnapprovedDeliveries(pool, clock())),
+    "old paces": () => deleteOldPaces(pool),
+    "forgotten deliveries": () => releaseForgottenDeliveries(pool, clock()),
+    // The log contains these events, and the progress of replays that have ended.
+    "old quarantined events": () => deleteOldRows(pool, "webhooks.quarantined_event WHERE since < $1", clock()),
+    "old replays": () => deleteOldRows(pool, "webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", clock()),
+    "old deliveries": () => deleteOldDeliveries(pool, clock()),
   };
   await Promise.all([
     repeatForever("sweep", context, sweep, () => pause(SWEEP_INTERVAL_MS, signal)),
     repeatForever("secrets", context, reportSecrets, () => pause(SECRETS_INTERVAL_MS, signal)),
-    repeatForever("retention", context, enforceRetention, () => pause(RETENTION_INTERVAL_MS, signal)),
+    ...Object.entries(retentionParts).map(([name, run]) =>
+      repeatForever(name, context, run, () => pause(RETENTION_INTERVAL_MS, signal)),
+    ),
   ]);
 }
 
@@ -100,18 +104,18 @@ export function reportExpiringSecrets(pool: pg.Pool, now: number): Promise<numbe
   });
 }
 
-async function deleteOldPaces(pool: pg.Pool): Promise<void> {
+async function deleteOldPaces(pool: pg.Pool): Promise<false> {
   await pool.query("DELETE FROM webhooks.endpoint_pace WHERE next_start_at < now() - interval '1 hour'");
+  return false;
 }
 
 /** Applies to deliveries, their attempts, the progress of replays, and events that could not be sent. */
 const RETENTION_MS = 30 * 24 * 60 * 60 * 1_000;
 
-/** Deletes events that could not be sent, and the progress of replays that have ended. The log contains both. */
-async function deleteOldRows(pool: pg.Pool, now: number): Promise<void> {
-  const until = toInstant(now - RETENTION_MS);
-  await pool.query("DELETE FROM webhooks.quarantined_event WHERE since < $1", [until]);
-  await pool.query("DELETE FROM webhooks.replay WHERE outcome IS NOT NULL AND updated_at < $1", [until]);
+/** @param rows table and condition; `$1` is the time before which rows are old */
+async function deleteOldRows(pool: pg.Pool, rows: string, now: number): Promise<false> {
+  await pool.query(`DELETE FROM ${rows}`, [toInstant(now - RETENTION_MS)]);
+  return false;
 }
 
 /** @returns true if more deliveries may need to be deleted */

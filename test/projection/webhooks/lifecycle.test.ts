@@ -223,4 +223,18 @@ describe("the lifecycle of a delivery", () => {
     const { rowCount } = await world.pool.query("SELECT FROM webhooks.attempt WHERE delivery_id = $1", [id]);
     expect(rowCount).to.equal(0);
   });
+
+  it("old deliveries are deleted although another step of the retention fails", async () => {
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(eventId, endpoint, "delivered");
+    await world.pool.query(
+      `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$;
+       CREATE TRIGGER refuse BEFORE DELETE ON webhooks.endpoint_pace FOR EACH STATEMENT EXECUTE FUNCTION refuse()`,
+    );
+    await world.pool.query("UPDATE webhooks.delivery SET created_at = now() - interval '31 days'");
+    const otherRole = world.start.webhooks();
+    await eventually("the deletion", async () => (await world.readDelivery(eventId, endpoint)) === undefined);
+    await world.stopRoles(otherRole);
+  });
 });

@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { TRANSACTION_PAUSE_LIMIT_MS } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
@@ -58,6 +59,7 @@ async function trySwap(
   { getPosition, adopt, logger }: SwapOptions,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
+  await connection.query(`SET LOCAL idle_in_transaction_session_timeout = ${TRANSACTION_PAUSE_LIMIT_MS}`);
   await lockWriters(connection, READ_MODEL_SCHEMA);
   const { position: livePosition } = await readCheckpoint(connection, READ_MODEL_SCHEMA);
   if (!adopt && !(await waitUntilReached(getPosition, livePosition, signal))) {

@@ -10,8 +10,12 @@ import { closeConnection } from "./pool.ts";
 /** Time limit for connecting and for each statement of a long-lived connection. */
 const LONG_LIVED_QUERY_TIMEOUT_MS = 3_000;
 
-/** With these settings, Postgres frees the locks of a connection within seconds if the machine of its process is down. */
-const TCP_KEEPALIVES = "-c tcp_keepalives_idle=3 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=2";
+/**
+ * With these settings, Postgres frees the locks of a connection within seconds if the machine of its process is down, or
+ * the process is frozen. A connection is used every second.
+ */
+const LOSS_DETECTION =
+  "-c tcp_keepalives_idle=3 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=2 -c idle_session_timeout=10s";
 
 export interface LongLivedClientOptions {
   databaseUrl: string;
@@ -33,7 +37,7 @@ export function createLongLivedClient(options: LongLivedClientOptions): Database
     connectionTimeoutMillis: LONG_LIVED_QUERY_TIMEOUT_MS,
     query_timeout: LONG_LIVED_QUERY_TIMEOUT_MS,
     keepAlive: true,
-    options: TCP_KEEPALIVES,
+    options: LOSS_DETECTION,
   });
   client.on("error", (error) => logger.debug({ error, applicationName }, "A long-lived connection failed."));
   return client;

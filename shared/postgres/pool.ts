@@ -28,6 +28,12 @@ const CONNECT_TIMEOUT_MS = 1_500;
 const CLIENT_GRACE_MS = 500;
 
 /**
+ * Time after which Postgres ends the session of a transaction whose next statement is missing, so that a frozen process
+ * does not keep its locks. Milliseconds.
+ */
+export const TRANSACTION_PAUSE_LIMIT_MS = 10_000;
+
+/**
  * Postgres compiles a statement for which it estimates a high cost. A disabled sequential scan has an extremely high
  * estimate, so Postgres would compile even the smallest statement with such a scan, at each execution, which takes much
  * longer than the statement.
@@ -65,6 +71,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     pipeline: true,
     options: [
       NO_JIT,
+      `-c idle_in_transaction_session_timeout=${TRANSACTION_PAUSE_LIMIT_MS}`,
       ...(options.shouldPreferIndexes ? ["-c enable_seqscan=off -c enable_bitmapscan=off"] : []),
       ...(options.requiresGenericPlans ? ["-c plan_cache_mode=force_generic_plan"] : []),
     ].join(" "),
@@ -82,8 +89,8 @@ export function createPool(options: PoolOptions): pg.Pool {
 }
 
 /**
- * Opens a connection with the settings of a pool from {@link createPool}, but without statement timeouts in the server or
- * the client. The caller must close the connection with {@link closeConnection}.
+ * Opens a connection with the settings of a pool from {@link createPool}, but without timeouts of statements and
+ * transactions in the server or the client. The caller must close the connection with {@link closeConnection}.
  */
 export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> {
   const poolConfig = pool.options as pg.PoolOptions & DatabaseServers;
@@ -91,7 +98,7 @@ export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> 
   // If the connection breaks, its next query reports the failure. Without a listener, the error would end the process.
   connection.on("error", () => undefined);
   await connection.connect();
-  await connection.query("SET statement_timeout = 0");
+  await connection.query("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0");
   return connection;
 }
 

@@ -3,10 +3,11 @@ import { UnsuitableServerError } from "./find-server.ts";
 
 /**
  * SQLSTATE classes and codes of temporary failures: connection errors (08), missing resources (53), shutdown or
- * statement timeout (57), locks and conflicts (55, 40), and a server that became read-only after a failover (25006).
+ * statement timeout (57), locks and conflicts (55, 40), a server that became read-only after a failover (25006), and a
+ * transaction that was idle for too long (25P03).
  * A refused login (28) is excluded, because a wrong setting causes it.
  */
-const TEMPORARY_SQLSTATES = /^(08|53|57|55|40|25006)/;
+const TEMPORARY_SQLSTATES = /^(08|53|57|55|40|25006|25P03)/;
 
 const SOCKET_ERROR_CODES = new Set([
   "ECONNREFUSED",

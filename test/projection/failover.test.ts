@@ -76,6 +76,17 @@ describe("two projection processes", () => {
     expect(await leader.readGauge("projection_batch_duration_seconds_count")).to.be.above(0);
   });
 
+  it("a standby takes over from a leader that is frozen, which stands by when it continues", async () => {
+    const leader = await findProcess(true);
+    const standby = await findProcess(false);
+    const customerId = randomUUID();
+    leader.child.kill("SIGSTOP");
+    await world.append(`customer-${customerId}`, createRegisteredEvent(customerId, "Taken Over"));
+    await eventually("the row", async () => (await world.readName(customerId)) === "Taken Over");
+    leader.child.kill("SIGCONT");
+    await eventually("the new leader", async () => (await isLeading(standby)) && !(await isLeading(leader)));
+  });
+
   it(`a standby takes over within ${TAKEOVER_TIMEOUT_MS / 1000} s of a kill -9`, async () => {
     const leader = await findProcess(true);
     const standby = await findProcess(false);

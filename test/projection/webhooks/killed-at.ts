@@ -1,4 +1,4 @@
-/** Kills the current process with SIGKILL when the webhooks role reaches a given step. */
+/** Kills or freezes the current process when the webhooks role reaches a given step. */
 import { JsMsgImpl } from "nats/lib/jetstream/jsmsg.js";
 import type pg from "pg";
 
@@ -33,10 +33,10 @@ const triggers: Record<KillingStep, { timing: "before" | "after" | "never"; stat
   "event appended | event removed": { timing: "before", statement: /^DELETE FROM webhooks\.outbox/ },
 };
 
-const kill = () => process.kill(process.pid, "SIGKILL");
-
-export function killAt(step: KillingStep, pool: pg.Pool): void {
-  if (step === "ack | lease") killAfterAck();
+/** @param signal SIGKILL, or SIGSTOP to freeze the process */
+export function killAt(step: KillingStep, pool: pg.Pool, signal: NodeJS.Signals): void {
+  const kill = () => process.kill(process.pid, signal);
+  if (step === "ack | lease") killAfterAck(kill);
   const { timing, statement } = triggers[step];
   const watch = (queryable: { query: unknown }) => {
     const query = (queryable.query as (...parameters: unknown[]) => unknown).bind(queryable);
@@ -71,7 +71,7 @@ function getStatementName(statement: unknown): string {
 }
 
 /** Kills the process after the NATS server has confirmed an acknowledgement. */
-function killAfterAck(): void {
+function killAfterAck(kill: () => void): void {
   JsMsgImpl.prototype.ack = function (this: JsMsgImpl) {
     void this.ackAck().then(kill);
   };

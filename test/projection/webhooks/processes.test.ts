@@ -12,8 +12,10 @@ import { createWorld, type Endpoint, type World } from "./world.ts";
 interface ChildOptions {
   timeoutMs: number;
   retryScheduleSeconds?: number[];
-  /** Step at which the process kills itself. */
+  /** Step at which the process sends itself the signal. */
   step?: KillingStep;
+  /** By default, SIGKILL. */
+  signal?: NodeJS.Signals;
 }
 
 const CHILD_SCRIPT = "test/projection/webhooks/webhooks-process.ts";
@@ -108,6 +110,26 @@ describe("webhooks in several processes", () => {
     ]);
     expect(attempts).to.have.length(2);
     expect(receiver.requests).to.have.length(2);
+  });
+
+  it("a process that is frozen in a transaction does not stop the webhooks of other endpoints", async () => {
+    world.start.relay();
+    await startChild(loadChild({ timeoutMs: 1_000, step: "insert | commit", signal: "SIGSTOP" }));
+    const orderedEndpoint = await world.registerEndpoint(receiver.url, { ordering: "appointment" });
+    const endpoint = await world.registerEndpoint(receiver.url);
+    const { eventId, appointmentId } = await world.requestAppointment(orderedEndpoint.clinicId);
+    await eventually("the frozen transaction", async () => {
+      const { rows } = await world.pool.query(
+        `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'child'
+            AND state = 'idle in transaction' AND clock_timestamp() - state_change > interval '1 second'`,
+      );
+      return rows.length > 0;
+    });
+    world.start.webhooks();
+    const laterId = await world.changeAppointment(appointmentId, "AppointmentConfirmed");
+    const { eventId: otherId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(otherId, endpoint, "delivered");
+    for (const id of [eventId, laterId]) await world.awaitStatus(id, orderedEndpoint, "delivered");
   });
 
   it("webhooks processes that are killed and replaced several times lose no delivery", async function () {

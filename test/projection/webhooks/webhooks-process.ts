@@ -14,9 +14,17 @@ import { type KillingStep, killAt } from "./killed-at.ts";
 import { BRAND, SECRET_KEYS } from "./service-settings.ts";
 import type { WorldServers } from "./world.ts";
 
-type Settings = WorldServers & Pick<WebhooksOptions, "retryScheduleSeconds" | "timeoutMs"> & { step?: KillingStep };
+type Settings = WorldServers &
+  Pick<WebhooksOptions, "retryScheduleSeconds" | "timeoutMs"> & { step?: KillingStep; signal?: NodeJS.Signals };
 
-const { eventstoreUrl, databaseUrl, natsUrl, step, ...options } = JSON.parse(process.env.WORLD ?? "") as Settings;
+const {
+  eventstoreUrl,
+  databaseUrl,
+  natsUrl,
+  step,
+  signal = "SIGKILL",
+  ...options
+} = JSON.parse(process.env.WORLD ?? "") as Settings;
 const logger = createLogger("child", "fatal");
 const pool = createPool({
   url: databaseUrl,
@@ -38,7 +46,7 @@ const deps = {
   allowsLoopback: true,
   connectTimeoutMs: 1_000,
 };
-if (step) killAt(step, pool);
+if (step) killAt(step, pool, signal);
 process.stdout.write("loaded\n");
 await once(process.stdin, "data");
 startWebhooks({ ...options, ...deps, log: createEventLog(client) });

@@ -94,6 +94,7 @@ describe("errors that mean Postgres is unavailable", () => {
     "admin shutdown": "57P01",
     "cannot connect now": "57P03",
     "statement timed out": "57014",
+    "transaction was idle": "25P03",
     "too many connections": "53300",
     "disk full": "53100",
     deadlock: "40P01",

@@ -6,7 +6,7 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { LogPosition, SubscriptionItem, UnreadableItem } from "../../shared/eventstore/subscription.ts";
 import { DataKeyError, type DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
-import { isPostgresUnavailable, isValueRefused } from "../../shared/postgres/unavailable.ts";
+import { isPostgresUnavailable, isStatementTimeout, isValueRefused } from "../../shared/postgres/unavailable.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { isTracing, startSpan } from "../../shared/tracing/span.ts";
 import { type EventCheckpoint, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
@@ -109,7 +109,8 @@ function quarantine(
 /**
  * Writes a batch.
  *
- * @returns the error if an event of the batch is the cause. It names the event, unless the event must still be found
+ * @returns the error if an event of the batch is the cause, or the batch takes too long. It names the event, unless the
+ *   event must still be found
  * @throws other errors
  */
 async function findFailure(
@@ -122,7 +123,8 @@ async function findFailure(
   } catch (error) {
     if (error instanceof ProjectionError && error.failedEventPosition) return error;
     const [event, otherEvent] = events;
-    if (!event || !(isValueRefused(error) || error instanceof RowError)) throw error;
+    const isDivisible = isStatementTimeout(error) && otherEvent !== undefined;
+    if (!event || !(isDivisible || isValueRefused(error) || error instanceof RowError)) throw error;
     const reason =
       error instanceof RowError
         ? error.message
@@ -180,6 +182,8 @@ async function writeBatch(
       options.onBatch?.(storedEvents.length, (performance.now() - startedAt) / 1000);
       return;
     } catch (error) {
+      // A smaller batch may take less time than the limit.
+      if (isStatementTimeout(error) && storedEvents.length > 1) throw error;
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
       logger.warn({ error }, "The projection waits for the database.");
       reportProgress({ waitsFor: "the database", lastError: error as Error });

@@ -34,6 +34,11 @@ export function isPostgresUnavailable(error: unknown): boolean {
   return UNAVAILABLE_MESSAGES.test(error.message);
 }
 
+/** Returns true if a statement took longer than its time limit in Postgres. Its transaction is rolled back. */
+export function isStatementTimeout(error: unknown): error is pg.DatabaseError {
+  return error instanceof pg.DatabaseError && error.code === "57014";
+}
+
 /**
  * Returns true if Postgres refuses a value, so that a retry cannot succeed: SQLSTATE classes 22 (data exception), 23
  * (integrity constraint violation) and 54 (program limit exceeded).

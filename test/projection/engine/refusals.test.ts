@@ -83,6 +83,26 @@ describe("read models of another release in the same schema", () => {
   });
 });
 
+describe("a batch that takes longer than the time limit of a statement", () => {
+  it("is written in smaller batches", async () => {
+    const world = await createEngineWorld();
+    try {
+      // Each row takes 20 ms, so that all rows take longer than the limit of 5 s.
+      await world.pool.query(
+        `CREATE FUNCTION delay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN NEW; END $$;
+         CREATE TRIGGER delay BEFORE INSERT ON ${READ_MODEL_SCHEMA}.customer FOR EACH ROW EXECUTE FUNCTION delay()`,
+      );
+      const ids = Array.from({ length: 300 }, () => randomUUID());
+      for (const id of ids) await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
+      world.startProjectors();
+      await eventually("the last row", () => world.readName(ids.at(-1)!));
+      expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(0);
+    } finally {
+      await world.close();
+    }
+  });
+});
+
 describe("an event that does not fit its schema", () => {
   it("projectors quarantine the stream of an invalid event, and `verify` compares all other rows", async () => {
     const world = await createEngineWorld();

@@ -49,7 +49,7 @@ export interface LogEvent {
  * @param position log position; required only if the stored event contains no position
  */
 export function toLogEvent(event: StoredEvent, position = event.position?.commit): LogEvent {
-  const { namedMetadata, otherMetadata } = separateMetadata(event.metadata);
+  const { namedMetadata, otherMetadata } = separateMetadata(toAuditableValue(event.metadata));
   const { catalogEvent, problem } = parseEvent(event);
   const auditEvent: AuditEvent = {
     position: String(position ?? 0n),
@@ -59,8 +59,8 @@ export function toLogEvent(event: StoredEvent, position = event.position?.commit
     type: event.type,
     storedAt: toInstant(event.created.getTime()),
     ...namedMetadata,
-    ...(otherMetadata === undefined ? {} : { metadata: withholdSecrets(otherMetadata) }),
-    data: withholdSecrets(event.data),
+    ...(otherMetadata === undefined ? {} : { metadata: otherMetadata }),
+    data: toAuditableValue(event.data),
     ...(problem === undefined ? {} : { problem }),
   };
   return { auditEvent, catalogEvent };
@@ -69,7 +69,7 @@ export function toLogEvent(event: StoredEvent, position = event.position?.commit
 function parseEvent(event: StoredEvent): { catalogEvent: LogEvent["catalogEvent"]; problem?: string } {
   try {
     const parsedEvent = parseStoredEvent(event);
-    return { catalogEvent: { ...parsedEvent, data: withholdSecrets(parsedEvent.data) } as LogEvent["catalogEvent"] };
+    return { catalogEvent: { ...parsedEvent, data: toAuditableValue(parsedEvent.data) } as LogEvent["catalogEvent"] };
   } catch (error) {
     if (!(error instanceof EventSchemaError)) throw error;
     return { catalogEvent: undefined, problem: error.message };
@@ -83,17 +83,35 @@ function parseEvent(event: StoredEvent): { catalogEvent: LogEvent["catalogEvent"
 export const SECRET_FIELDS: ReadonlySet<string> = new Set(["secretHash", "encryptedSecret", "encryptedValue"]);
 const WITHHELD_TEXT = "(withheld)";
 
-function withholdSecrets(value: unknown): unknown {
+/**
+ * Maximum number of arrays and objects around a value. Commands write at most about 100. The functions that read,
+ * compare and write values are recursive, so one deeper event of another program would end every scan.
+ */
+const MAX_NESTING_LEVELS = 300;
+const OMITTED_TEXT = "(omitted)";
+
+/**
+ * Withholds secrets, and replaces what canonical JSON cannot represent. The rules are a part of the format of exports
+ * and leaves, so they must never change.
+ */
+function toAuditableValue(value: unknown, level = 0): unknown {
+  if (typeof value === "number") return Number.isFinite(value) ? value : OMITTED_TEXT;
+  if (typeof value === "string") return replaceLoneSurrogates(value);
   if (typeof value !== "object" || value === null) return value;
   // For an event whose data is not JSON, the EventStoreDB client returns bytes.
   if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
-  if (Array.isArray(value)) return value.map(withholdSecrets);
+  if (level === MAX_NESTING_LEVELS) return OMITTED_TEXT;
+  if (Array.isArray(value)) return value.map((element) => toAuditableValue(element, level + 1));
   return Object.fromEntries(
     Object.entries(value).map(([key, member]) => [
-      key,
-      SECRET_FIELDS.has(key) ? WITHHELD_TEXT : withholdSecrets(member),
+      replaceLoneSurrogates(key),
+      SECRET_FIELDS.has(key) ? WITHHELD_TEXT : toAuditableValue(member, level + 1),
     ]),
   );
+}
+
+function replaceLoneSurrogates(text: string): string {
+  return text.replace(/\p{Cs}/gu, "\ufffd");
 }
 
 /** Members of an audit event that come from the metadata of the stored event. */
@@ -134,7 +152,7 @@ const OMITTED_MEMBERS = ["traceparent"];
  * Exports and leaves of the tree contain the result, so every release must return the same for the same metadata. The
  * rules therefore do not depend on the event catalog, and they must never change.
  *
- * @param metadata any JSON value; bytes if it is not JSON; undefined if the event has no metadata
+ * @param metadata auditable value; undefined if the event has no metadata
  */
 function separateMetadata(metadata: unknown): { namedMetadata: NamedMetadata; otherMetadata: unknown } {
   const members = new Map(isObject(metadata) ? Object.entries(metadata) : []);
@@ -151,7 +169,7 @@ function separateMetadata(metadata: unknown): { namedMetadata: NamedMetadata; ot
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**

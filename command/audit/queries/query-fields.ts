@@ -16,7 +16,11 @@ export const filterFields = {
   type: z
     .string()
     .transform((text) => text.split(",").map((type) => type.trim()))
-    .pipe(z.array(z.string().refine((type) => eventTypes.has(type), "must name event types, such as ClinicRegistered")))
+    .pipe(
+      z
+        .array(z.string().refine((type) => eventTypes.has(type), "must name event types, such as ClinicRegistered"))
+        .max(eventTypes.size),
+    )
     .optional(),
   actor: boundedText(220)
     .transform((text) => text.normalize())

@@ -4,9 +4,13 @@ import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import { z } from "zod";
 import type { AuditEvent } from "../../../command/audit/log/audit-event.ts";
+import { readStreamEvents } from "../../../command/audit/log/read-stream.ts";
 import { createEventFilter, filterFields } from "../../../command/audit/queries/query-fields.ts";
+import { toLeaf } from "../../../command/audit/tree/leaves.ts";
 import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { appendEvents } from "../../../shared/eventstore/append.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { createClinic } from "../../support/partner.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
 import {
@@ -75,6 +79,12 @@ describe("a list of events", () => {
       "BranchOpened",
       ...types,
     ]);
+  });
+
+  it("GET /audit/v1/events refuses more types than exist with one problem, however many are unknown", async () => {
+    const { status, body } = await auditor.request(`/audit/v1/events?stream=clinic-1&type=${"a,".repeat(10_000)}`);
+    expect(status).to.equal(400);
+    expect(body.details.map(({ path }: { path: string }) => path)).to.deep.equal(["type"]);
   });
 
   it("GET /audit/v1/events filters events by time, type and actor, and divides the list into pages", async () => {
@@ -203,6 +213,31 @@ describe("an event that the catalog cannot read", () => {
     expect(lines[0].problem).to.contain("does not fit its schema");
     const { status, body } = await auditor.request(`/audit/v1/state?stream=${stream}`);
     expect([status, body.error]).to.deep.equal([409, "stream_not_readable"]);
+  });
+
+  it("lists, exports and leaves contain events whose data canonical JSON cannot represent", async () => {
+    const auditor = await world.registerAuditor(null);
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    const { clinicId } = await createClinic(world.log);
+    const nestedText = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
+    const members = { clinicId: `"${clinicId}"`, deep: nestedText, large: "[1e400,-1e400]", "a\\ud83d": '"b\\udc00"' };
+    const text = `{${Object.entries(members).map(([name, value]) => `"${name}":${value}`)}}`;
+    const stream = `appointment-${randomUUID()}`;
+    const event = { id: randomUUID(), type: "Odd", contentType: "application/json" };
+    const bytes = Buffer.from(text);
+    await appendEvents(client, stream, -1n, [{ ...event, data: bytes, metadata: bytes }], 10_000);
+    const auditEvents: AuditEvent[] = [];
+    for await (const { auditEvent } of readStreamEvents(client, stream)) auditEvents.push(auditEvent);
+    await client.dispose();
+    const [listed] = (await auditor.request(`/audit/v1/events?clinic=${clinicId}`)).lines.slice(-1);
+    const exported = (await auditor.request(`/audit/v1/export?clinic=${clinicId}`)).text.trimEnd().split("\n");
+    const { event: exportedEvent } = JSON.parse(exported.at(-2) ?? "");
+    const { deep, ...others } = exportedEvent.data;
+    expect(others).to.deep.equal({ clinicId, large: ["(omitted)", "(omitted)"], "a\ufffd": "b\ufffd" });
+    expect(JSON.stringify(deep)).to.equal(`${"[".repeat(299)}"(omitted)"${"]".repeat(299)}`);
+    expect(exportedEvent.metadata.deep).to.deep.equal(deep);
+    expect(listed).to.deep.equal(exportedEvent);
+    expect(auditEvents.map(toLeaf).map((leaf) => leaf.event.data)).to.deep.equal([exportedEvent.data]);
   });
 
   it("the command line escapes control characters in the type of an event", async () => {

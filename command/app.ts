@@ -16,6 +16,7 @@ import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
+import type { DeprecatedPath } from "../shared/runtime/setting-schemas.ts";
 import { WEBHOOK_KEYS_PATH, type WebhookKeySet } from "../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "./handling/aggregate-cache.ts";
 import { authorize } from "./partner-api/authorize.ts";
@@ -60,6 +61,7 @@ export interface CommandAppOptions {
   /** Brand part of header names, such as `SERVICE` in `X-SERVICE-Clinic-ID`. */
   brand: string;
   retiredPaths: readonly string[];
+  deprecatedPaths?: readonly DeprecatedPath[] | undefined;
   isProxyTrusted: boolean;
   registry?: Registry;
   clock?: () => number;

@@ -35,6 +35,7 @@ const SETTINGS = [
   "HEADER_BRAND",
   "TRUST_PROXY",
   "RETIRED_PATHS",
+  "DEPRECATED_PATHS",
   "TOKEN_ISSUER",
   "TOKEN_SIGNING_KEYS",
   "PERSONAL_DATA_KEYS",
@@ -102,6 +103,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
       dnsServers: config.WEBHOOK_DNS_SERVERS,
       brand: config.HEADER_BRAND,
       retiredPaths: config.RETIRED_PATHS,
+      deprecatedPaths: config.DEPRECATED_PATHS,
       isProxyTrusted: config.TRUST_PROXY,
       registry,
     });

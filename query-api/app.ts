@@ -5,6 +5,7 @@ import type { Readiness } from "../shared/http/health.ts";
 import { countRefusals } from "../shared/partner-api/rate-limits.ts";
 import { positionStatement } from "../shared/postgres/read-model-position.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
+import type { DeprecatedPath } from "../shared/runtime/setting-schemas.ts";
 import { createDocsRouter, type DocsOptions } from "./docs/router.ts";
 import { NotFilledError, type QueryState, READ_TIMEOUT_MS, type ReadRow } from "./http/read.ts";
 import { StandbyBehindError } from "./http/standby-lag.ts";
@@ -17,6 +18,7 @@ import { createPortalRouter, type PortalDependencies } from "./portal/router.ts"
 export interface QueryApiOptions extends DocsOptions, PortalDependencies, PartnerDependencies {
   logger: Logger;
   retiredPaths: readonly string[];
+  deprecatedPaths?: readonly DeprecatedPath[] | undefined;
   isProxyTrusted: boolean;
   /** By default, a new registry. */
   registry?: Registry;

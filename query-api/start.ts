@@ -33,6 +33,7 @@ const SETTINGS = [
   "OPERATOR_NAME",
   "TRUST_PROXY",
   "RETIRED_PATHS",
+  "DEPRECATED_PATHS",
   "PORTAL_COOKIE_NAME",
   "PORTAL_JWT_ISSUER",
   "PORTAL_JWT_SECRET",
@@ -105,6 +106,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     origin: config.TOKEN_ISSUER,
     cookieName: config.PORTAL_COOKIE_NAME,
     retiredPaths: config.RETIRED_PATHS,
+    deprecatedPaths: config.DEPRECATED_PATHS,
     isProxyTrusted: config.TRUST_PROXY,
     registry,
   });

@@ -7,6 +7,7 @@ import { createRegistry } from "../metrics/registry.ts";
 import { KeyStoreUnavailableError } from "../personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../postgres/unavailable.ts";
 import type { Logger } from "../runtime/logger.ts";
+import type { DeprecatedPath } from "../runtime/setting-schemas.ts";
 import { checkTraceparent, isTracing, startTrace } from "../tracing/span.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
 import { type Readiness, serveHealth, shareRunningCheck } from "./health.ts";
@@ -25,6 +26,7 @@ interface AppOptions {
   logger: Logger;
   /** Path prefixes of retired operations, which return 410. */
   retiredPaths: readonly string[];
+  deprecatedPaths?: readonly DeprecatedPath[] | undefined;
   isProxyTrusted: boolean;
   checkReadiness: Readiness;
   /** Registry of the metrics that the application serves. By default, a new registry. */
@@ -75,10 +77,19 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     if (options.retiredPaths.some((prefix) => ctx.path.startsWith(prefix))) {
       throw new ApiError(410, "operation_retired");
     }
+    announceSunset(ctx, options.deprecatedPaths ?? []);
     await next();
     if (ctx.status === 404 && ctx.body === undefined) throw new ApiError(404, "not_found");
   });
   return app;
+}
+
+/** Sets the headers `Deprecation` (RFC 9745) and `Sunset` (RFC 8594) on a response of a deprecated operation. */
+function announceSunset(ctx: Koa.Context, deprecatedPaths: readonly DeprecatedPath[]): void {
+  const deprecation = deprecatedPaths.find(({ prefix }) => ctx.path.startsWith(prefix));
+  if (!deprecation) return;
+  ctx.res.setHeader("Deprecation", `@${deprecation.deprecatedAt}`);
+  ctx.res.setHeader("Sunset", new Date(deprecation.sunsetAt * 1_000).toUTCString());
 }
 
 interface MatchedRoute {

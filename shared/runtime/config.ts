@@ -4,6 +4,7 @@ import { describeIssue } from "../domain/validation/describe-issue.ts";
 import { parseNatsUrl } from "./nats-url.ts";
 import {
   databaseUrlSchema,
+  deprecatedPathsSchema,
   dnsServersSchema,
   egressProxyUrlSchema,
   encryptionKeysSchema,
@@ -113,6 +114,11 @@ export const settings = {
     .default("/api/v1/mobile/")
     .transform((text) => text.split(",").filter((prefix) => prefix !== ""))
     .describe("Path prefixes of retired operations, separated by commas. Requests to these paths return 410."),
+  DEPRECATED_PATHS: deprecatedPathsSchema
+    .optional()
+    .describe(
+      "Path prefixes of deprecated operations, separated by commas, each with the dates of its deprecation and of its end: `/sandbox/v1/example=2027-01-01/2028-01-01`. Responses to these paths have the headers `Deprecation` and `Sunset`.",
+    ),
   PORTAL_COOKIE_NAME: z
     .string()
     .regex(/^sb-[A-Za-z0-9_-]+-auth-token$/, "must be a name like sb-<project_ref>-auth-token")

@@ -26,6 +26,23 @@ export function json<Schema extends z.ZodType>(schema: Schema) {
     .pipe(schema);
 }
 
+const DEPRECATED_PATH = /^(\/[^=]*)=(\d{4}-\d\d-\d\d)\/(\d{4}-\d\d-\d\d)$/;
+const startOfDay = z.iso.date().transform((day) => Date.parse(day) / 1_000);
+const deprecatedPath = z
+  .string()
+  .regex(DEPRECATED_PATH, "must be like /path=2027-01-01/2028-01-01")
+  .transform((text) => {
+    const [, prefix, deprecatedAt, sunsetAt] = DEPRECATED_PATH.exec(text) ?? [];
+    return { prefix, deprecatedAt, sunsetAt };
+  })
+  .pipe(z.object({ prefix: z.string(), deprecatedAt: startOfDay, sunsetAt: startOfDay }));
+export const deprecatedPathsSchema = z
+  .string()
+  .transform((text) => text.split(",").filter((entry) => entry !== ""))
+  .pipe(z.array(deprecatedPath));
+/** Deprecated operations below a path prefix. Times are in Unix seconds. */
+export type DeprecatedPath = z.output<typeof deprecatedPath>;
+
 export const flagSchema = z.enum(["true", "false"]).transform((text) => text === "true");
 const url = (protocol: RegExp, example: string) =>
   z

@@ -68,6 +68,21 @@ describe("startQueryApi", () => {
       });
     }
 
+    it("a response of a deprecated operation names the dates of its deprecation and of its end", async () => {
+      const deprecatedPaths = "/production/v1/clinic/=2026-06-01/2027-06-01";
+      const otherService = await startQueryApi({ ...env, DEPRECATED_PATHS: deprecatedPaths });
+      const readHeaders = async (path: string) => {
+        const { headers } = await fetch(otherService.url + path);
+        return [headers.get("Deprecation"), headers.get("Sunset")];
+      };
+      expect(await readHeaders("/production/v1/clinic/context")).to.deep.equal([
+        "@1780272000",
+        "Tue, 01 Jun 2027 00:00:00 GMT",
+      ]);
+      expect(await readHeaders("/production/v1/installations")).to.deep.equal([null, null]);
+      await otherService.stop();
+    });
+
     it("the query API is live but not ready if Postgres is unavailable", async () => {
       expect((await fetch(`${service.url}/health/live`)).status).to.equal(200);
       expect((await fetch(`${service.url}/health/ready`)).status).to.equal(503);

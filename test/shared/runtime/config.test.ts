@@ -54,6 +54,7 @@ describe("configuration", () => {
     ["WEBHOOK_SECRET_KEYS", '{"current":"constructor","keys":{}}'],
     ["WEBHOOK_SECRET_KEYS", '{"current":"a","keys":{"a":"AAAA"}}'],
     ["WEBHOOK_RETRY_SCHEDULE", "5,x"],
+    ["DEPRECATED_PATHS", "/sandbox/v1/x=2027-13-01/2028-01-01"],
     ["ROLES", "projectors,cook"],
     ["ROLES", "relay,relay"],
     ["ROLES", ""],

@@ -45,7 +45,7 @@ export async function withLeadership(
   while (!signal.aborted) {
     const connection = await connect(options);
     if (!connection) {
-      options.onStandby("the database is unavailable");
+      options.onStandby("waits for the database");
       await backoff.pause(signal);
       continue;
     }

@@ -22,7 +22,6 @@ export interface RoleDeps extends LogAndDatabase {
 export type Detail =
   | "catching up"
   | "another process leads"
-  | "the database is unavailable"
   | typeof OTHER_RELEASE
   | typeof DIFFERENT_LOG
   | `waits for ${AwaitedServer}`

@@ -104,7 +104,7 @@ describe("relay and dispatchers during failures of servers", () => {
     await awaitDeliveries(await requestAppointments(1));
     await Promise.all(Object.values(servers.components).map((component) => component.stop()));
     // The public detail contains no error message. The operator's status contains the message.
-    const expectedTexts = ["waits", "the database is unavailable"];
+    const expectedTexts = ["waits", "waits for the database"];
     await eventually("both wait", () => roles.every((role) => expectedTexts.includes(`${role.getStatus().detail}`)));
     await eventually("the error", () =>
       /ECONN|CONNECTION|connection|UNAVAILABLE/.test(`${roles[1]?.getStatus().lastError?.message}`),

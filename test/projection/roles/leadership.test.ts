@@ -56,7 +56,7 @@ describe("leadership", () => {
       databaseUrl: `${databaseUrls.projection}?sslmode=disable&sslrootcert=${certificateFile}`,
       onStandby: (reason) => events.dispatchEvent(new Event(reason)),
     };
-    const [isWaiting, isLeading] = [once(events, "the database is unavailable"), once(events, "leads")];
+    const [isWaiting, isLeading] = [once(events, "waits for the database"), once(events, "leads")];
     const end = withLeadership(options, async (termSignal) => {
       events.dispatchEvent(new Event("leads"));
       await once(termSignal, "abort");

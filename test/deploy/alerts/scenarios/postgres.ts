@@ -1,0 +1,200 @@
+/** A Postgres server that is down, whose tables are locked, or whose archive is missing. */
+import { chmodSync, mkdirSync, renameSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type pg from "pg";
+import { buildDatabaseUrl } from "../../../../deploy/local/servers/database-roles.ts";
+import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
+import { createComponent } from "../../../../deploy/local/supervisor/component.ts";
+import { createClient } from "../../../../shared/postgres/client.ts";
+import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { makeTestRoot } from "../../../support/stack.ts";
+import { type ObservedStack, startObservedStack } from "../observed-stack.ts";
+import { shorten } from "../rules.ts";
+import { type Scenario, type ScenarioGroup, WINDOW_SECONDS } from "../scenario.ts";
+import { requireNotReady, requireStatus, requireText } from "./processes.ts";
+
+const LOAD_PAUSE_MS = 1_000;
+
+/** Number of concurrent readers, more than the pool of query-api has connections. */
+const READERS = 40;
+
+/** Lag at which ProjectionLagging is pending. Seconds. */
+const LAG_SECONDS = 60;
+
+const ARCHIVE_AGE_SECONDS = shorten(900);
+
+const MAX_DESCRIPTORS = 256;
+const CONNECTIONS = 200;
+
+export const postgresGroup: ScenarioGroup = {
+  alerts: ["RateLimitsNotShared", "ServiceNotReady", "ProjectionWaiting"],
+  async start(prometheusProgram) {
+    const { components, urls, prometheus, startLoad, runClinic, stop } = await startObservedStack(prometheusProgram);
+    const stopLoad = startLoad(LOAD_PAUSE_MS);
+    return {
+      prometheus,
+      scenarios: [
+        {
+          cause: "Postgres was stopped while a partner created appointments.",
+          alerts: [
+            { alert: "RateLimitsNotShared", labels: { job: "command" }, clearSeconds: shorten(300) },
+            { alert: "ServiceNotReady", labels: { job: "query-api" } },
+            { alert: "ProjectionWaiting", labels: { role: "projectors" } },
+            { alert: "ProjectionWaiting", labels: { role: "webhooks" } },
+          ],
+          create: () => components.postgres.stop(),
+          async followRunbook() {
+            await requireNotReady(urls.queryApi, /^503 .*"postgres":"unavailable"/);
+            await requireNotReady(urls.projection, /^503 .*"projectors":"waits/);
+            await requireStatus({ runClinic }, /ECONNREFUSED/);
+            await components.postgres.start();
+          },
+        },
+      ],
+      stop: async () => {
+        stopLoad();
+        await stop();
+      },
+    };
+  },
+};
+
+export const lockGroup: ScenarioGroup = {
+  alerts: ["PostgresPoolExhausted", "RequestsSlow", "ProjectionLagging", "WalArchivingStopped", "FileDescriptorsLow"],
+  async start(prometheusProgram) {
+    const observed = await startObservedStack(prometheusProgram);
+    const archive = await startArchiving(observed);
+    const lock = createLock(observed);
+    return {
+      prometheus: observed.prometheus,
+      scenarios: [lock.scenario, loseArchive(observed, archive), openConnections(observed)],
+      async stop() {
+        lock.stop();
+        await observed.stop();
+      },
+    };
+  },
+};
+
+function createLock(observed: ObservedStack): { scenario: Scenario; stop(): void } {
+  const { servers, world, startLoad, query } = observed;
+  let isOver = false;
+  let holder: pg.Client;
+  const read = async () => {
+    while (!isOver) await world.requestPortal("/appointments?limit=5").catch(() => delay(LOAD_PAUSE_MS));
+  };
+  let stopLoad = () => {};
+  const scenario: Scenario = {
+    cause: `A session locked a read model, while ${READERS} clients read it.`,
+    alerts: [
+      { alert: "PostgresPoolExhausted", labels: { pool: "clinic-query-api" } },
+      { alert: "RequestsSlow", labels: { job: "query-api" }, clearSeconds: WINDOW_SECONDS },
+      { alert: "ProjectionLagging", labels: { role: "projectors" }, delaySeconds: LAG_SECONDS },
+    ],
+    async create() {
+      holder = createClient(buildDatabaseUrl(servers.adminDatabaseUrl, "clinic"), {});
+      holder.on("error", () => undefined); // the runbook ends the session
+      await holder.connect();
+      await holder.query("BEGIN");
+      await holder.query(`LOCK TABLE ${READ_MODEL_SCHEMA}.appointment`);
+      stopLoad = startLoad(LOAD_PAUSE_MS);
+      for (let count = 0; count < READERS; count += 1) void read();
+    },
+    async followRunbook() {
+      const waiting = await query(
+        "SELECT DISTINCT wait_event_type FROM pg_stat_activity WHERE application_name = 'clinic-query-api' AND state = 'active'",
+      );
+      requireText(JSON.stringify(waiting), /"Lock"/);
+      await query(`SELECT pg_terminate_backend(blocker) FROM pg_stat_activity a, unnest(pg_blocking_pids(a.pid)) blocker
+        WHERE application_name = 'clinic-query-api'`);
+      isOver = true; // the load goes back to its normal level
+    },
+  };
+  return {
+    scenario,
+    stop() {
+      isOver = true;
+      stopLoad();
+    },
+  };
+}
+
+/** Switches archiving on, which needs a restart of Postgres. @returns the folder of the archive */
+async function startArchiving({ components, query }: ObservedStack): Promise<string> {
+  const folder = path.join(makeTestRoot(), "wal");
+  mkdirSync(folder);
+  chmodSync(folder, 0o777);
+  await query("ALTER SYSTEM SET archive_mode = 'on'");
+  await query(`ALTER SYSTEM SET archive_command = 'cp %p ${folder}/%f'`);
+  await query("ALTER SYSTEM SET archive_timeout = 10");
+  await components.postgres.stop();
+  await components.postgres.start();
+  // Before the first checkpoint after a start, Postgres 15 and later ignore archive_timeout.
+  await query("CHECKPOINT");
+  await eventually("archived WAL", async () => {
+    const [row] = await query("SELECT archived_count > 0 AS done FROM pg_stat_archiver").catch(() => []);
+    return row?.done === true;
+  });
+  return folder;
+}
+
+function loseArchive({ query }: ObservedStack, folder: string): Scenario {
+  const lostFolder = `${folder}.lost`;
+  return {
+    cause: "The folder of the archive was renamed, so that archive_command failed.",
+    alerts: [{ alert: "WalArchivingStopped", delaySeconds: ARCHIVE_AGE_SECONDS }],
+    create: async () => renameSync(folder, lostFolder),
+    async followRunbook() {
+      const [row] = await query("SELECT last_failed_time > last_archived_time AS fails FROM pg_stat_archiver");
+      if (row?.fails !== true) throw new Error("pg_stat_archiver shows no failure");
+      renameSync(lostFolder, folder);
+    },
+  };
+}
+
+function openConnections({ components, env, urls, servers }: ObservedStack): Scenario {
+  const { command, args } = buildNodeCommand("command/audit/main.ts");
+  const limitedAudit = createComponent(
+    "audit",
+    () => ({
+      command: "prlimit",
+      args: [`--nofile=${MAX_DESCRIPTORS}`, "--", command, ...args],
+      env: env.audit,
+      cwd: PROJECT_FOLDER,
+      isReady: async () => (await fetch(`${urls.audit}/health/ready`).catch(() => undefined))?.ok ?? false,
+    }),
+    servers.context,
+  );
+  const { port } = new URL(urls.audit);
+  const sockets = new Set<Socket>();
+  let isOver = false;
+  /** The service closes connections without requests, so that they must be opened again. */
+  const open = () => {
+    if (isOver) return;
+    const socket = connect(Number(port), "127.0.0.1");
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    socket.on("close", () => {
+      sockets.delete(socket);
+      setTimeout(open, 100);
+    });
+  };
+  return {
+    cause: `A process of audit with a limit of ${MAX_DESCRIPTORS} file descriptors got ${CONNECTIONS} connections.`,
+    alerts: [{ alert: "FileDescriptorsLow", labels: { job: "audit" } }],
+    async create() {
+      await components.audit.stop();
+      await limitedAudit.start();
+      for (let count = 0; count < CONNECTIONS; count += 1) open();
+    },
+    async followRunbook() {
+      await limitedAudit.stop();
+      await components.audit.start(); // without the limit
+      isOver = true;
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}

@@ -1,0 +1,144 @@
+/** Webhooks that are not sent, or that receivers or the egress proxy do not accept. */
+import { randomUUID } from "node:crypto";
+import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { createAppender, requestAppointment } from "../../../projection/webhooks/world-events.ts";
+import { startConnectProxy } from "../../../support/connect-proxy.ts";
+import { eventually } from "../../../support/eventually.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
+import { type ObservedStack, startObservedStack } from "../observed-stack.ts";
+import { shorten } from "../rules.ts";
+import { type ScenarioGroup, WINDOW_SECONDS } from "../scenario.ts";
+import { requireStatus, requireText } from "./processes.ts";
+
+const LOAD_PAUSE_MS = 1_000;
+
+/** Webhooks that are pending when the process is killed, more than one endpoint receives at the same time. */
+const PENDING_COUNT = 40;
+
+/** Events without an endpoint. The limit of WebhookBacklogHigh is 5000. */
+const BACKLOG_COUNT = 5_100;
+const APPENDERS = 20;
+
+const LAG_SECONDS = 60;
+
+/** Public address of an endpoint. Its webhooks use the proxy, which is down, so none is sent to the address. */
+const PUBLIC_URL = "https://93.184.216.34:8443/in";
+
+export const dispatcherGroup: ScenarioGroup = {
+  alerts: ["WebhooksDelayed", "WebhookBacklogHigh", "ProjectionLagging"],
+  async start(prometheusProgram) {
+    const observed = await startObservedStack(prometheusProgram);
+    const { components, prometheus, receiver, world, runClinic, stop } = observed;
+    return {
+      prometheus,
+      scenarios: [
+        {
+          cause: `The only process of the role webhooks was killed during ${PENDING_COUNT} deliveries, and ${BACKLOG_COUNT} events followed.`,
+          alerts: [
+            { alert: "WebhooksDelayed", delaySeconds: shorten(300) },
+            { alert: "WebhookBacklogHigh" },
+            { alert: "ProjectionLagging", labels: { role: "relay" }, delaySeconds: LAG_SECONDS },
+          ],
+          async create() {
+            receiver.setDefaultReaction({ mode: "hold" });
+            for (let count = 0; count < PENDING_COUNT; count += 1) await world.createAppointment(randomUUID());
+            await eventually("a request", () => receiver.countHeldRequests() > 0);
+            await components.dispatcher.kill();
+            receiver.setDefaultReaction({});
+            await appendEvents(observed, BACKLOG_COUNT);
+          },
+          async followRunbook() {
+            await requireStatus({ runClinic }, /no process is running/);
+            await components.dispatcher.start();
+          },
+        },
+      ],
+      stop,
+    };
+  },
+};
+
+export const receiverGroup: ScenarioGroup = {
+  alerts: ["WebhookAttemptsFailing"],
+  async start(prometheusProgram) {
+    const { prometheus, receiver, endpoint, query, startLoad, runClinic, stop } =
+      await startObservedStack(prometheusProgram);
+    const stopLoad = startLoad(LOAD_PAUSE_MS);
+    const since = new Date().toISOString();
+    return {
+      prometheus,
+      scenarios: [
+        {
+          cause: "The partner's receiver responded with status 500.",
+          alerts: [{ alert: "WebhookAttemptsFailing", delaySeconds: 60, clearSeconds: WINDOW_SECONDS }],
+          create: async () => receiver.setDefaultReaction({ status: 500 }),
+          async followRunbook() {
+            const failures = await query(
+              "SELECT DISTINCT d.endpoint_id FROM webhooks.attempt JOIN webhooks.delivery d USING (delivery_id) WHERE status_code = 500",
+            );
+            requireText(JSON.stringify(failures), new RegExp(`^\\[{"endpoint_id":"${endpoint.id}"}\\]$`));
+            receiver.setDefaultReaction({}); // the partner repairs the receiver
+            await runClinic("webhooks", "recover", "--endpoint", endpoint.id, "--since", since);
+            await eventually("no failed deliveries", async () => {
+              const [row] = await query("SELECT count(*)::integer AS failed FROM webhooks.delivery WHERE is_failed");
+              return row?.failed === 0;
+            });
+          },
+        },
+      ],
+      stop: async () => {
+        stopLoad();
+        await stop();
+      },
+    };
+  },
+};
+
+export const proxyGroup: ScenarioGroup = {
+  alerts: ["WebhookEgressProxyFailing"],
+  async start(prometheusProgram) {
+    const { gateway: port } = await findFreePorts();
+    const settings = { WEBHOOK_EGRESS_PROXY_URL: `http://127.0.0.1:${port}` };
+    const { prometheus, world, receiver, startLoad, stop } = await startObservedStack(prometheusProgram, settings);
+    const body = { url: PUBLIC_URL, events: ["appointment.created"] };
+    const { status } = await world.requestPartner("POST", "/webhook-endpoints", { body });
+    if (status !== 201) throw new Error(`The endpoint was not registered: ${status}`);
+    let proxy: Awaited<ReturnType<typeof startConnectProxy>> | undefined;
+    let stopLoad = () => {};
+    return {
+      prometheus,
+      scenarios: [
+        {
+          cause: "Webhooks were sent while the egress proxy was down.",
+          alerts: [{ alert: "WebhookEgressProxyFailing", delaySeconds: 60, clearSeconds: WINDOW_SECONDS }],
+          create: async () => {
+            stopLoad = startLoad(LOAD_PAUSE_MS);
+          },
+          async followRunbook() {
+            // The tunnels of this proxy lead to the receiver on this machine.
+            proxy = await startConnectProxy(receiver.port, { port });
+          },
+        },
+      ],
+      stop: async () => {
+        stopLoad();
+        await stop();
+        await proxy?.close();
+      },
+    };
+  },
+};
+
+/** Appends appointments of a clinic without endpoints. */
+async function appendEvents({ servers }: ObservedStack, count: number): Promise<void> {
+  const client = connectEventStore(servers.eventstoreUrl, "test");
+  const append = createAppender(createPlainLog(client));
+  const clinicId = randomUUID();
+  const appendSome = async () => {
+    for (let appended = 0; appended < count / APPENDERS; appended += 1)
+      await eventually("an append", () => requestAppointment(append, clinicId, {}).catch(() => undefined));
+  };
+  await Promise.all(Array.from({ length: APPENDERS }, appendSome));
+  await client.dispose();
+}

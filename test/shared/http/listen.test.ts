@@ -201,6 +201,14 @@ describe("a server that drains", function () {
     return { status: response.statusCode, connection: response.headers.connection, body: await text(response) };
   }
 
+  it("the server keeps idle connections for longer than usual proxies do, and closes them when it stops", async () => {
+    const request = http.get(server.url, { agent });
+    const [response] = (await once(request, "response")) as [http.IncomingMessage];
+    expect(response.headers["keep-alive"]).to.equal("timeout=180");
+    await text(response);
+    await server.close();
+  });
+
   it("a server that drains is not ready, handles requests, and closes their connections", async () => {
     expect(await get("/")).to.deep.equal({ status: 200, connection: "keep-alive", body: "done" });
     server.startDrain();

@@ -135,8 +135,9 @@ function describeAccessParameters({ path, requiresClinic }: PartnerOperation, br
   const branchText = "Id of a branch that the installation covers. Limits the request to this branch.";
   return [
     ...pathParameters,
-    describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText, schema),
-    describeHeaderParameter(`X-${brand}-Branch-ID`, branchText, schema, false),
+    // Without the format `uuid`, because openapi-python-client cannot send a UUID object in a header.
+    describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText),
+    describeHeaderParameter(`X-${brand}-Branch-ID`, branchText, { type: "string" }, false),
   ];
 }
 

@@ -158,13 +158,16 @@ describe("the OpenAPI documents", () => {
     const { paths, webhooks = {}, components } = exactDocument;
     const event = webhooks["endpoint.test"]?.post;
     const tokenRequest = paths["/oauth/token"]?.post?.requestBody;
-    if (!event || !tokenRequest) throw new Error("the document lacks an operation");
+    const clinicHeader = paths["/clinic/context"]?.get?.parameters[0];
+    if (!event || !tokenRequest || !clinicHeader) throw new Error("the document lacks an operation");
     event.tags = ["Webhook endpoints"];
     tokenRequest.content = { ...tokenRequest.content, "application/x-www-form-urlencoded": { schema: {} } };
     components.schemas.ExchangeTokenResponse = {};
+    clinicHeader.schema = { type: "string", format: "uuid" };
     expect(findGeneratorFaults(exactDocument, closedSchemas.partner)).to.include.members([
       "The tag Webhook endpoints is on operations and webhooks",
       "The request of exchangeToken has 2 media types",
+      "The header X-SERVICE-Clinic-ID of getClinicContext has a format",
       "The name of the schema ExchangeTokenResponse is one that generators derive",
       "TestEvent.properties.branchId has the type null",
       "TestEvent.properties.data.properties.test is a fixed boolean",

@@ -13,6 +13,7 @@ export function findGeneratorFaults(document: OpenApiDocument, closedSchemas: Re
   return [
     ...findSharedTags(operations, events),
     ...[...operations, ...events].flatMap(findAlternatives),
+    ...operations.flatMap(findFormattedHeaders),
     ...Object.entries(components.schemas).flatMap(([name, schema]) => [
       ...(/(Response|Params|Body)$/.test(name) ? [`The name of the schema ${name} is one that generators derive`] : []),
       ...findSchemaFaults(name, schema, closedSchemas.test(name)),
@@ -34,6 +35,12 @@ function findSharedTags(operations: Operation[], events: Operation[]): string[] 
 function findAlternatives({ operationId, requestBody }: Operation): string[] {
   const types = Object.keys(requestBody?.content ?? {});
   return types.length > 1 ? [`The request of ${operationId} has ${types.length} media types`] : [];
+}
+
+/** openapi-python-client converts formats to objects, and cannot send an object in a header. */
+function findFormattedHeaders({ operationId, parameters }: Operation): string[] {
+  const headers = parameters.filter((parameter) => parameter.in === "header" && parameter.schema.format !== undefined);
+  return headers.map(({ name }) => `The header ${name} of ${operationId} has a format`);
 }
 
 /** Searches a schema, or a part of a document that contains schemas. */

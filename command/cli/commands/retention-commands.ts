@@ -4,6 +4,7 @@ import { actorOption, requireOperator } from "../../../shared/command-line/opera
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
 import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { uuid } from "../../../shared/domain/events/fields.ts";
 import { requireExisting } from "../../../shared/domain/preconditions.ts";
@@ -87,8 +88,8 @@ export const applyRetentionCommand = defineCommand({
           progressBar ??= createProgressBar(APPLY, dueCount, terminal);
           progressBar.show(processedCount, `${processedCount} of ${dueCount} persons`);
         },
-        onRefusal: ({ type, id }, { message, code }) =>
-          void terminal.writeError(`${APPLY}: ${type} ${id} refused: ${message} (${code})`),
+        onRefusal: ({ type, id }, error) =>
+          void terminal.writeError(`${APPLY}: ${type} ${id} refused: ${error.message} (${getErrorCode(error)})`),
         onSkippedClinic: (id, { message, code }) =>
           void terminal.writeError(`${APPLY}: clinic ${id} skipped: ${message} (${code})`),
       }),
@@ -102,6 +103,8 @@ export const applyRetentionCommand = defineCommand({
     return summary.refused + summary.skippedClinics > 0 ? EXIT_CODE.failed : EXIT_CODE.done;
   },
 });
+
+const getErrorCode = (error: Error) => (error instanceof DomainError ? error.code : error.name);
 
 function formatDuePerson({ type, id, clinicId, lastVisitAt, categories }: DuePerson): string {
   return `${type} ${id} of clinic ${clinicId}, last visit ${lastVisitAt.slice(0, 10)}: ${categories.join(", ")}`;

@@ -2,6 +2,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
 import { isQuarantined, type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
@@ -29,7 +30,8 @@ interface RetentionOptions {
   /** Called for each due person before the erasures start, also in a dry run. */
   onDue(person: DuePerson): Promise<void>;
   onProgress(processedCount: number, dueCount: number): void;
-  onRefusal(person: DuePerson, error: DomainError): void;
+  /** Called for each person whose data cannot be erased, because a rule or the person's stream prevents it. */
+  onRefusal(person: DuePerson, error: Error): void;
   onSkippedClinic(clinicId: string, error: DomainError): void;
 }
 
@@ -136,9 +138,10 @@ async function eraseDuePersons(
       summary.destroyedKeys += result.destroyedKeyCount;
       if (result.position !== undefined && result.position > lastPosition) lastPosition = result.position;
     } catch (error) {
-      if (!(error instanceof DomainError)) throw error;
+      const isRefusal = error instanceof DomainError || (await concernsOneStream(stores.log, error));
+      if (!isRefusal) throw error;
       summary.refused += 1;
-      onRefusal(person, error);
+      onRefusal(person, error as Error);
     }
     processedCount += 1;
     onProgress(processedCount, dueCount);

@@ -58,6 +58,9 @@ export async function waitForLogEnd(
   await waitForReadModels(pool, await readLastPosition(client, maxReadEvents, pageSize));
 }
 
+/** Returns true for an event of the server, such as the deletion of a stream. The projectors do not receive these events. */
+const isSystemEvent = (type: string) => type.startsWith("$");
+
 /**
  * Reads the position of the last event of a catalog stream. Other programs may have written later events.
  *
@@ -74,7 +77,7 @@ async function readLastPosition(client: EventStoreDBClient, maxReadEvents: numbe
       pageCount += 1;
       if (!event) continue;
       fromPosition = event.position;
-      if (isCatalogStream(event.streamId)) return event.position.commit;
+      if (isCatalogStream(event.streamId) && !isSystemEvent(event.type)) return event.position.commit;
     }
     if (pageCount < maxCount) return -1n;
     readCount += pageCount;

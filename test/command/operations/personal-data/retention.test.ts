@@ -194,6 +194,19 @@ describe("retention of personal data", function () {
     expect(await world.countKeys("customer", otherCustomerId)).to.equal(2);
   });
 
+  it("retention erases all due customers except one whose stream was deleted", async () => {
+    const [customerId, otherCustomerId] = [
+      await world.createCustomer(clinic, 6),
+      await world.createCustomer(clinic, 6),
+    ];
+    await setRule("contact");
+    await world.client.tombstoneStream(`customer-${customerId}`);
+    const result = await world.run("retention", "apply", "--clinic", clinic.clinicId);
+    expect(result.code, result.errorLines.join("\n")).to.equal(1);
+    expect(result.errorLines.join("\n")).to.contain(`retention apply: customer ${customerId} refused: `);
+    expect(await world.countKeys("customer", otherCustomerId)).to.equal(2);
+  });
+
   it("retention stops before the next page of persons if a stream was quarantined during the run", async () => {
     const customerId = await world.createCustomer(clinic, 6);
     // Persons of another type are on another page.

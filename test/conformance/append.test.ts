@@ -12,6 +12,11 @@ import { collect, createEvent, createEvents, createStreamName, getRejection, Log
 
 const CREDENTIALS = { username: "admin", password: "changeit" };
 
+/** Creates events that exceed 1 MiB only together, because KurrentDB also limits the size of each event. */
+function createBigEvents() {
+  return Array.from({ length: 3 }, () => jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }));
+}
+
 describe("append", function () {
   this.timeout(30_000);
   let log: LogUnderTest;
@@ -148,10 +153,9 @@ describe("append", function () {
 
   it("an oversized append is refused, even if it is split across several messages, and later appends succeed", async () => {
     const stream = createStreamName();
-    const bigEvent = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
-    const error = await getRejection(client.appendToStream(stream, bigEvent));
+    const bigEvents = createBigEvents();
+    const error = await getRejection(client.appendToStream(stream, bigEvents));
     expect(error).to.be.instanceOf(MaxAppendSizeExceededError);
-    const bigEvents = Array.from({ length: 3 }, () => jsonEvent({ type: "Big", data: { text: "x".repeat(500_000) } }));
     const batchError = await getRejection(client.appendToStream(stream, bigEvents, { batchAppendSize: 600_000 }));
     expect(batchError).to.be.instanceOf(MaxAppendSizeExceededError);
     const appendResult = await client.appendToStream(stream, createEvent(0), { expectedRevision: NO_STREAM });
@@ -175,8 +179,9 @@ describe("append", function () {
     );
     expect(error.actualVersion).to.equal(0n);
     expect(error.expectedVersion).to.equal(5n);
-    const bigEvent = jsonEvent({ type: "Big", data: { text: "x".repeat(1_100_000) } });
-    const sizeError = await getRejection(client.appendToStream(stream, bigEvent, { credentials: CREDENTIALS }));
+    const sizeError = await getRejection(
+      client.appendToStream(stream, createBigEvents(), { credentials: CREDENTIALS }),
+    );
     expect(sizeError).to.be.instanceOf(MaxAppendSizeExceededError);
   });
 

@@ -2,12 +2,14 @@
  * Sends the same generated sequences of calls to the server at EVENTSTORE_URL and to an embedded log, and compares the
  * answers. The conformance suite contains a test for each difference that was found and removed.
  *
- * The test leaves out features that the embedded log does not support (deploy/local/eventstore/README.md), and six
+ * The test leaves out features that the embedded log does not support (deploy/local/eventstore/README.md), and seven
  * kinds of calls:
  *
  * - A read of no events of all streams: EventStoreDB never answers.
  * - An append whose ids are all stored in its stream, with the last one long before the first one: EventStoreDB never
  *   answers, because it fails to create the answer.
+ * - An empty append to a deleted stream: KurrentDB accepts it if it expects no stream, and EventStoreDB refuses it. The
+ *   embedded log accepts it.
  * - Metadata of a tombstoned stream: EventStoreDB accepts or refuses it, depending on the content of its caches.
  * - An age between two events of a stream as `$maxAge`: the answers would depend on the time of each call.
  * - A retry of events that are older than `$maxAge`: EventStoreDB returns no log position. The embedded log returns the

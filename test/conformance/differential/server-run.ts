@@ -41,6 +41,7 @@ export class ServerRun {
   readonly #sequence: Sequence;
   readonly #reads: ServerReads;
   readonly #lastRevisions = new Map<number, number>();
+  readonly #deletedStreams = new Set<number>();
   readonly #tombstonedStreams = new Set<number>();
   readonly #knownIds = new KnownIds();
   readonly #sentAppends: SentAppend[] = [];
@@ -149,6 +150,7 @@ export class ServerRun {
   ): Promise<Answer> {
     const ids = events.map(({ id }) => id);
     if (this.#knownIds.hasReversedIds(stream, ids)) return "EventStoreDB would never answer";
+    if (events.length === 0 && this.#deletedStreams.has(stream)) return "EventStoreDB and KurrentDB differ";
     const result = await client.appendToStream(this.#getStream(stream), events, options);
     const revision = Number(result.nextExpectedRevision);
     const lastRevision = this.#lastRevisions.get(stream) ?? -1;
@@ -241,6 +243,7 @@ export class ServerRun {
         ? await this.#client.deleteStream(name, options)
         : await this.#client.tombstoneStream(name, options);
     this.#returnedPositions.push(result.position);
+    this.#deletedStreams.add(stream);
     if (operation === "tombstone") this.#tombstonedStreams.add(stream);
     return { hasPosition: result.position !== undefined };
   }

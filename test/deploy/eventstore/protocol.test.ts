@@ -4,6 +4,7 @@ import {
   EventStoreDBClient,
   eventTypeFilter,
   type Filter,
+  NO_STREAM,
   persistentSubscriptionToStreamSettingsFromDefaults,
   streamNameFilter,
 } from "@eventstore/db-client";
@@ -105,6 +106,23 @@ describe("the embedded log's protocol", function () {
       const error = await getRejection(collect(client.readStream(name)));
       expect((error as Error & { type: string }).type).to.equal("stream-deleted");
     });
+  });
+
+  it("an empty append that expects no stream is accepted for a deleted stream, as by KurrentDB 26", async () => {
+    const [softDeleted, tombstoned] = [createStreamName(), createStreamName()];
+    for (const name of [softDeleted, tombstoned]) await client.appendToStream(name, createEvent(0));
+    await client.deleteStream(softDeleted);
+    await client.tombstoneStream(tombstoned);
+    const revisions: bigint[] = [];
+    for (const credentials of [{}, { credentials: { username: "admin", password: "changeit" } }]) {
+      const options = { expectedRevision: NO_STREAM, ...credentials } as const;
+      for (const name of [softDeleted, tombstoned])
+        revisions.push((await client.appendToStream(name, [], options)).nextExpectedRevision);
+      await client.deleteStream(softDeleted);
+    }
+    expect(revisions).to.deep.equal([0n, 2n ** 63n - 1n, 0n, 2n ** 63n - 1n]);
+    const error = await getRejection(client.appendToStream(tombstoned, [], { expectedRevision: 0n }));
+    expect((error as Error & { type: string }).type).to.equal("stream-deleted");
   });
 
   describe("ids", () => {

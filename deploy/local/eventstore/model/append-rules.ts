@@ -40,7 +40,11 @@ export function decideAppend(
   stream: AppendTarget,
   history: StreamHistory,
 ): Decision {
-  if (stream.isTombstoned) return { kind: "deleted" };
+  if (stream.isTombstoned) {
+    // An append without events only checks the stream, and a tombstoned stream does not exist.
+    const isCheck = ids.length === 0 && (expectedRevision === ANY || expectedRevision === NO_STREAM);
+    return isCheck ? WRITE_DECISION : { kind: "deleted" };
+  }
   if (expectedRevision === STREAM_EXISTS) {
     if (stream.isSoftDeleted) return { kind: "deleted" };
     if (stream.lastRevision < 0 && !history.hasMetadata()) return refuseRevision(stream);
@@ -74,12 +78,12 @@ function decideByStoredIds(
   stream: AppendTarget,
   history: StreamHistory,
 ): Decision {
+  const isRecreation = expectedRevision === NO_STREAM && stream.isSoftDeleted;
   for (const [index, id] of ids.entries()) {
     if (history.findEventId(expectedRevision + 1 + index) === id) continue;
-    const isRecreation = index === 0 && expectedRevision === NO_STREAM && stream.isSoftDeleted;
-    return isRecreation ? WRITE_DECISION : refuseRevision(stream);
+    return index === 0 && isRecreation ? WRITE_DECISION : refuseRevision(stream);
   }
-  if (ids.length === 0) return refuseRevision(stream);
+  if (ids.length === 0) return isRecreation ? WRITE_DECISION : refuseRevision(stream);
   return { kind: "already-written", revision: expectedRevision + ids.length };
 }
 

@@ -96,7 +96,7 @@ async function writeAppend(store: Store, append: AppendRequest, deadline: Deadli
   }
 }
 
-function encodeSuccess(revision: number, position: number | undefined): AppendResp.Success {
+function encodeSuccess(revision: number | bigint, position: number | undefined): AppendResp.Success {
   const message = new streams.AppendResp.Success();
   if (revision < 0) message.setNoStream(new shared.Empty());
   else message.setCurrentRevision(String(revision));

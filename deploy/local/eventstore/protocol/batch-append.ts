@@ -201,7 +201,7 @@ function createRefusalResponse(context: AppendContext, error: CallError): BatchA
 
 function createSuccessResponse(
   context: AppendContext,
-  revision: number,
+  revision: number | bigint,
   position: number | undefined,
 ): BatchAppendResp {
   const successMessage = new streams.BatchAppendResp.Success();

@@ -23,10 +23,10 @@ export interface WriteRequest {
 
 export type WriteResult =
   /**
-   * `revision` is NO_STREAM after an empty append to a new stream. `position` is undefined after a retry if reads of the
+   * `revision` is NO_STREAM after an empty append to a new stream, and a bigint for a tombstone. `position` is undefined after a retry if reads of the
    * stream do not return the stored event.
    */
-  | { readonly outcome: "written"; readonly revision: number; readonly position: number | undefined }
+  | { readonly outcome: "written"; readonly revision: number | bigint; readonly position: number | undefined }
   | { readonly outcome: "wrong-revision"; readonly currentRevision: number }
   | { readonly outcome: "deleted" };
 
@@ -153,7 +153,10 @@ export class StagedGroup {
   #stageEvents(stream: string, events: readonly ProposedEvent[]): WriteResult {
     const state = this.#getState(stream);
     let revision = state.lastRevision;
-    if (events.length === 0) return { outcome: "written", revision, position: this.#position };
+    if (events.length === 0) {
+      const lastRevision = state.isTombstoned ? TOMBSTONE_REVISION : revision;
+      return { outcome: "written", revision: lastRevision, position: this.#position };
+    }
     for (const event of events) {
       revision += 1;
       this.#stageRecord(stream, revision, event);

@@ -1,6 +1,6 @@
 /**
  * A network of this machine that stands for the internet and the local network: a bridge with a name server, and one
- * network namespace for each machine. Nothing leaves this machine.
+ * network namespace for each machine and for the partner's receiver. Nothing leaves this machine.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
@@ -11,9 +11,10 @@ const BRIDGE = "machine-br";
 /** Address of this machine in the network, of the name server, and gateway of the machines. */
 export const GATEWAY = "198.51.100.1";
 /** Address of the partner's receiver. Webhooks are sent only to public addresses. */
-export const RECEIVER_ADDRESS = "11.0.0.1";
+const RECEIVER_ADDRESS = "11.0.0.1";
 export const PUBLIC_NAME = "clinic.example.com";
 export const RECEIVER_NAME = "hooks.example.com";
+export const RECEIVER_NAMESPACE = "machine-hooks";
 
 const addresses: Record<string, string[]> = {
   "a.example": ["198.51.100.11"],
@@ -29,7 +30,8 @@ export const getAddresses = (host: string): string[] => addresses[host] ?? [];
 const ip = (command: string) => run("ip", command.split(" "));
 
 /**
- * Creates the bridge and the namespaces `machine-a`, `machine-b` and `machine-c`. Returns a function that removes them.
+ * Creates the bridge and the namespaces `machine-a`, `machine-b`, `machine-c` and `machine-hooks`. Returns a function
+ * that removes them.
  *
  * @throws {Error} if this machine already uses the addresses of the network
  */
@@ -38,23 +40,28 @@ export async function createNetwork(): Promise<() => Promise<void>> {
   if (/198\.51\.100\.|\b11\.0\.0\./.test(await ip("addr"))) throw new Error("the addresses of the test are in use");
   await ip(`link add ${BRIDGE} type bridge`);
   await ip(`addr add ${GATEWAY}/24 dev ${BRIDGE}`);
-  await ip(`addr add ${RECEIVER_ADDRESS}/32 dev ${BRIDGE}`);
   await ip(`link set ${BRIDGE} up`);
   for (const machine of ["a", "b", "c"]) {
-    const namespace = `machine-${machine}`;
-    await ip(`netns add ${namespace}`);
-    await ip(`link add ${namespace} type veth peer name eth0 netns ${namespace}`);
-    await ip(`link set ${namespace} master ${BRIDGE} up`);
-    await ip(`-n ${namespace} addr add ${getAddresses(`${machine}.example`)[0]}/24 dev eth0`);
-    await ip(`-n ${namespace} link set eth0 up`);
-    await ip(`-n ${namespace} link set lo up`);
-    await ip(`-n ${namespace} route add default via ${GATEWAY}`);
+    await createNamespace(`machine-${machine}`, `${getAddresses(`${machine}.example`)[0]}/24`);
+    await ip(`-n machine-${machine} route add default via ${GATEWAY}`);
+    await ip(`-n machine-${machine} route add ${RECEIVER_ADDRESS} dev eth0`);
   }
+  await createNamespace(RECEIVER_NAMESPACE, `${RECEIVER_ADDRESS}/32`);
+  await ip(`-n ${RECEIVER_NAMESPACE} route add ${GATEWAY.replace(/1$/, "0/24")} dev eth0`);
   const nameServer = await startNameServer();
   return async () => {
     nameServer.close();
     await removeNetwork();
   };
+}
+
+async function createNamespace(name: string, address: string): Promise<void> {
+  await ip(`netns add ${name}`);
+  await ip(`link add ${name} type veth peer name eth0 netns ${name}`);
+  await ip(`link set ${name} master ${BRIDGE} up`);
+  await ip(`-n ${name} addr add ${address} dev eth0`);
+  await ip(`-n ${name} link set eth0 up`);
+  await ip(`-n ${name} link set lo up`);
 }
 
 /** Connects a machine to the network, or disconnects it. Packets to a disconnected machine are lost. */
@@ -64,7 +71,7 @@ export async function setConnected(machine: string, isConnected: boolean): Promi
 
 async function removeNetwork(): Promise<void> {
   const [links, namespaces] = [await ip("-brief link"), await ip("netns list")];
-  for (const name of ["machine-a", "machine-b", "machine-c"]) {
+  for (const name of ["machine-a", "machine-b", "machine-c", RECEIVER_NAMESPACE]) {
     if (links.includes(`${name}@`)) await ip(`link del ${name}`);
     if (namespaces.includes(name)) await ip(`netns del ${name}`);
   }

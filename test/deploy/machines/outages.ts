@@ -53,8 +53,8 @@ export async function losePrimary(world: World): Promise<void> {
     const unit = "clinic-postgres.service";
     const count = () => runOn("a", `systemctl show --property NRestarts --value ${unit}`).then(Number);
     await eventually("systemd tries to start it twice", async () => (await count()) >= 2, RETURN_TIMEOUT_MS);
-    const processes = await runOn("a", "pgrep --count --full bin/postgres || true");
-    if (Number(processes) !== 0) throw new Error("Postgres is running");
+    const processCount = Number(await runOn("a", "pgrep --count --exact postgres || true"));
+    if (processCount > 0) throw new Error("Postgres is running");
     return undefined;
   });
   await check("the former primary becomes a standby, with the commands of the guide", async () => {

@@ -1,9 +1,10 @@
-/** The partner's receiver of webhooks, an HTTPS server at a public address of the test network. */
+/** Runs the partner's receiver of webhooks in its network namespace. */
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { createServer } from "node:https";
 import { join } from "node:path";
-import { RECEIVER_ADDRESS, RECEIVER_NAME } from "./network.ts";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { RECEIVER_NAME, RECEIVER_NAMESPACE } from "./network.ts";
 
 export interface Receiver {
   /** Times of the first webhook about the creation of each appointment, by its id. Milliseconds since 1970. */
@@ -11,32 +12,22 @@ export interface Receiver {
   close(): void;
 }
 
-interface WebhookBody {
-  type: string;
-  data: { appointment?: { id: string } };
-}
+const program = fileURLToPath(new URL("receiver-process.ts", import.meta.url));
 
 /** @param folder of the certificates */
 export async function startReceiver(folder: string): Promise<Receiver> {
   const arrivals: Receiver["arrivals"] = new Map();
-  const [cert, key] = ["crt", "key"].map((kind) => readFileSync(join(folder, `${RECEIVER_NAME}.${kind}`)));
-  const server = createServer({ cert, key }, (request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      const { type, data } = JSON.parse(Buffer.concat(chunks).toString()) as WebhookBody;
-      const id = data.appointment?.id;
-      if (type === "appointment.created" && id !== undefined && !arrivals.has(id)) arrivals.set(id, Date.now());
-      response.end();
-    });
+  const certificate = ["crt", "key"].map((kind) => join(folder, `${RECEIVER_NAME}.${kind}`));
+  const node = [process.execPath, ...process.execArgv, program, ...certificate];
+  const child = spawn("ip", ["netns", "exec", RECEIVER_NAMESPACE, ...node], { stdio: ["ignore", "pipe", "inherit"] });
+  const lines = createInterface(child.stdout);
+  const exited = once(child, "exit").then(() => {
+    throw new Error("the receiver has stopped");
   });
-  server.listen(443, RECEIVER_ADDRESS);
-  await once(server, "listening");
-  return {
-    arrivals,
-    close() {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
+  await Promise.race([once(lines, "line"), exited]);
+  exited.catch(() => undefined);
+  lines.on("line", (id) => {
+    if (!arrivals.has(id)) arrivals.set(id, Date.now());
+  });
+  return { arrivals, close: () => child.kill() };
 }

@@ -12,7 +12,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } 
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type LogServer, startLogServer } from "../../../deploy/local/eventstore/server.ts";
+import { startLogServer } from "../../../deploy/local/eventstore/server.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createAdministrator } from "./administrator.ts";
 import { createCertificates } from "./authority.ts";
@@ -20,10 +20,10 @@ import { readSteps } from "./guide.ts";
 import { buildImage } from "./image.ts";
 import { followGuide } from "./installation.ts";
 import { removeMachines, runOn, startMachines, usePodmanSettings } from "./machine.ts";
-import { createNetwork, GATEWAY, PUBLIC_NAME, RECEIVER_NAME } from "./network.ts";
+import { createNetwork, GATEWAY, PUBLIC_NAME, RECEIVER_NAME, removeNetwork, startNameServer } from "./network.ts";
 import { setUpClinic } from "./onboarding.ts";
-import { loseMachine, losePrimary } from "./outages.ts";
-import { type Account, createPartner } from "./partner.ts";
+import { loseMachine, losePrimary, type World } from "./outages.ts";
+import { type Account, createPartner, type Partner } from "./partner.ts";
 import { startReceiver } from "./receiver.ts";
 import { check, skip, summarize } from "./report.ts";
 import { run } from "./shell.ts";
@@ -46,7 +46,11 @@ async function findObstacle(): Promise<string | undefined> {
   return undefined;
 }
 
-async function testGuide(folder: string): Promise<void> {
+/** Functions that remove what the test has created. They run in reverse order. */
+const cleanUps: (() => unknown)[] = [];
+
+/** Starts the machines, and everything around them. */
+async function prepare(folder: string) {
   const eventstoreFolder = resolve(process.env.EVENTSTORE_SERVER ?? standInFolder);
   const isStandIn = eventstoreFolder === standInFolder;
   if (isStandIn) skip("a cluster of EventStoreDB", "EVENTSTORE_SERVER does not name the folder of a server");
@@ -58,76 +62,82 @@ async function testGuide(folder: string): Promise<void> {
   await createCertificates(certificates, [PUBLIC_NAME, RECEIVER_NAME]);
   for (const file of readdirSync(certificates)) chmodSync(join(certificates, file), 0o644);
   await removeMachines();
-  const removeNetwork = await createNetwork();
-  const log = isStandIn ? await startEmbeddedLog(join(folder, "log")) : undefined;
-  const receiver = await startReceiver(certificates);
-  try {
-    const administrator = await createAdministrator(projectFolder, folder);
-    await startMachines(image, { folder, eventstoreFolder, authorizedKey: administrator.authorizedKey });
-    const installation = steps.filter(({ section }) => /^\d/.test(section));
-    if (!(await followGuide(installation, administrator))) return skip("all later promises", "the guide failed");
-    let account: Account | undefined;
-    const isSetUp = await check("the commands of docs/operations/onboarding.md", async () => {
-      account = await setUpClinic("a", projectFolder);
-      return undefined;
-    });
-    if (!isSetUp || !account) return skip("all later promises", "the onboarding failed");
-    const partner = createPartner(account, readFileSync(join(certificates, "ca.crt"), "utf8"));
-    await check("HTTPS at the public name answers", async () => {
-      for (const path of ["/docs", "/.well-known/jwks.json"])
-        await eventually(path, async () => (await partner.get(path).catch(() => 0)) === 200);
-      return undefined;
-    });
-    const stopCreating = partner.startCreating();
-    const world = { steps, administrator, partner, receiver };
-    await check("webhooks arrive", async () => {
-      await eventually("ten webhooks", () => receiver.arrivals.size >= 10);
-      return undefined;
-    });
-    await loseMachine("c", world);
-    await loseMachine("b", world);
-    await losePrimary(world);
-    await stopCreating();
-    await check("every acknowledged create exists", async () => {
-      for (const id of partner.acknowledged.keys()) {
-        const path = `/production/v1/appointments/${id}`;
-        await eventually(path, async () => (await partner.get(path).catch(() => 0)) === 200);
-      }
-      return `${partner.acknowledged.size} creates`;
-    });
-    await check("every acknowledged create has caused a webhook", async () => {
-      const isComplete = () => [...partner.acknowledged.keys()].every((id) => receiver.arrivals.has(id));
-      await eventually("the last webhook", isComplete, 300_000);
-      return `${receiver.arrivals.size} webhooks`;
-    });
-    await check("clinic projection verify", async () => {
-      await runOn("a", "set -a; . /etc/clinic/clinic.env; clinic projection verify");
-      return undefined;
-    });
-    await partner.close();
-  } finally {
-    receiver.close();
-    await log?.stop();
-    if (!process.env.KEEP_MACHINES) {
-      await removeMachines();
-      await removeNetwork();
-    }
+  cleanUps.push(removeNetwork);
+  await createNetwork();
+  const nameServer = await startNameServer();
+  cleanUps.push(() => nameServer.close());
+  if (isStandIn) {
+    const printLine = (line: string) => process.stderr.write(`${line}\n`);
+    const log = await startLogServer({ dir: join(folder, "log"), host: GATEWAY, port: 2113, printLine });
+    cleanUps.push(() => log.stop());
   }
+  const receiver = await startReceiver(certificates);
+  cleanUps.push(() => receiver.close());
+  const administrator = await createAdministrator(projectFolder, folder);
+  cleanUps.push(removeMachines);
+  await startMachines(image, { folder, eventstoreFolder, authorizedKey: administrator.authorizedKey });
+  return { steps, administrator, receiver, authority: readFileSync(join(certificates, "ca.crt"), "utf8") };
 }
 
-function startEmbeddedLog(dir: string): Promise<LogServer> {
-  const printLine = (line: string) => process.stderr.write(`${line}\n`);
-  return startLogServer({ dir, host: GATEWAY, port: 2113, printLine });
+async function testGuide(folder: string): Promise<void> {
+  const { authority, ...world } = await prepare(folder);
+  const installation = world.steps.filter(({ section }) => /^\d/.test(section));
+  if (!(await followGuide(installation, world.administrator))) return skip("all later promises", "the guide failed");
+  let account: Account | undefined;
+  const isSetUp = await check("the commands of docs/operations/onboarding.md", async () => {
+    account = await setUpClinic("a", projectFolder);
+    return undefined;
+  });
+  if (!isSetUp || !account) return skip("all later promises", "the onboarding failed");
+  const partner = createPartner(account, authority);
+  cleanUps.push(() => partner.close());
+  await testLosses({ ...world, partner });
+}
+
+/** Creates appointments while each machine is lost once. Then checks that nothing acknowledged is lost. */
+async function testLosses(world: World): Promise<void> {
+  const { partner, receiver } = world;
+  await check("HTTPS at the public name answers", async () => {
+    for (const path of ["/docs", "/.well-known/jwks.json"]) await waitForPath(partner, path);
+    return undefined;
+  });
+  const stopCreating = partner.startCreating();
+  await check("webhooks arrive", async () => {
+    await eventually("ten webhooks", () => receiver.arrivals.size >= 10);
+    return undefined;
+  });
+  await loseMachine("c", world);
+  await loseMachine("b", world);
+  await losePrimary(world);
+  await stopCreating();
+  await check("every acknowledged create exists", async () => {
+    for (const id of partner.acknowledged.keys()) await waitForPath(partner, `/production/v1/appointments/${id}`);
+    return `${partner.acknowledged.size} creates, after ${partner.getRetryCount()} retries`;
+  });
+  await check("every acknowledged create has caused a webhook", async () => {
+    const isComplete = () => [...partner.acknowledged.keys()].every((id) => receiver.arrivals.has(id));
+    await eventually("the last webhook", isComplete, 300_000);
+    return `${receiver.arrivals.size} webhooks`;
+  });
+  await check("clinic projection verify", async () => {
+    await runOn("a", "set -a; . /etc/clinic/clinic.env; clinic projection verify");
+    return undefined;
+  });
+}
+
+async function waitForPath(partner: Partner, path: string): Promise<void> {
+  await eventually(path, async () => (await partner.get(path).catch(() => 0)) === 200);
 }
 
 const obstacle = await findObstacle();
 if (obstacle) skip("the guide for three machines", obstacle);
 else {
   const folder = mkdtempSync(join(tmpdir(), "machine-"));
+  cleanUps.push(() => rmSync(folder, { recursive: true }));
   try {
     await testGuide(folder);
   } finally {
-    if (!process.env.KEEP_MACHINES) rmSync(folder, { recursive: true });
+    for (const cleanUp of cleanUps.toReversed()) await cleanUp();
   }
 }
 process.exitCode = summarize();

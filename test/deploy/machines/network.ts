@@ -30,12 +30,11 @@ export const getAddresses = (host: string): string[] => addresses[host] ?? [];
 const ip = (command: string) => run("ip", command.split(" "));
 
 /**
- * Creates the bridge and the namespaces `machine-a`, `machine-b`, `machine-c` and `machine-hooks`. Returns a function
- * that removes them.
+ * Creates the bridge and the namespaces `machine-a`, `machine-b`, `machine-c` and `machine-hooks`.
  *
  * @throws {Error} if this machine already uses the addresses of the network
  */
-export async function createNetwork(): Promise<() => Promise<void>> {
+export async function createNetwork(): Promise<void> {
   await removeNetwork();
   if (/198\.51\.100\.|\b11\.0\.0\./.test(await ip("addr"))) throw new Error("the addresses of the test are in use");
   await ip(`link add ${BRIDGE} type bridge`);
@@ -48,11 +47,6 @@ export async function createNetwork(): Promise<() => Promise<void>> {
   }
   await createNamespace(RECEIVER_NAMESPACE, `${RECEIVER_ADDRESS}/32`);
   await ip(`-n ${RECEIVER_NAMESPACE} route add ${GATEWAY.replace(/1$/, "0/24")} dev eth0`);
-  const nameServer = await startNameServer();
-  return async () => {
-    nameServer.close();
-    await removeNetwork();
-  };
 }
 
 async function createNamespace(name: string, address: string): Promise<void> {
@@ -69,7 +63,7 @@ export async function setConnected(machine: string, isConnected: boolean): Promi
   await ip(`link set machine-${machine} ${isConnected ? "up" : "down"}`);
 }
 
-async function removeNetwork(): Promise<void> {
+export async function removeNetwork(): Promise<void> {
   const [links, namespaces] = [await ip("-brief link"), await ip("netns list")];
   for (const name of ["machine-a", "machine-b", "machine-c", RECEIVER_NAMESPACE]) {
     if (links.includes(`${name}@`)) await ip(`link del ${name}`);
@@ -78,7 +72,8 @@ async function removeNetwork(): Promise<void> {
   if (links.includes(BRIDGE)) await ip(`link del ${BRIDGE}`);
 }
 
-async function startNameServer(): Promise<Socket> {
+/** Starts the name server of the network, which knows only the hosts of the test. */
+export async function startNameServer(): Promise<Socket> {
   const socket = createSocket("udp4");
   socket.on("message", (message, { port, address }) => {
     const { id = 0, questions = [] } = packet.decode(message);

@@ -16,7 +16,7 @@ const REACTION_MS = 20_000;
 const MAX_PAUSE_MS = 25_000;
 const RETURN_TIMEOUT_MS = 180_000;
 
-interface World {
+export interface World {
   steps: readonly Step[];
   administrator: Administrator;
   partner: Partner;

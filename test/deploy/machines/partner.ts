@@ -17,8 +17,8 @@ export interface Account {
 export interface Partner {
   /** Times at which creates were acknowledged, by the id of the appointment. Milliseconds since 1970. */
   acknowledged: Map<string, number>;
-  /** Requests that were not answered, and answers other than 201, by status. */
-  refusals: Map<string, number>;
+  /** Returns the number of creates that were repeated: without a response in time, or with another status than 201. */
+  getRetryCount(): number;
   /** Sends a GET request. Returns the status. */
   get(path: string): Promise<number>;
   /** Starts to create appointments. Returns a function that stops it after all requests are acknowledged. */
@@ -42,7 +42,7 @@ const lookup: LookupFunction = (host, _options, callback) => {
 export function createPartner(account: Account, authority: string): Partner {
   const dispatcher = new Agent({ autoSelectFamily: true, connect: { ca: authority, lookup } });
   const acknowledged: Partner["acknowledged"] = new Map();
-  const refusals: Partner["refusals"] = new Map();
+  let retryCount = 0;
   let token: string | undefined;
 
   const send = async (url: string, options: Parameters<typeof request>[1] = {}) => {
@@ -87,9 +87,8 @@ export function createPartner(account: Account, authority: string): Partner {
       try {
         acknowledged.set(readId(await createOnce(key)), Date.now());
         return;
-      } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
-        refusals.set(reason, (refusals.get(reason) ?? 0) + 1);
+      } catch {
+        retryCount += 1;
         await sleep(RETRY_PAUSE_MS);
       }
     }
@@ -97,7 +96,7 @@ export function createPartner(account: Account, authority: string): Partner {
 
   return {
     acknowledged,
-    refusals,
+    getRetryCount: () => retryCount,
     async get(path) {
       const isPartnerPath = path.startsWith("/production/");
       const { status } = await send(

@@ -1,4 +1,4 @@
-/** A name server on loopback. A test sets its answers, which have TTL 0, and reads the queries that it received. */
+/** A name server, by default on loopback. A test sets its answers, which have TTL 0, and reads the queries that it received. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import packet from "dns-packet";
@@ -27,7 +27,8 @@ export interface DnsServer {
 
 const NXDOMAIN = 3;
 
-export async function startDnsServer(): Promise<DnsServer> {
+/** @param listener address and port to listen on; by default, a free port on loopback */
+export async function startDnsServer(listener = { address: "127.0.0.1", port: 0 }): Promise<DnsServer> {
   const socket = createSocket("udp4");
   const timers = new Set<NodeJS.Timeout>();
   const questions: string[] = [];
@@ -60,10 +61,10 @@ export async function startDnsServer(): Promise<DnsServer> {
     );
     timers.add(timer);
   });
-  socket.bind(0, "127.0.0.1");
+  socket.bind(listener);
   await once(socket, "listening");
   return {
-    address: `127.0.0.1:${socket.address().port}`,
+    address: `${listener.address}:${socket.address().port}`,
     questions,
     setAddresses(...addresses) {
       nextAddresses = addresses;

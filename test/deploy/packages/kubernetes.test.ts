@@ -1,5 +1,5 @@
 import { readdirSync, writeFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 import { z } from "zod";
@@ -85,7 +85,7 @@ describe("the Kubernetes manifests", () => {
   );
   const readObjects = (name: string) => readYaml(join("kubernetes", name));
   const workloads = files
-    .filter((name) => /^(services|migrate)\/(?!kustomization)/.test(name))
+    .filter((name) => /^(services|migrate|rebuild)\/(?!kustomization)/.test(name))
     .flatMap((name) => workloadSchema.parse(readObjects(name)[0]));
   const settings = settingsSchema.parse(readObjects("settings.yaml")[0]).data;
   let secretsFolder: string;
@@ -126,12 +126,15 @@ describe("the Kubernetes manifests", () => {
   }
 
   it("the kustomizations list all files", () => {
-    for (const folder of ["", "migrate"]) {
+    const jobFolders = ["migrate", "rebuild"];
+    for (const folder of ["", ...jobFolders]) {
       const [kustomization] = readObjects(join(folder, "kustomization.yaml"));
       const { resources } = z.object({ resources: z.array(z.string()) }).parse(kustomization);
       const expectedFiles = files
         .filter(
-          (name) => !name.endsWith("kustomization.yaml") && name.startsWith("migrate/") === (folder === "migrate"),
+          (name) =>
+            !name.endsWith("kustomization.yaml") &&
+            (folder === "" ? !jobFolders.includes(dirname(name)) : dirname(name) === folder),
         )
         .map((name) => relative(folder, name));
       expect(resources).to.have.members(expectedFiles);
@@ -146,16 +149,15 @@ describe("the Kubernetes manifests", () => {
       expect(spec.template.spec.containers[0]).to.include.keys("readinessProbe", "livenessProbe", "resources");
   });
 
-  it("every pod has the documented memory and time to stop, also for a rebuild in the pod of the projectors", () => {
-    const processes: Record<string, string[]> = {
-      projection: ["projection", "clinic projection rebuild"],
-      retention: ["clinic retention apply"],
+  it("every pod has the documented memory and time to stop", () => {
+    const programs: Record<string, string> = {
+      rebuild: "clinic projection rebuild",
+      retention: "clinic retention apply",
     };
-    for (const { kind, metadata, spec } of workloads) {
-      if (kind === "Job") continue;
+    for (const { metadata, spec } of workloads) {
+      if (metadata.name === "migrate") continue;
       const { containers, terminationGracePeriodSeconds = 30 } = spec.template.spec;
-      const needs = (processes[metadata.name] ?? [metadata.name]).map(readMemoryNeed);
-      const need = needs.reduce((sum, processNeed) => sum + processNeed);
+      const need = readMemoryNeed(programs[metadata.name] ?? metadata.name);
       expect(toMebibytes(containers[0].resources.limits.memory), metadata.name).to.be.above(need);
       expect(terminationGracePeriodSeconds, metadata.name).to.be.above(STOP_SECONDS);
     }

@@ -1,0 +1,44 @@
+import { expect } from "chai";
+import type { Engine } from "../engine.ts";
+import type { Installation } from "../installation.ts";
+import type { Report } from "../report.ts";
+
+/** Checks that the documented way to run the command lines returns their exit codes. */
+export async function checkCommands(
+  report: Report,
+  { podman }: Engine,
+  { tryCompose, container }: Installation,
+): Promise<void> {
+  await report.check("docker-compose exec -T returns the exit code of a command line", async () => {
+    const runClinic = async (...args: string[]) => (await tryCompose(["exec", "-T", "clinic", "clinic", ...args])).code;
+    expect(await runClinic("projection", "status")).to.equal(0);
+    expect(await runClinic("projection", "nonsense")).to.equal(2);
+    expect(
+      await runClinic(
+        "clinic",
+        "subscribe",
+        "--id",
+        crypto.randomUUID(),
+        "--plan",
+        "professional",
+        "--status",
+        "active",
+      ),
+    ).to.equal(3);
+  });
+
+  await report.check("a rebuild that the kernel kills for its memory exits with an error", async () => {
+    await podman(["update", "--memory", "96m", container("clinic")]);
+    try {
+      const { code, output } = await tryCompose(["exec", "-T", "clinic", "clinic", "projection", "rebuild"]);
+      expect(code, output).to.equal(137);
+    } finally {
+      await podman(["update", "--memory", "1g", container("clinic")]);
+    }
+    expect((await tryCompose(["exec", "-T", "clinic", "clinic", "projection", "rebuild"])).code).to.equal(0);
+  });
+
+  await report.check("the container clinic applies the retention rules", async () => {
+    expect((await tryCompose(["logs", "clinic"])).output).to.match(/retention apply: data of \d+ customers/);
+  });
+}

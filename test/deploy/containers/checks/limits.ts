@@ -1,0 +1,21 @@
+import { expect } from "chai";
+import type { Engine } from "../engine.ts";
+import type { Installation } from "../installation.ts";
+import type { Report } from "../report.ts";
+
+/** Checks the limits of all containers, and what the ingress offers. */
+export async function checkLimits(report: Report, { podman }: Engine, { request }: Installation): Promise<void> {
+  await report.check("every container has a memory limit, a limited log and time to stop", async () => {
+    const names = (await podman(["ps", "--format", "{{.Names}}"])).split("\n");
+    const format = "{{.Name}} {{.HostConfig.Memory}} {{.HostConfig.LogConfig.Size}} {{.Config.StopTimeout}}";
+    const lines = (await podman(["inspect", "--format", format, ...names])).split("\n");
+    expect(lines.filter((line) => !/ [1-9]\d+ 50MB (15|30|60)$/.test(line))).to.deep.equal([]);
+    return `${lines.length} containers`;
+  });
+
+  await report.check("the ingress offers only what it publishes: no HTTP/3", async () => {
+    const { status, headers } = await request("/.well-known/jwks.json");
+    expect(status).to.equal(200);
+    expect(headers["alt-svc"]).to.equal(undefined);
+  });
+}

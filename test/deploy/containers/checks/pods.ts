@@ -1,0 +1,131 @@
+import { cpSync, mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { expect } from "chai";
+import { dump } from "js-yaml";
+import { z } from "zod";
+import { eventually } from "../../../support/eventually.ts";
+import { readYaml } from "../../packages/containers.ts";
+import { readBaseImage } from "../base-images.ts";
+import { type Engine, PAUSE_IMAGE } from "../engine.ts";
+import { type Installation, PRODUCT_IMAGE } from "../installation.ts";
+import type { Report } from "../report.ts";
+
+const podSpec = z.looseObject({
+  containers: z.tuple([z.looseObject({ name: z.string() })]),
+  volumes: z.tuple([
+    z.object({
+      name: z.string(),
+      secret: z.object({ secretName: z.string(), items: z.array(z.object({ key: z.string(), path: z.string() })) }),
+    }),
+  ]),
+});
+const template = z.object({ metadata: z.object({ labels: z.record(z.string(), z.string()) }), spec: podSpec });
+const workload = z.object({ metadata: z.object({ name: z.string() }), spec: z.object({ template }) });
+const cronJob = z.object({
+  metadata: z.object({ name: z.string() }),
+  spec: z.object({ jobTemplate: z.object({ spec: z.object({ template }) }) }),
+});
+
+/** Manifests of pods that run until they are stopped, with the compose service that has the same role. */
+const SERVICE_MANIFESTS = ["projection", "webhooks", "command", "query-api", "audit"].map(
+  (service) => [`kubernetes/services/${service}.yaml`, service] as const,
+);
+
+const JOB_MANIFESTS = [
+  "kubernetes/migrate/job.yaml",
+  "kubernetes/rebuild/job.yaml",
+  "kubernetes/services/retention.yaml",
+];
+
+/**
+ * Runs the pod of each Kubernetes manifest with the servers of the installation. podman mounts the secrets from a folder
+ * that contains exactly the keys that the pod lists, because podman 4.3 cannot mount keys of a Kubernetes secret.
+ */
+export async function checkPods(report: Report, { podman }: Engine, installation: Installation): Promise<void> {
+  await podman(["build", "--quiet", "--tag", PAUSE_IMAGE, "-"], {
+    input: `FROM ${readBaseImage()}\nCMD ["sleep", "infinity"]\n`,
+  });
+  const networks = (await podman(["network", "ls", "--format", "{{.Name}}"])).split("\n");
+  const play = async (manifest: string) => {
+    const { name, file, container } = writePod(installation, manifest);
+    const joined = networks.filter((network) => /^clinic_(servers|http)$/.test(network));
+    await podman(["kube", "play", ...joined.flatMap((network) => ["--network", network]), file]);
+    return { container, remove: () => podman(["pod", "rm", "--force", name]) };
+  };
+
+  for (const [manifest, service] of SERVICE_MANIFESTS) {
+    await report.check(`the pod in ${manifest} becomes ready and stops by itself`, async () => {
+      await installation.compose(["stop", service]);
+      const { container, remove } = await play(manifest);
+      try {
+        const script =
+          "fetch('http://127.0.0.1:8080/health/ready').then(r=>process.exit(r.ok?0:1),()=>process.exit(1))";
+        const isReady = () =>
+          podman(["exec", container, "node", "-e", script]).then(
+            () => true,
+            () => false,
+          );
+        await eventually("the pod is ready", isReady, 300_000).catch(async (error: Error) => {
+          throw new Error(`${error.message}: ${(await podman(["logs", "--tail", "2", container])).slice(-400)}`);
+        });
+        await podman(["stop", container]);
+        expect(await podman(["inspect", "--format", "{{.State.ExitCode}}", container])).to.equal("0");
+      } finally {
+        await remove();
+        await installation.compose(["start", service]);
+      }
+    });
+  }
+
+  for (const manifest of JOB_MANIFESTS) {
+    await report.check(`the pod in ${manifest} completes`, async () => {
+      const { container, remove } = await play(manifest);
+      try {
+        expect(await podman(["wait", container])).to.equal("0");
+      } finally {
+        await remove();
+      }
+    });
+  }
+  report.skip(
+    "Deployments, Jobs, Services, Gateway, autoscaling and network policies",
+    "this test has no Kubernetes cluster",
+  );
+}
+
+/** Writes the pod of a manifest in the form that podman accepts. */
+function writePod({ folder }: Installation, manifest: string): { name: string; file: string; container: string } {
+  const document = readYaml(manifest)[0];
+  const { metadata, spec } = workload.or(cronJob).parse(document);
+  const pod = "template" in spec ? spec.template : spec.jobTemplate.spec.template;
+  const name = `clinic-pod-${metadata.name}`;
+  const [volume] = pod.spec.volumes;
+  const secretsFolder = path.join(folder, "pods", metadata.name);
+  mkdirSync(secretsFolder, { recursive: true });
+  for (const { key, path: target } of volume.secret.items)
+    cpSync(
+      path.join(folder, "secrets", toComposeSecret(volume.secret.secretName, key)),
+      path.join(secretsFolder, target),
+    );
+  const [container] = pod.spec.containers;
+  const podDocument = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, labels: pod.metadata.labels },
+    spec: {
+      ...pod.spec,
+      containers: [{ ...container, image: PRODUCT_IMAGE, imagePullPolicy: "Never" }],
+      volumes: [{ name: volume.name, hostPath: { path: secretsFolder, type: "Directory" } }],
+    },
+  };
+  const file = path.join(folder, "pods", `${metadata.name}.yaml`);
+  writeFileSync(file, [...readYaml("kubernetes/settings.yaml"), podDocument].map((part) => dump(part)).join("---\n"));
+  return { name, file, container: `${name}-${container.name}` };
+}
+
+/** Returns the compose secret that has the content of a key. Each secret of Kubernetes has its own database URL. */
+function toComposeSecret(secretName: string, key: string): string {
+  return key === "database-url"
+    ? `database-url-${secretName.replace("clinic-", "").replace("query-api", "query")}`
+    : key;
+}

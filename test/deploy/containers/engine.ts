@@ -1,0 +1,127 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "../../support/eventually.ts";
+import { isInstalled, type RunOptions, run, runChecked } from "./process.ts";
+
+/** Folder of the images and of the downloaded programs. Later runs use them again. Delete it to free the space. */
+export const CACHE_FOLDER = "/var/tmp/clinic-deploy-test";
+
+/** Beginning of the names of installations in the cache folder, which are deleted at the end. */
+export const INSTALLATION_PREFIX = "installation-";
+
+/** Folder of the running containers' state, which a reboot deletes. */
+const RUN_FOLDER = "/run/clinic-deploy-test";
+
+/** Image of the process that holds the namespaces of a pod. */
+export const PAUSE_IMAGE = "localhost/clinic-pause:latest";
+
+/** podman with its own images, containers and networks, so that a test run cannot touch those of the machine. */
+export interface Engine {
+  /** Environment of `podman` and `docker-compose`. */
+  env: NodeJS.ProcessEnv;
+  version: string;
+  /** Runs podman. @throws {Error} if the exit code is not 0 */
+  podman(args: readonly string[], options?: RunOptions): Promise<string>;
+  /** Runs the health checks of all containers every two seconds, as systemd does. Without systemd, none run. */
+  startHealthChecks(): void;
+  /** Kills all containers and the engine at once, and deletes the state that a reboot deletes. */
+  crash(): Promise<void>;
+  /** Starts the engine's socket. */
+  start(): Promise<void>;
+  /** Removes all containers, networks, volumes and installations of the test. */
+  close(): Promise<void>;
+}
+
+export async function startEngine(): Promise<Engine> {
+  mkdirSync(path.join(CACHE_FOLDER, "networks"), { recursive: true });
+  const socket = path.join(RUN_FOLDER, "podman.sock");
+  const env = {
+    ...process.env,
+    CONTAINERS_CONF: await writeEngineConfiguration(),
+    CONTAINERS_STORAGE_CONF: path.join(CACHE_FOLDER, "storage.conf"),
+    DOCKER_HOST: `unix://${socket}`,
+    // Without systemd, podman cannot create the timers of health checks.
+    ...(existsSync("/run/systemd/system") ? {} : { DISABLE_HC_SYSTEMD: "true" }),
+  };
+  const podman = (args: readonly string[], options: RunOptions = {}) => runChecked("podman", args, { env, ...options });
+  const state: { service?: ChildProcess; checksHealth: boolean } = { checksHealth: false };
+
+  const engine: Engine = {
+    env,
+    version: (await podman(["version", "--format", "{{.Client.Version}}"])).trim(),
+    podman,
+    startHealthChecks() {
+      if (!state.checksHealth) void runHealthChecks();
+    },
+    async crash() {
+      state.service?.kill("SIGKILL");
+      const pids = (await podman(["ps", "--format", "{{.ID}}"])).split("\n").filter(Boolean);
+      const inspected = await podman(["inspect", "--format", "{{.State.ConmonPid}} {{.State.Pid}}", ...pids]);
+      const [monitors, processes] = [0, 1].map((index) => inspected.split("\n").map((line) => line.split(" ")[index]!));
+      // The monitors die first, so that nothing restarts the containers.
+      for (const group of [monitors!, processes!]) await run("kill", ["-9", ...group]);
+      // A reboot also removes mounts and network interfaces.
+      const cleanUp = () =>
+        podman(["container", "cleanup", "--all"]).then(
+          () => true,
+          () => false,
+        );
+      await eventually("podman notices the end of all containers", cleanUp);
+      rmSync(RUN_FOLDER, { recursive: true, force: true });
+    },
+    async start() {
+      mkdirSync(RUN_FOLDER, { recursive: true });
+      state.service = spawn("podman", ["system", "service", "--time", "0", env.DOCKER_HOST], {
+        env,
+        cwd: "/",
+        stdio: "ignore",
+      });
+      await eventually("the socket of podman", () => existsSync(socket));
+    },
+    async close() {
+      state.checksHealth = false;
+      await run("podman", ["pod", "rm", "--all", "--force", "--time", "0"], { env });
+      await run("podman", ["rm", "--all", "--force", "--time", "0"], { env });
+      await run("podman", ["volume", "rm", "--all", "--force"], { env });
+      await run("podman", ["network", "prune", "--force"], { env });
+      await run("sh", ["-c", `rm -rf ${CACHE_FOLDER}/${INSTALLATION_PREFIX}*`]);
+      if (state.service && state.service.exitCode === null && state.service.signalCode === null) {
+        state.service.kill("SIGTERM");
+        await once(state.service, "exit");
+      }
+    },
+  };
+
+  async function runHealthChecks(): Promise<void> {
+    state.checksHealth = true;
+    while (state.checksHealth) {
+      const { stdout } = await run("podman", ["ps", "--quiet"], { env });
+      for (const id of stdout.split("\n").filter(Boolean)) await run("podman", ["healthcheck", "run", id], { env });
+      await sleep(2_000);
+    }
+  }
+
+  await engine.close();
+  await engine.start();
+  return engine;
+}
+
+/** Writes the configuration of podman. @returns the path of containers.conf */
+async function writeEngineConfiguration(): Promise<string> {
+  const hasSystemd = existsSync("/run/systemd/system");
+  const runtime = (await isInstalled("crun")) ? "crun" : "runc";
+  const engineLines = hasSystemd ? "" : `cgroup_manager = "cgroupfs"\nevents_logger = "file"\n`;
+  const file = path.join(CACHE_FOLDER, "containers.conf");
+  writeFileSync(
+    file,
+    `[containers]\ndefault_ulimits = []\n[network]\nnetwork_backend = "netavark"\nnetwork_config_dir = "${CACHE_FOLDER}/networks"\n[engine]\ninfra_image = "${PAUSE_IMAGE}"\ntmp_dir = "${RUN_FOLDER}/libpod"\nruntime = "${runtime}"\n${engineLines}`,
+  );
+  writeFileSync(
+    path.join(CACHE_FOLDER, "storage.conf"),
+    `[storage]\ndriver = "overlay"\ngraphroot = "${CACHE_FOLDER}/storage"\nrunroot = "${RUN_FOLDER}"\n`,
+  );
+  return file;
+}

@@ -1,0 +1,57 @@
+/**
+ * `npm run test:deploy`: runs the product in containers as deploy/container/README.md describes, and prints one line for
+ * each promise. Needs root, podman and Debian or docker-compose. Leaves only a cache of images in /var/tmp.
+ */
+import { runEntry } from "../../../deploy/local/setup/setup-error.ts";
+import { buildProductImage, provideImages, readBaseImage } from "./base-images.ts";
+import { checkCommands } from "./checks/commands.ts";
+import { checkLifecycle } from "./checks/lifecycle.ts";
+import { checkLimits } from "./checks/limits.ts";
+import { checkNames } from "./checks/names.ts";
+import { checkPods } from "./checks/pods.ts";
+import { checkTrial } from "./checks/trial.ts";
+import { checkUpgrade } from "./checks/upgrade.ts";
+import { findCompose } from "./compose.ts";
+import { startEngine } from "./engine.ts";
+import { install, PRODUCT_IMAGE, readImages } from "./installation.ts";
+import { onboard } from "./onboard.ts";
+import { isInstalled } from "./process.ts";
+import { createReport } from "./report.ts";
+
+await runEntry(async () => {
+  const report = createReport();
+  if (!(await isInstalled("podman"))) {
+    report.skip("all promises of compose.yaml and of the Kubernetes manifests", "podman is not installed");
+    process.exit(report.finish());
+  }
+  const engine = await startEngine();
+  for (const signal of ["SIGINT", "SIGTERM"] as const)
+    process.once(signal, () => void engine.close().finally(() => process.exit(130)));
+  const compose = await findCompose();
+  const images = [readBaseImage(), ...readImages(["grafana"])];
+  const standIns = await provideImages(engine, images);
+  await report.check("the image builds", () => buildProductImage(engine, PRODUCT_IMAGE));
+  const installation = await install(engine, compose);
+  try {
+    await report.check("the installation starts without any health check", async () => {
+      const startedAt = Date.now();
+      await installation.compose(["up", "--detach"], { timeoutMs: 300_000 });
+      await installation.waitUntilReady();
+      return `ready after ${Math.round((Date.now() - startedAt) / 1000)} s`;
+    });
+    const partner = await onboard(installation, "lake-vets");
+    await checkNames(report, installation, partner);
+    await checkLimits(report, engine, installation);
+    await checkCommands(report, engine, installation);
+    await checkPods(report, engine, installation);
+    await checkUpgrade(report, installation, partner);
+    await checkLifecycle(report, engine, installation, partner);
+    await checkTrial(report, installation, partner);
+  } finally {
+    await engine.close();
+  }
+  for (const image of standIns)
+    report.skip(image, "no registry is reachable; a stand-in from Debian packages ran instead");
+  report.skip("docker.io/grafana/grafana", "Debian has no package of Grafana");
+  process.exit(report.finish());
+});

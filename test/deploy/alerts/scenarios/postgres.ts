@@ -4,12 +4,16 @@ import { connect, type Socket } from "node:net";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
+import { createSessionCookie } from "../../../../deploy/local/demo-data/credentials.ts";
 import { buildDatabaseUrl } from "../../../../deploy/local/servers/database-roles.ts";
 import { buildNodeCommand, PROJECT_FOLDER } from "../../../../deploy/local/setup/project.ts";
 import { createComponent } from "../../../../deploy/local/supervisor/component.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createClient } from "../../../../shared/postgres/client.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
+import { grantOwnership } from "../../../e2e/world.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { createPlainLog } from "../../../support/plain-log.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { type ObservedStack, startObservedStack } from "../observed-stack.ts";
 import { shorten } from "../rules.ts";
@@ -18,8 +22,9 @@ import { requireNotReady, requireStatus, requireText } from "./processes.ts";
 
 const LOAD_PAUSE_MS = 1_000;
 
-/** Number of concurrent readers, more than the pool of query-api has connections. */
-const READERS = 40;
+/** Number of portal users, and of concurrent reads of each. The reads of one user occupy half of the pool at most. */
+const USERS = 3;
+const READS_PER_USER = 15;
 
 /** Lag at which ProjectionLagging is pending. Seconds. */
 const LAG_SECONDS = 60;
@@ -80,28 +85,30 @@ export const lockGroup: ScenarioGroup = {
 };
 
 function createLock(observed: ObservedStack): { scenario: Scenario; stop(): void } {
-  const { servers, world, startLoad, query } = observed;
+  const { servers, urls, startLoad, query } = observed;
   let isOver = false;
   let holder: pg.Client;
-  const read = async () => {
-    while (!isOver) await world.requestPortal("/appointments?limit=5").catch(() => delay(LOAD_PAUSE_MS));
+  const read = async (headers: { Cookie: string }) => {
+    while (!isOver) await fetch(`${urls.queryApi}/api/v1/appointments`, { headers }).catch(() => delay(LOAD_PAUSE_MS));
   };
   let stopLoad = () => {};
   const scenario: Scenario = {
-    cause: `A session locked a read model, while ${READERS} clients read it.`,
+    cause: `A session locked a read model, while ${USERS} users sent ${USERS * READS_PER_USER} concurrent reads.`,
     alerts: [
       { alert: "PostgresPoolExhausted", labels: { pool: "clinic-query-api" } },
       { alert: "RequestsSlow", labels: { job: "query-api" }, clearSeconds: WINDOW_SECONDS },
       { alert: "ProjectionLagging", labels: { role: "projectors" }, delaySeconds: LAG_SECONDS },
     ],
     async create() {
+      const cookies = await createUsers(observed);
       holder = createClient(buildDatabaseUrl(servers.adminDatabaseUrl, "clinic"), {});
       holder.on("error", () => undefined); // the runbook ends the session
       await holder.connect();
       await holder.query("BEGIN");
       await holder.query(`LOCK TABLE ${READ_MODEL_SCHEMA}.appointment`);
       stopLoad = startLoad(LOAD_PAUSE_MS);
-      for (let count = 0; count < READERS; count += 1) void read();
+      for (const cookie of cookies)
+        for (let count = 0; count < READS_PER_USER; count += 1) void read({ Cookie: cookie });
     },
     async followRunbook() {
       const waiting = await query(
@@ -120,6 +127,27 @@ function createLock(observed: ObservedStack): { scenario: Scenario; stop(): void
       stopLoad();
     },
   };
+}
+
+/** Creates portal users of the clinic, and waits until they can read. @returns the cookie of each */
+async function createUsers({ servers, env, urls, world: { clinicId } }: ObservedStack): Promise<string[]> {
+  const client = connectEventStore(servers.eventstoreUrl, "test");
+  const log = createPlainLog(client);
+  const portal = {
+    jwtSecret: servers.root.secrets.portalJwtSecret,
+    jwtIssuer: env.queryApi.PORTAL_JWT_ISSUER as string,
+    cookieName: env.queryApi.PORTAL_COOKIE_NAME as string,
+  };
+  const cookies: string[] = [];
+  for (let count = 0; count < USERS; count += 1) {
+    const user = { id: await grantOwnership(log, clinicId), email: "owner@example.test" };
+    const cookie = await createSessionCookie(user, portal, Date.now());
+    cookies.push(cookie);
+    const headers = { Cookie: cookie };
+    await eventually("access", async () => (await fetch(`${urls.queryApi}/api/v1/appointments`, { headers })).ok);
+  }
+  await client.dispose();
+  return cookies;
 }
 
 /** Switches archiving on, which needs a restart of Postgres. @returns the folder of the archive */

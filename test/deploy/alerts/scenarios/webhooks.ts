@@ -28,7 +28,8 @@ const PUBLIC_URL = "https://93.184.216.34:8443/in";
 export const dispatcherGroup: ScenarioGroup = {
   alerts: ["WebhooksDelayed", "WebhookBacklogHigh", "ProjectionLagging"],
   async start(prometheusProgram) {
-    const observed = await startObservedStack(prometheusProgram);
+    // No held request may time out before the kill, because WebhooksDelayed ignores failing endpoints.
+    const observed = await startObservedStack(prometheusProgram, { WEBHOOK_TIMEOUT_MS: "30000" });
     const { components, prometheus, receiver, world, runClinic, stop } = observed;
     return {
       prometheus,

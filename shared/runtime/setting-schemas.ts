@@ -27,7 +27,7 @@ export function json<Schema extends z.ZodType>(schema: Schema) {
 }
 
 const DEPRECATED_PATH = /^(\/[^=]*)=(\d{4}-\d\d-\d\d)\/(\d{4}-\d\d-\d\d)$/;
-const startOfDay = z.iso.date().transform((day) => Date.parse(day) / 1_000);
+const startOfDay = z.iso.date("must be a date like 2027-01-01").transform((day) => Date.parse(day) / 1_000);
 const deprecatedPath = z
   .string()
   .regex(DEPRECATED_PATH, "must be like /path=2027-01-01/2028-01-01")

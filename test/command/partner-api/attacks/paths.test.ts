@@ -18,7 +18,7 @@ describe("attacks on the partner API with paths and methods", () => {
       ],
       ...["/production/v1/%2e%2e/v1/appointments", "/production/v1/appointments;a=b", "/production/v1/appointments%"],
       ...["/production/v2/appointments", "/production/v1", "/production/v1/", "/staging/v1/appointments"],
-      ...["/production/v1/appointments/%", "*", "/", "/%", "/\\..\\..\\etc"],
+      ...["/production/v1/webhook-endpoints/x/%", "*", "/", "/%", "/\\..\\..\\etc"],
       ...[
         "http://[::1",
         "http://",
@@ -74,6 +74,14 @@ describe("attacks on the partner API with paths and methods", () => {
   });
 
   describe("by methods", () => {
+    it("a POST request to an appointment, also with a malformed id, returns 405", async () => {
+      for (const id of ["appointment-1", "%"]) {
+        const response = await send(`POST /production/v1/appointments/${id}`, [...getOwnHeaders(), JSON_TYPE], "{}");
+        expectRefusal(response, 405, "method_not_allowed");
+        expect(response.headers.allow, id).to.equal("GET, HEAD");
+      }
+    });
+
     for (const method of ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"]) {
       it(`${method} /appointments returns 405 with an Allow header`, async () => {
         const response = await send(`${method} /production/v1/appointments`, [

@@ -1,7 +1,6 @@
 import type { CatalogEventType } from "../../shared/domain/events/catalog.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { createEventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
@@ -79,14 +78,11 @@ async function replayStream(projectionRun: ProjectionRun, stream: string): Promi
     ({ revokingStreams }) => revokingStreams && stream.startsWith(toStreamName(revokingStreams, "")),
   );
   const firstRevision = hasMissingRow ? 0n : (quarantinedStreams.get(stream)?.revision ?? 0n);
-  const allSkippedEvents = (await readUpToCheckpoint(projectionRun, stream)).filter(
+  const skippedEvents = (await readUpToCheckpoint(projectionRun, stream)).filter(
     ({ revision }) => revision >= firstRevision,
   );
-  const waitingEvent = allSkippedEvents.find((event) => waitsForSandbox(event, quarantinedStreams));
+  const waitingEvent = skippedEvents.find((event) => waitsForSandbox(event, quarantinedStreams));
   if (waitingEvent) throw new ProjectionError(WAITS_FOR_SANDBOX, waitingEvent, undefined);
-  // Each reset replaces all rows of the sandbox.
-  const isSandbox = stream.startsWith(toStreamName(sandboxStreams, ""));
-  const skippedEvents = isSandbox ? allSkippedEvents.slice(-1) : allSkippedEvents;
   const events = [...skippedEvents];
   for (const dependentStream of await findDependentStreams(projectionRun, stream, skippedEvents)) {
     const lastRevision = quarantinedStreams.get(dependentStream)?.revision;

@@ -13,6 +13,7 @@ import { erasures } from "./erasures.ts";
 import { holds } from "./holds.ts";
 import { installations } from "./installations.ts";
 import { memberships } from "./memberships.ts";
+import { publicEvents } from "./public-events.ts";
 import { queueTickets } from "./queue-tickets.ts";
 import { resources } from "./resources.ts";
 import { sandboxes } from "./sandboxes.ts";
@@ -44,5 +45,6 @@ export const readModels = [
   webhookSecrets,
   webhookReplays,
   sandboxes,
+  publicEvents,
   erasures,
 ] as unknown as readonly AnyReadModel[];

@@ -29,7 +29,12 @@ interface AssignedResource {
 }
 
 function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
-  return { revision: getNextRevision(event, row), updated_at: event.metadata.occurredAt };
+  return {
+    revision: getNextRevision(event, row),
+    updated_at: event.metadata.occurredAt,
+    position: String(event.position),
+    event_id: event.id,
+  };
 }
 
 /**
@@ -88,6 +93,9 @@ export const appointments = defineReadModel({
     revision: "numeric",
     created_at: "timestamptz",
     updated_at: "timestamptz",
+    /** Log position and id of the last event. All appointments of a sandbox's fixture have those of the reset. */
+    position: "bigint",
+    event_id: "uuid",
     /** Sorted as in the response. A resource keeps its type and name forever. */
     resources: defineJsonColumn<AssignedResource[]>("json"),
   },
@@ -106,6 +114,9 @@ export const appointments = defineReadModel({
   indexes: [
     "clinic_id, branch_id, scheduled_at, appointment_id",
     "clinic_id, scheduled_at, appointment_id",
+    // Lists changes in the order of the log, and finds the first change after a time.
+    "clinic_id, position, appointment_id",
+    "clinic_id, updated_at, position",
     // Finds the appointments of an erased customer, and the last visit of a customer.
     { columns: "customer_id, scheduled_at", isUsedByEngine: true },
     // Finds appointments without a customer whose retention period has ended, in pages.

@@ -1,32 +1,16 @@
 import { LRUCache } from "lru-cache";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
-import { type AppointmentEvent, appointmentStreams } from "../../shared/domain/events/appointment.ts";
-import type { CatalogEvent, CatalogEventType } from "../../shared/domain/events/catalog.ts";
+import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
+import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
 import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
+import { getPublicType } from "../../shared/partner-api/public-event.ts";
 
-/**
- * Appointment events that are not sent to partners. Partners do not see an appointment's resources. For an imported
- * appointment, partners receive only the changes after the import.
- */
-const UNSENT_EVENT_TYPES: readonly CatalogEventType[] = [
-  "AppointmentImported",
-  "ResourceAllocated",
-  "ResourceReleased",
-  "AppointmentDataErased",
-];
-
-const SENT_EVENT_TYPES = new Set<CatalogEventType>(
-  (Object.keys(appointmentStreams.events) as AppointmentEvent["type"][]).filter(
-    (type) => !UNSENT_EVENT_TYPES.includes(type),
-  ),
-);
-
-export function isSentAppointmentEvent({ type }: RecordedEvent): boolean {
-  return SENT_EVENT_TYPES.has(type);
+export function isSentAppointmentEvent({ type }: RecordedEvent<AppointmentEvent>): boolean {
+  return getPublicType(type) !== null;
 }
 
 /** Thrown if an event has no message, and a retry cannot succeed until its stream changes. */

@@ -95,6 +95,8 @@ export async function fillClinic(
     reason: "Vaccination",
     notes: "Brings the vaccination card",
     revision: 3,
+    position: String(n + historyLength),
+    event_id: toId("event", n),
     ...timeColumns,
     resources: [
       {

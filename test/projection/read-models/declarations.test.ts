@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "1955430c229843e78a3d80bb54cbf4b230bf2263a5ba1402ce4e7a2a613f425f",
+  fingerprint: "c229dc8ad2dfe2f7a2e6913c0e43ca407b391321e3168a404cb488575e0de032",
 };
 
 describe("the schema of the read models", () => {

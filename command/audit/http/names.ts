@@ -7,6 +7,7 @@ import { appointmentsQuerySchema, listAppointments } from "../names/list-appoint
 import { listClinics } from "../names/list-clinics.ts";
 import { searchNames, searchQuerySchema } from "../names/search-names.ts";
 import { type AuditContext, type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
+import type { TakeSlot } from "./scan-slots.ts";
 
 /** Placeholder for a searched name, because the event log must not contain it. */
 const WITHHELD_TEXT = "(withheld)";
@@ -30,10 +31,16 @@ export function sendClinics({ log, pool }: NameDependencies): AuditHandler {
  * POST /audit/v1/search: customers, animals and staff members by name. The name is in the body, because proxies log
  * URLs. The recorded access contains the ids of the results instead of the name.
  */
-export function sendSearchResults({ log, pool }: NameDependencies): AuditHandler {
+export function sendSearchResults({
+  log,
+  pool,
+  takeStateSlot,
+}: NameDependencies & { takeStateSlot: TakeSlot }): AuditHandler {
   return async (ctx) => {
+    const { id, clinicIds: permittedClinicIds } = ctx.state.auditor;
     const query = readQuery(getBody(ctx), searchQuerySchema);
-    const { results, isComplete } = await searchNames(pool, query, ctx.state.auditor.clinicIds);
+    const releaseSlot = takeStateSlot(id);
+    const { results, isComplete } = await searchNames(pool, query, permittedClinicIds).finally(releaseSlot);
     const found = new Set(results.flatMap(({ id, customer }) => (customer ? [id, customer.id] : [id])));
     const clinicIds = new Set(results.map(({ clinicId }) => clinicId));
     const recordedQuery = { ...query, name: WITHHELD_TEXT };

@@ -10,7 +10,7 @@ interface SlotLimits {
 /** Limits for queries with a streamed response: scans, replays and exports. */
 const SCAN_SLOT_LIMITS: SlotLimits = { total: 4, perAuditor: 2 };
 
-/** Limits for queries that return one JSON object. Such a query may still read a long stream. */
+/** Limits for queries that return one JSON object. Such a query may still read a long stream or a whole table. */
 export const STATE_SLOT_LIMITS: SlotLimits = { total: 8, perAuditor: 4 };
 
 const RETRY_AFTER_SECONDS = 5;

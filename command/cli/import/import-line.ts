@@ -5,6 +5,7 @@ import type { DomainError } from "../../../shared/domain/domain-error.ts";
 import { findInexactNumber } from "../../../shared/domain/validation/inexact-number.ts";
 import { domainCommands } from "../commands/domain-commands.ts";
 import type { DomainCommand, PreparedCommand } from "../domain-command.ts";
+import { findDuplicateKey } from "./duplicate-key.ts";
 
 /** Namespace of the ids that are derived from lines and files. Must never change. */
 const ID_NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
@@ -38,6 +39,9 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   const inexactNumber = findInexactNumber(text);
   if (inexactNumber !== undefined)
     return createInvalidLine(`contains the number ${inexactNumber.slice(0, 60)}, which cannot be stored exactly`);
+  const duplicateKey = findDuplicateKey(text);
+  if (duplicateKey !== undefined)
+    return createInvalidLine(`contains ${JSON.stringify(duplicateKey.slice(0, 60))} more than once in one object`);
   const { command: name, ...givenValues } = value as Record<string, unknown>;
   if (name === undefined) return createInvalidCommandLine("is missing");
   const command = typeof name === "string" ? importableCommands.get(name) : undefined;

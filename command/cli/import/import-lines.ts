@@ -1,7 +1,6 @@
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { pipeline } from "node:stream/promises";
 import { InputError } from "../../../shared/command-line/failure.ts";
 import { decodeUtf8 } from "../../../shared/runtime/decode-utf8.ts";
 
@@ -76,19 +75,25 @@ async function* readChunks({ name, open }: ImportInput): AsyncGenerator<Buffer> 
 }
 
 /**
- * Calls a function with an input that can be read twice: the named file or, for `-`, a copy of standard input.
+ * Calls a function with an input that can be read twice: the named file, or a copy of a pipe or of standard input (`-`).
+ *
+ * @throws {InputError} if the input cannot be read or copied
  */
 export async function withInput<Result>(
   name: string,
   stdin: NodeJS.ReadableStream,
   run: (input: ImportInput) => Promise<Result>,
 ): Promise<Result> {
-  if (name !== "-") return run({ name, open: () => fs.createReadStream(name) });
+  const input: ImportInput =
+    name === "-"
+      ? { name: "standard input", open: () => stdin as AsyncIterable<Buffer> }
+      : { name, open: () => fs.createReadStream(name) };
+  // A pipe, such as /dev/stdin, can be read only once.
+  if (name !== "-" && fs.statSync(name, { throwIfNoEntry: false })?.isFile() !== false) return run(input);
   const fd = openTemporaryFile();
   try {
-    await pipeline(stdin, fs.createWriteStream("", { fd, autoClose: false }));
-    const open = () => fs.createReadStream("", { fd, start: 0, autoClose: false });
-    return await run({ name: "standard input", open });
+    for await (const chunk of readChunks(input)) fs.appendFileSync(fd, chunk);
+    return await run({ ...input, open: () => fs.createReadStream("", { fd, start: 0, autoClose: false }) });
   } finally {
     fs.closeSync(fd);
   }

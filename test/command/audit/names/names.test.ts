@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { AuditAccessEvent } from "../../../../shared/domain/events/audit.ts";
 import { toInstant } from "../../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import {
   animalRegistered,
   appointmentRequested,
@@ -115,6 +116,22 @@ describe("auditors' search by names", () => {
     expect((await search(auditor, { name: "zoë" })).body.results).to.have.length(1);
     expect((await search(auditor, { name: "100%" })).body.results).to.have.length(1);
     expect((await search(auditor, { name: "x_z%" })).body.results).to.deep.equal([]);
+  });
+
+  it("an auditor can run only four searches at a time", async () => {
+    const client = await database.admin.connect();
+    try {
+      await client.query(`BEGIN; LOCK TABLE ${READ_MODEL_SCHEMA}.customer`);
+      const searches = Array.from({ length: 5 }, () => search(auditor, { name: "müller" }));
+      const { status, headers, body } = await Promise.race(searches);
+      expect([status, body.error, headers.get("Retry-After")]).to.deep.equal([429, "too_many_scans", "5"]);
+      await client.query("ROLLBACK");
+      const statuses = (await Promise.all(searches)).map((response) => response.status);
+      expect(statuses.sort()).to.deep.equal([200, 200, 200, 200, 429]);
+    } finally {
+      client.release();
+    }
+    expect((await search(auditor, { name: "müller" })).status).to.equal(200);
   });
 
   it("the recorded access of a search contains the found ids instead of the name", async () => {

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import fs from "node:fs";
@@ -239,10 +239,22 @@ describe("an import", () => {
     return { ...line, metadata: { text: "x".repeat(1_048_576 - JSON.stringify(emptyLine).length) } };
   }
 
+  it("an import of a pipe applies its lines", async () => {
+    const pipe = path.join(makeTestRoot(), "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const written = fs.promises.writeFile(pipe, toNdjson(createClinicLines(randomUUID())));
+    const result = await runClinic(["import", pipe, "--json"], { env });
+    await written;
+    expect(parseTally(result)).to.include({ end: "complete", lines: 1, applied: 1, left: 0 });
+  });
+
   it("an import exits with 2 for a missing file, and with 4 if the event log is unavailable", async () => {
     const missingFileResult = await runClinic(["import", "/nonexistent.ndjson"], { env });
     expect(missingFileResult.code).to.equal(2);
     expect(missingFileResult.errorLines.join()).to.contain("/nonexistent.ndjson cannot be read");
+    const folderResult = await runClinic(["import", "/"], { env });
+    expect([folderResult.code, folderResult.errorLines.length]).to.deep.equal([2, 1]);
+    expect(folderResult.errorLines.join()).to.contain("/ cannot be read: EISDIR");
     const { TMPDIR: temporaryFolder = "/tmp" } = process.env;
     process.env.TMPDIR = "/nonexistent";
     const unwritableResult = await runClinic(["import", "-"], { env, stdin: "" });

@@ -5,6 +5,7 @@ import path from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "chai";
 import fc from "fast-check";
+import { findDuplicateKey } from "../../../../command/cli/import/duplicate-key.ts";
 import { type Line, readLines } from "../../../../command/cli/import/import-lines.ts";
 import { findInexactNumber } from "../../../../shared/domain/validation/inexact-number.ts";
 import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
@@ -124,6 +125,19 @@ describe("the lines of an import", function () {
         await importInvalidLine(formatCustomer(`"fullName": "1e400\\\\", "more": {"a": [1, ${number}]}`)),
       ).to.equal(`$ contains the number ${number.slice(0, 60)}, which cannot be stored exactly`);
     }
+  });
+
+  it("an import reports a key that an object contains twice, and continues", async () => {
+    const sameKey = '"fullName": "Ada", "note": "\\"fullName\\": {", "full\\u004eame": "Eve"';
+    expect(await importInvalidLine(formatCustomer(sameKey))).to.equal(
+      '$ contains "fullName" more than once in one object',
+    );
+    const repeatedKeys = [
+      '{"a": [{"b": 1}, {"b": 2}], "c": {"a": "b"}, "b": "a"}',
+      '{"a": {}, "b": {"c": 1, "d": {"c": 2}}}',
+    ];
+    for (const json of repeatedKeys) expect(findDuplicateKey(json), json).to.equal(undefined);
+    expect(findDuplicateKey('[{"a": {"b": 1, "b": 2}}]')).to.equal("b");
   });
 
   it("numbers are inexact exactly if reading and writing them changes the value", () => {

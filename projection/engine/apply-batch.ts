@@ -52,8 +52,10 @@ export async function applyBatch(
   { decryptedEventsPromise, skippedEvents, replayedStream, tableOid, commitsAsynchronously }: BatchOptions = {},
 ): Promise<void> {
   try {
-    // The lock prevents a rebuild from swapping schemas during the transaction.
+    // The lock prevents a rebuild from swapping schemas during the transaction. A statement that waits for a lock fails
+    // before its time limit, so that a statement timeout means that the statement itself is slow.
     const beginPromise = client.query(`BEGIN;${commitsAsynchronously ? "SET LOCAL synchronous_commit = off;" : ""}
+      SELECT set_config('lock_timeout', (extract(epoch FROM current_setting('statement_timeout')::interval) * 800)::text, true);
       SELECT pg_advisory_xact_lock_shared(hashtextextended('${getSwapLockName(schema)}', 0))`);
     const [batchEvents, generations, resetPositions] = await awaitPipelined([
       decryptedEventsPromise ?? storedEvents,

@@ -3,7 +3,7 @@ import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { createEventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
-import { isPostgresUnavailable } from "../../shared/postgres/unavailable.ts";
+import { isPostgresUnavailable, isStatementTimeout } from "../../shared/postgres/unavailable.ts";
 import { getSafeMessage } from "../../shared/runtime/logger.ts";
 import type { EventCheckpoint } from "../checkpoints/checkpoint.ts";
 import { recordFailedReplay } from "../quarantine/quarantined-streams.ts";
@@ -66,6 +66,8 @@ export async function replayStreams(
 }
 
 function isTemporary(error: unknown): boolean {
+  // A stream that takes longer than the time limit would delay all later events at each new subscription.
+  if (isStatementTimeout(error)) return false;
   return (
     error instanceof LogUnavailableError || error instanceof KeyStoreUnavailableError || isPostgresUnavailable(error)
   );

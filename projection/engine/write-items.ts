@@ -74,6 +74,9 @@ const MAX_STREAMS_PER_TYPE = 20;
 
 const LIMIT_WINDOW_MS = 60_000;
 
+/** Time in which streams of slow events count, because each of them takes minutes to find. */
+const TIMEOUT_LIMIT_WINDOW_MS = 60 * 60_000;
+
 /** @returns false if the stream must not be quarantined, because too many streams of the same kind were */
 function quarantine(
   { options: { logger, expectedStreams }, quarantinedStreams }: ProjectionRun,
@@ -82,12 +85,13 @@ function quarantine(
   clinicId: string | null,
 ): boolean {
   const now = Date.now();
+  const windowMs = cause === TIMED_OUT ? TIMEOUT_LIMIT_WINDOW_MS : LIMIT_WINDOW_MS;
   const recentStreams = [...quarantinedStreams].filter(
     ([name, { eventType: otherType, cause: otherCause, since }]) =>
       name !== stream &&
       otherType === eventType &&
       otherCause !== WAITS_FOR_SANDBOX &&
-      Date.parse(since) > now - LIMIT_WINDOW_MS &&
+      Date.parse(since) > now - windowMs &&
       !expectedStreams?.has(name),
   );
   const isExpected = cause === WAITS_FOR_SANDBOX || expectedStreams?.has(stream);
@@ -106,6 +110,9 @@ function quarantine(
   return true;
 }
 
+/** Cause of a quarantine if the database is fast, but the transaction of a single event is not. */
+const TIMED_OUT = "the event takes longer than the time limit of a statement in the database";
+
 /**
  * Writes a batch.
  *
@@ -123,8 +130,9 @@ async function findFailure(
   } catch (error) {
     if (error instanceof ProjectionError && error.failedEventPosition) return error;
     const [event, otherEvent] = events;
-    const isDivisible = isStatementTimeout(error) && otherEvent !== undefined;
-    if (!event || !(isDivisible || isValueRefused(error) || error instanceof RowError)) throw error;
+    if (event && isStatementTimeout(error))
+      return new ProjectionError(TIMED_OUT, otherEvent ? undefined : event, error);
+    if (!event || !(isValueRefused(error) || error instanceof RowError)) throw error;
     const reason =
       error instanceof RowError
         ? error.message
@@ -150,8 +158,13 @@ export async function decryptBatch(
   });
 }
 
+/** Number of times that the transaction of a single event must exceed the time limit before its stream is quarantined. */
+const MAX_TIMEOUTS = 3;
+
 /**
  * A retry first checks the checkpoint, because the previous commit may have succeeded although its response was lost.
+ *
+ * @throws the statement timeout of a batch that can be divided, or of an event that is slow in a fast database
  */
 async function writeBatch(
   { options, checkpoint, reportProgress, signal }: ProjectionRun,
@@ -163,6 +176,7 @@ async function writeBatch(
   const { position: fromPosition, tableOid } = checkpoint;
   const batchOptions = { skippedEvents, tableOid, commitsAsynchronously };
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
+  let timeoutCount = 0;
   for (let isRetry = false; ; isRetry = true) {
     const startedAt = performance.now();
     try {
@@ -182,13 +196,31 @@ async function writeBatch(
       options.onBatch?.(storedEvents.length, (performance.now() - startedAt) / 1000);
       return;
     } catch (error) {
-      // A smaller batch may take less time than the limit.
-      if (isStatementTimeout(error) && storedEvents.length > 1) throw error;
+      if (isStatementTimeout(error)) {
+        // A smaller batch may take less time than the limit.
+        if (storedEvents.length > 1) throw error;
+        timeoutCount += 1;
+        if (timeoutCount >= MAX_TIMEOUTS && (await commitsQuickly(pool, schema))) throw error;
+      }
       if (!isPostgresUnavailable(error) || signal.aborted) throw error;
       logger.warn({ error }, "The projection waits for the database.");
       reportProgress({ waitsFor: "the database", lastError: error as Error });
       await backoff.pause(signal);
     }
+  }
+}
+
+/** Time limit for a transaction that changes one row, in a database that is not slow for all transactions. */
+const QUICK_COMMIT_MS = 1_000;
+
+async function commitsQuickly(pool: pg.Pool, schema: string): Promise<boolean> {
+  const startedAt = performance.now();
+  try {
+    await pool.query(`UPDATE ${schema}.checkpoint SET position = position`);
+    return performance.now() - startedAt < QUICK_COMMIT_MS;
+  } catch (error) {
+    if (!isPostgresUnavailable(error)) throw error;
+    return false;
   }
 }
 

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
+import type pg from "pg";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { buildReadModelDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
@@ -100,6 +101,78 @@ describe("a batch that takes longer than the time limit of a statement", () => {
     } finally {
       await world.close();
     }
+  });
+});
+
+describe("a single event that takes longer than the time limit of a statement", () => {
+  let world: EngineWorld;
+  let hastyPool: pg.Pool;
+  const ids = Array.from({ length: 9 }, () => randomUUID());
+  const slowId = ids[4]!;
+
+  beforeEach(async () => {
+    world = await createEngineWorld();
+    hastyPool = createPool({
+      url: world.databaseUrl,
+      applicationName: "hasty",
+      size: 4,
+      statementTimeoutMs: 300,
+      logger,
+    });
+    for (const id of ids) await world.append(`customer-${id}`, createRegisteredEvent(id, "Ana Kos"));
+    await world.pool.query(
+      `CREATE FUNCTION delay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(5); RETURN NEW; END $$;
+       CREATE TRIGGER delay BEFORE INSERT ON ${READ_MODEL_SCHEMA}.customer FOR EACH ROW
+         WHEN (NEW.customer_id = '${slowId}') EXECUTE FUNCTION delay()`,
+    );
+  });
+  afterEach(async () => {
+    await world.stopRoles();
+    await hastyPool.end();
+    await world.close();
+  });
+
+  const readQuarantined = () => readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA);
+
+  it("its stream is quarantined, and later events are written", async () => {
+    world.startProjectors({ pool: hastyPool });
+    await eventually("the last row", () => world.readName(ids.at(-1)!));
+    const quarantinedStreams = await readQuarantined();
+    expect([...quarantinedStreams.keys()]).to.deep.equal([`customer-${slowId}`]);
+    expect(quarantinedStreams.get(`customer-${slowId}`)?.cause).to.contain("longer than the time limit");
+    await world.stopRoles();
+    await world.pool.query(`DROP TRIGGER delay ON ${READ_MODEL_SCHEMA}.customer`);
+    world.startProjectors({ pool: hastyPool });
+    await eventually("the slow row", () => world.readName(slowId));
+    expect((await readQuarantined()).size).to.equal(0);
+  });
+
+  const waitForTimeouts = async (role: Role, count: number) => {
+    const times = new Set<number | undefined>();
+    await eventually(`${count} failed attempts`, () => times.add(role.getStatus().lastError?.at).size > count);
+  };
+
+  it("if the database is slow for all transactions, the projectors wait", async () => {
+    await world.pool.query(
+      `CREATE TRIGGER delay BEFORE UPDATE ON ${READ_MODEL_SCHEMA}.checkpoint FOR EACH ROW EXECUTE FUNCTION delay()`,
+    );
+    await waitForTimeouts(world.startProjectors({ pool: hastyPool }), 4);
+    expect((await readQuarantined()).size).to.equal(0);
+    await world.pool.query(
+      `DROP TRIGGER delay ON ${READ_MODEL_SCHEMA}.checkpoint; DROP TRIGGER delay ON ${READ_MODEL_SCHEMA}.customer`,
+    );
+    await eventually("the last row", () => world.readName(ids.at(-1)!));
+    expect((await readQuarantined()).size).to.equal(0);
+  });
+
+  it("if another session has locked the table, the projectors wait", async () => {
+    const client = await world.pool.connect();
+    await client.query(`BEGIN; DROP TRIGGER delay ON ${READ_MODEL_SCHEMA}.customer`);
+    await waitForTimeouts(world.startProjectors({ pool: hastyPool }), 4);
+    await client.query("COMMIT");
+    client.release();
+    await eventually("the last row", () => world.readName(ids.at(-1)!));
+    expect((await readQuarantined()).size).to.equal(0);
   });
 });
 

@@ -164,6 +164,7 @@ function startParts(
   const session = new WebhooksSession(pool, searchNotifier.wake);
   const requireLog = async () => void (await requireSameLog({ client, pool }));
   const deps = {
+    client,
     pool,
     log: options.log,
     requireLog,

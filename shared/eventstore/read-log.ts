@@ -84,11 +84,15 @@ export const BEFORE_FIRST_EVENT = -1n;
 /**
  * Reads the position of the last event in the log.
  *
+ * @param options.requiresLeader if true, a follower of a cluster, which may be behind, does not answer
  * @returns `BEFORE_FIRST_EVENT` if the log is empty
  * @throws {LogUnavailableError}
  */
-export async function readLogEnd(client: EventStoreDBClient): Promise<bigint> {
-  const events = client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 });
+export async function readLogEnd(
+  client: EventStoreDBClient,
+  options: { requiresLeader?: boolean } = {},
+): Promise<bigint> {
+  const events = client.readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1, ...options });
   let logEnd = BEFORE_FIRST_EVENT;
   for await (const { event } of readWithin(REQUEST_TIMEOUT_MS, events))
     logEnd = event?.position.commit ?? BEFORE_FIRST_EVENT;

@@ -1,8 +1,10 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import { z } from "zod";
+import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
 import { readPosition } from "../../../shared/postgres/read-model-position.ts";
-import { isValueRefused } from "../../../shared/postgres/unavailable.ts";
+import { isStatementTimeout, isValueRefused } from "../../../shared/postgres/unavailable.ts";
 import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
@@ -25,6 +27,7 @@ import { type AddedDeliveries, addDeliveries, type MatchDeps } from "./match-eve
 import { consumeMessages, receiveMessages } from "./receive-messages.ts";
 
 interface DispatcherOptions extends ReplayDeps, MatchDeps {
+  client: EventStoreDBClient;
   stream: EventStream;
   session: WebhooksSession;
   onDue(endpoints: readonly DueEndpoint[]): void;
@@ -117,6 +120,12 @@ async function dispatchBatch(
     await dispatchEvents(readyMessages.filter(isEventMessage), options, acknowledge);
     await dispatchReplays(readyMessages.filter(isReplayMessage), options, acknowledge);
     markHealthy();
+    const lateMessages = receivedMessages.filter(({ message }) => message.position > position);
+    for (const message of signal.aborted ? [] : await findImpossible(options, lateMessages)) {
+      unacknowledgedMessages.delete(message);
+      message.jetStreamMessage.term();
+      message.span?.end("impossible_position");
+    }
   } finally {
     // The remaining messages were not processed, because the read models are behind, a server is unavailable or the
     // dispatcher stops.
@@ -125,6 +134,30 @@ async function dispatchBatch(
       jetStreamMessage.nak(delayMs);
       span?.end("not_processed");
     }
+  }
+}
+
+/**
+ * Finds messages with positions behind the end of the log, which the read models can never include. Each would delay
+ * every batch that contains it.
+ */
+async function findImpossible(
+  { client, logger }: DispatcherOptions,
+  lateMessages: readonly ReceivedMessage[],
+): Promise<ReceivedMessage[]> {
+  if (lateMessages.length === 0) return [];
+  try {
+    const logEnd = await readLogEnd(client, { requiresLeader: true });
+    const impossibleMessages = lateMessages.filter(({ message }) => message.position > logEnd);
+    for (const { jetStreamMessage, message } of impossibleMessages) {
+      const { subject, seq: sequence } = jetStreamMessage;
+      const position = String(message.position);
+      logger.error({ subject, sequence, position }, "A message for a position behind the end of the log was removed.");
+    }
+    return impossibleMessages;
+  } catch (error) {
+    logger.debug({ error }, "Cannot check whether the event log contains the events of messages.");
+    return [];
   }
 }
 
@@ -148,8 +181,9 @@ async function dispatchEvents(
 }
 
 /**
- * Adds the deliveries of events. If Postgres refuses a value, dispatches each half of the messages separately. The event
- * of a single message with a refused value is quarantined.
+ * Adds the deliveries of events. If Postgres refuses a value or the statement takes too long, dispatches each half of
+ * the messages separately. The event of a single message with a refused value is quarantined. An event has at most a few
+ * hundred deliveries, so if it takes too long on its own, Postgres is slow for all events.
  */
 async function addOrDivide(
   eventMessages: readonly ReceivedMessage<EventMessage>[],
@@ -160,8 +194,8 @@ async function addOrDivide(
   try {
     return await addDeliveries(options, events, options.clock());
   } catch (error) {
-    if (!isValueRefused(error)) throw error;
     const [first] = eventMessages;
+    if (!isValueRefused(error) && !(isStatementTimeout(error) && eventMessages.length > 1)) throw error;
     if (first && eventMessages.length === 1) {
       const { position, stream, revision, body } = first.message;
       options.logger.error({ error, eventId: body.id }, "The deliveries of an event cannot be stored.");

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type { Role } from "../../../projection/roles/role.ts";
+import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { createWorld, type Endpoint, type World } from "./world.ts";
@@ -13,13 +14,14 @@ describe("a fault that concerns one endpoint", () => {
   let faultyEndpoint: Endpoint;
   let endpoint: Endpoint;
   let relay: Role;
+  let webhooks: Role;
 
   beforeEach(async () => {
     world = await createWorld();
     receiver = await startReceiver();
     world.start.projectors();
     relay = world.start.relay();
-    world.start.webhooks({ retryScheduleSeconds: [] });
+    webhooks = world.start.webhooks({ retryScheduleSeconds: [] });
     faultyEndpoint = await world.registerEndpoint(`${receiver.url}/faulty`);
     endpoint = await world.registerEndpoint(receiver.url);
     await world.awaitRows("webhook_endpoint", "true", [], 2);
@@ -58,6 +60,22 @@ describe("a fault that concerns one endpoint", () => {
     relay = world.start.relay();
     for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "delivered");
     await eventually("no quarantine", async () => (await countQuarantined()) === 0);
+  });
+
+  it("does not stop the matching of events if a batch takes longer than the time limit of a statement", async () => {
+    await world.stopRoles(webhooks);
+    const { databaseUrl: url, logger } = world;
+    const hastyPool = createPool({ url, applicationName: "hasty", size: 4, statementTimeoutMs: 1_000, logger });
+    await world.pool.query(
+      `CREATE FUNCTION delay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.1); RETURN NEW; END $$;
+       CREATE TRIGGER delay BEFORE INSERT ON webhooks.delivery FOR EACH ROW EXECUTE FUNCTION delay()`,
+    );
+    const ids: string[] = [];
+    for (let count = 0; count < 30; count += 1) ids.push((await world.requestAppointment(endpoint.clinicId)).eventId);
+    webhooks = world.start.webhooks({ retryScheduleSeconds: [], pool: hastyPool });
+    for (const id of ids) await world.awaitStatus(id, endpoint, "delivered");
+    await world.stopRoles(webhooks);
+    await hastyPool.end();
   });
 
   it("does not stop the outcomes of other attempts, and an outcome is recorded without a refused body", async () => {

@@ -199,6 +199,24 @@ describe("a repeated message to the webhooks role", () => {
     await eventually("the removal", async () => (await consumers.info(name, consumerName)).ack_floor.stream_seq > seq);
   });
 
+  it("a message about an event behind the end of the log is removed from the stream", async () => {
+    const messages = collectMessages();
+    await natsConnection.flush();
+    world.start.relay();
+    world.start.webhooks();
+    const endpoint = await world.registerEndpoint(receiver.url);
+    await deliver(endpoint);
+    const { subject, content } = messages[0]!;
+    const { name, consumerName } = deriveStreamNames(world.databaseUrl);
+    const { consumers } = await natsConnection.jetstreamManager();
+    for (const position of [String(2n ** 63n - 1n), String(2n ** 70n)]) {
+      const impossibleMessage = { ...content, position };
+      const { seq } = await natsConnection.jetstream().publish(subject, JSONCodec().encode(impossibleMessage));
+      await deliver(endpoint);
+      await eventually("removal", async () => (await consumers.info(name, consumerName)).ack_floor.stream_seq > seq);
+    }
+  });
+
   it("a message of a newer release waits in the stream, and the next message is processed", async () => {
     const messages = collectMessages();
     await natsConnection.flush();

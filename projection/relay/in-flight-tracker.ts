@@ -47,10 +47,19 @@ export class InFlightTracker<Checkpoint> {
   /**
    * Adds an event with a message.
    *
+   * @param checkpoint undefined for an event that was quarantined before, because the checkpoint has passed it
    * @returns callback to call with the message's sequence number when the server has stored the message
    */
-  addPublishedEvent(checkpoint: Checkpoint, quarantineRecord?: QuarantineRecord): (sequence: number) => void {
-    const trackedEvent: TrackedEvent<Checkpoint> = { checkpoint, sequence: undefined, quarantineRecord };
+  addPublishedEvent(
+    checkpoint: Checkpoint | undefined,
+    quarantineRecord?: QuarantineRecord,
+  ): (sequence: number) => void {
+    const checkpointBefore = this.#entries.at(-1)?.checkpoint ?? this.#checkpoint;
+    const trackedEvent: TrackedEvent<Checkpoint> = {
+      checkpoint: checkpoint ?? checkpointBefore,
+      sequence: undefined,
+      quarantineRecord,
+    };
     this.#entries.push(trackedEvent);
     return (sequence) => {
       trackedEvent.sequence = sequence;

@@ -13,7 +13,8 @@ import type { QuarantineRecord } from "./quarantined-events.ts";
 
 /** An event whose message is being created. */
 export interface PreparedEvent {
-  checkpoint: Checkpoint;
+  /** Absent if the event was quarantined before. */
+  checkpoint?: Checkpoint;
   /** Undefined if the event has no message. */
   message: Promise<OutgoingMessage | undefined> | undefined;
   traceparent?: string | undefined;
@@ -68,7 +69,7 @@ export async function publishMessages(
       const messageResult = messageResults[index];
       if (messageResult?.status === "fulfilled" && messageResult.value)
         confirmations.push(publishMessage(event, messageResult.value));
-      else tracker.addSkippedEvent(event.checkpoint);
+      else if (event.checkpoint) tracker.addSkippedEvent(event.checkpoint);
     }
     await waitUnlessAborted(Promise.all(confirmations), signal);
     const failure = messageResults[failureIndex];

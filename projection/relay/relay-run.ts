@@ -1,10 +1,10 @@
 import type { NatsConnection } from "nats";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import { createEventLog, type EventLog } from "../../shared/eventstore/log.ts";
+import { createEventLog, type EventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { type LogPosition, subscribeToLog } from "../../shared/eventstore/subscription.ts";
-import { onAbort, runTaskGroup } from "../../shared/runtime/abort.ts";
+import { onAbort, runTaskGroup, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
@@ -79,6 +79,7 @@ export async function runRelay(
   reportProgress();
   await runTaskGroup(signal, [
     (groupSignal) => readEvents(options, checkpoint, preparedEvents, onCaughtUp, groupSignal),
+    (groupSignal) => retryQuarantinedEvents(options, preparedEvents, groupSignal),
     (groupSignal) => publishMessages(connection, options.stream, preparedEvents, tracker, groupSignal),
     (groupSignal) => moveCheckpoint(connection, options, tracker, onBacklog, groupSignal),
   ]);
@@ -92,8 +93,7 @@ async function readEvents(
   signal: AbortSignal,
 ): Promise<void> {
   const { client, onEventRead } = options;
-  const log = createEventLog(client);
-  const histories = new EventHistories(log);
+  const histories = new EventHistories(createEventLog(client));
   const afterPosition = checkpoint.position === BEFORE_FIRST_EVENT ? undefined : checkpoint.position;
   onAbort(signal, () => preparedEvents.close());
   const pushEvent = (event: PreparedEvent) => {
@@ -101,10 +101,6 @@ async function readEvents(
     event.message?.catch(() => undefined);
     return preparedEvents.push(event);
   };
-  for await (const quarantinedEvent of readQuarantinedEvents(options.pool)) {
-    const message = createMessageAgain(options, log, histories, quarantinedEvent);
-    await pushEvent({ checkpoint, message, quarantineRecord: quarantinedEvent });
-  }
   let isLogConfirmed = false;
   for await (const logItem of subscribeToLog({ client, after: afterPosition, categories: relayedCategories, signal })) {
     // The log may have been replaced between the first check and the subscription.
@@ -128,6 +124,25 @@ async function readEvents(
     }
   }
   if (!signal.aborted) throw new Error("The event log ended the subscription.");
+}
+
+/**
+ * Tries to send the quarantined events once, one at a time, so that many of them do not delay new events. Then waits
+ * until the signal aborts.
+ */
+async function retryQuarantinedEvents(
+  options: RelayRunOptions,
+  preparedEvents: BoundedBuffer<PreparedEvent>,
+  signal: AbortSignal,
+): Promise<void> {
+  const log = createEventLog(options.client);
+  const histories = new EventHistories(log);
+  for await (const quarantineRecord of readQuarantinedEvents(options.pool)) {
+    const message = await waitUnlessAborted(createMessageAgain(options, log, histories, quarantineRecord), signal);
+    if (signal.aborted) return;
+    if (message) await preparedEvents.push({ message: Promise.resolve(message), quarantineRecord });
+  }
+  await new Promise<void>((resolve) => onAbort(signal, resolve));
 }
 
 /** An event without a message is quarantined before the checkpoint can pass it. */
@@ -168,7 +183,9 @@ async function createMessageAgain(
     if (!message) await deleteQuarantinedEvents(pool, [{ position, since }]);
     return message;
   } catch (error) {
-    if (error instanceof RelayError || (await concernsOneStream(log, error))) return undefined;
+    // If the log is unavailable, the subscription ends, and the next session tries the event again.
+    if (error instanceof RelayError || error instanceof LogUnavailableError) return undefined;
+    if (await concernsOneStream(log, error)) return undefined;
     throw error;
   }
 }

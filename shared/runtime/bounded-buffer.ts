@@ -1,10 +1,10 @@
-/** A bounded queue between one producer and one consumer. The producer waits while the queue is full. */
+/** A bounded queue between producers and one consumer. The producers wait while the queue is full. */
 export class BoundedBuffer<T> {
   readonly #capacity: number;
   #minimum = 1;
   #items: T[] = [];
   #isClosed = false;
-  #wakeProducer: (() => void) | undefined;
+  #waitingProducers: (() => void)[] = [];
   #wakeConsumer: (() => void) | undefined;
 
   constructor(capacity: number) {
@@ -35,7 +35,7 @@ export class BoundedBuffer<T> {
   async #pushLater(item: T): Promise<void> {
     while (this.#items.length >= this.#capacity && !this.#isClosed) {
       await new Promise<void>((resolve) => {
-        this.#wakeProducer = resolve;
+        this.#waitingProducers.push(resolve);
       });
     }
     this.#add(item);
@@ -45,6 +45,10 @@ export class BoundedBuffer<T> {
     if (this.#isClosed) return;
     this.#items.push(item);
     this.#wakeConsumerIfReady();
+  }
+
+  #wakeProducers(): void {
+    for (const wake of this.#waitingProducers.splice(0)) wake();
   }
 
   #wakeConsumerIfReady(): void {
@@ -66,14 +70,14 @@ export class BoundedBuffer<T> {
 
   takeNow(maxItems: number): T[] {
     const takenItems = this.#items.splice(0, maxItems);
-    this.#wakeProducer?.();
+    this.#wakeProducers();
     return takenItems;
   }
 
   /** Closes the queue. The consumer can still take the remaining items. */
   close(): void {
     this.#isClosed = true;
-    this.#wakeProducer?.();
+    this.#wakeProducers();
     this.#wakeConsumer?.();
   }
 }

@@ -34,6 +34,20 @@ describe("tracking of events in flight", () => {
     expect(tracker).to.include({ checkpoint: 3n, size: 0 });
   });
 
+  it("an event that was quarantined before does not move the checkpoint", () => {
+    const tracker = new InFlightTracker(1n);
+    const record = { position: 0n, since: "" };
+    tracker.addPublishedEvent(undefined, record)(11);
+    expect(tracker.acknowledge(11)).to.deep.equal([record]);
+    expect(tracker.checkpoint).to.equal(1n);
+    tracker.addPublishedEvent(2n)(12);
+    tracker.addPublishedEvent(undefined, record)(13);
+    tracker.acknowledge(12);
+    expect(tracker).to.include({ checkpoint: 2n, size: 1 });
+    tracker.acknowledge(13);
+    expect(tracker).to.include({ checkpoint: 2n, size: 0 });
+  });
+
   it("the checkpoint never passes a message in flight, in any order of confirmations", () => {
     const stepArbitrary = fc.record({ isPublished: fc.boolean(), isConfirmed: fc.boolean() });
     fc.assert(

@@ -2,7 +2,9 @@ import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { AccessDeniedError, jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
+import { readRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { EventHistories, RelayError } from "../../../projection/relay/event-histories.ts";
+import { quarantineEvent } from "../../../projection/relay/quarantined-events.ts";
 import { toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -94,6 +96,33 @@ describe("an event that the relay cannot map", () => {
     await world.stopRoles(relay);
     world.start.relay();
     await awaitDelivery(rescheduledId);
+  });
+
+  it("a quarantined event whose stream is read slowly does not delay new events in a new relay", async () => {
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+    await awaitDelivery(eventId);
+    await world.stopRoles(relay);
+    const stream = `appointment-${appointmentId}`;
+    const [event] = await world.log.read(stream);
+    await quarantineEvent(world.pool, event!, "test");
+    const readStream = world.client.readStream.bind(world.client);
+    const slowReads: Readable[] = [];
+    const read = () => {
+      slowReads.push(new Readable({ objectMode: true, read() {} }));
+      return slowReads.at(-1);
+    };
+    world.client.readStream = ((name: string, options: object) =>
+      name === stream ? read() : readStream(name, options)) as typeof readStream;
+    relay = world.start.relay();
+    await eventually("the slow read", () => slowReads.length > 0);
+    await awaitDelivery((await world.requestAppointment(endpoint.clinicId)).eventId);
+    await eventually("the checkpoint", async () => (await readRelayCheckpoint(world.pool)).position > event!.position);
+    expect(await readStatus()).to.contain("quarantined streams: 1");
+    world.client.readStream = readStream;
+    for (const slowRead of slowReads) slowRead.destroy(createRefusal());
+    await world.stopRoles(relay);
+    world.start.relay();
+    await eventually("an empty list", async () => (await readStatus()).includes("quarantined streams: none"));
   });
 
   it("the relay quarantines an event whose type contains a character that Postgres refuses", async () => {

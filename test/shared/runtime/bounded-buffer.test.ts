@@ -37,6 +37,13 @@ describe("bounded buffer", () => {
     expect(takeState.items).to.deep.equal([1]);
   });
 
+  it("all producers that wait for space continue", async () => {
+    const buffer = new BoundedBuffer<number>(1);
+    const pushes = [1, 2, 3].map((item) => buffer.push(item));
+    expect([await buffer.take(1), await buffer.take(1), await buffer.take(1)]).to.deep.equal([[1], [2], [3]]);
+    await Promise.all(pushes);
+  });
+
   it("closing releases fewer items than the minimum, and then an empty array", async () => {
     const buffer = new BoundedBuffer<number>(4);
     buffer.setMinimum(3);

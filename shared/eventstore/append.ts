@@ -1,8 +1,15 @@
 import { convertToCommandError, type EventStoreDBClient } from "@eventstore/db-client";
+import { unpackWrongExpectedVersion } from "@eventstore/db-client/dist/streams/appendToStream/unpackError.js";
 import shared from "@eventstore/db-client/generated/shared_pb.js";
 import streamsGrpc from "@eventstore/db-client/generated/streams_grpc_pb.js";
-import streams, { type AppendResp } from "@eventstore/db-client/generated/streams_pb.js";
+import streams, {
+  type AppendReq,
+  type AppendResp,
+  type BatchAppendReq,
+} from "@eventstore/db-client/generated/streams_pb.js";
+import empty from "google-protobuf/google/protobuf/empty_pb.js";
 import { withTimeout } from "../runtime/timeout.ts";
+import { MAX_SHARED_BYTES, sendSharedAppend } from "./batch-append.ts";
 import { toGrpcClient } from "./grpc-client.ts";
 
 /** An event to append. Data and metadata are bytes, which the log stores unchanged. */
@@ -27,11 +34,11 @@ export class UnexpectedRevisionError extends Error {
 }
 
 /**
- * Appends events to a stream atomically. Repeating an append has no effect, because the server recognises the events by
- * their ids and the expected revision.
+ * Appends events to a stream atomically, in a call of its own. Repeating an append has no effect, because the server
+ * recognises the events by their ids and the expected revision.
  *
- * Each append is a call of its own. The client's `appendToStream` depends on a list of the server's methods that the
- * client requests once, and on one call for the appends of all clients. If one of them fails, later appends fail.
+ * The client's `appendToStream` depends on a list of the server's methods that the client requests once, and on one
+ * call for the appends of all clients. If one of them fails, later appends fail.
  *
  * @param expectedRevision last revision of the stream; -1 for a stream without events
  * @param timeoutMs time limit, on the client and on the server
@@ -46,12 +53,15 @@ export async function appendEvents(
   events: readonly ProposedEvent[],
   timeoutMs: number,
 ): Promise<bigint> {
-  const options = new streams.AppendReq.Options().setStreamIdentifier(
-    new shared.StreamIdentifier().setStreamName(Buffer.from(stream)),
-  );
+  const options = new streams.AppendReq.Options().setStreamIdentifier(toStreamIdentifier(stream));
   if (expectedRevision < 0n) options.setNoStream(new shared.Empty());
   else options.setRevision(String(expectedRevision));
-  const messages = [new streams.AppendReq().setOptions(options), ...events.map(toMessage)];
+  const messages = [
+    new streams.AppendReq().setOptions(options),
+    ...events.map((event) =>
+      new streams.AppendReq().setProposedMessage(describeEvent(new streams.AppendReq.ProposedMessage(), event)),
+    ),
+  ];
   const deadline = new Date(Date.now() + timeoutMs);
   // The search for the leader of a cluster precedes the call, and does not end at the call's deadline.
   const response = await withTimeout(timeoutMs, sendAppend(client, messages, deadline)).catch((error) => {
@@ -63,13 +73,64 @@ export async function appendEvents(
   return BigInt(response.getSuccess()?.getPosition()?.getCommitPosition() ?? 0);
 }
 
-function toMessage({ id, type, contentType, data, metadata }: ProposedEvent) {
-  const message = new streams.AppendReq.ProposedMessage()
-    .setId(new shared.UUID().setString(id))
-    .setData(data)
-    .setCustomMetadata(metadata);
+/**
+ * Appends events as {@link appendEvents} does, in one call with other appends. This halves the time that an append costs
+ * in this process. The outcome of an append is reported only if it succeeded or its revision was not the expected one.
+ * After any other outcome, repeat the append with {@link appendEvents}, which no other append can affect.
+ *
+ * @throws {UnexpectedRevisionError}
+ * @throws {Error} if the outcome is unknown, or the server refuses the append
+ */
+export async function appendEventsInSharedCall(
+  client: EventStoreDBClient,
+  stream: string,
+  expectedRevision: bigint,
+  events: readonly ProposedEvent[],
+  timeoutMs: number,
+): Promise<bigint> {
+  const size = events.reduce(
+    (sum, { data, metadata }) => sum + data.length + metadata.length + EVENT_OVERHEAD_BYTES,
+    0,
+  );
+  if (size > MAX_SHARED_BYTES) return appendEvents(client, stream, expectedRevision, events, timeoutMs);
+  const options = new streams.BatchAppendReq.Options().setStreamIdentifier(toStreamIdentifier(stream));
+  if (expectedRevision < 0n) options.setNoStream(new empty.Empty());
+  else options.setStreamPosition(String(expectedRevision));
+  const messages = events.map((event) => describeEvent(new streams.BatchAppendReq.ProposedMessage(), event));
+  // The request has no deadline, because the server compares it with its own clock.
+  const request = new streams.BatchAppendReq().setOptions(options).setProposedMessagesList(messages).setIsFinal(true);
+  const expiry = new AbortController();
+  const response = await withTimeout(timeoutMs, sendSharedAppend(client, request, size, expiry.signal)).catch(
+    (error) => {
+      // A repeat by the caller must find the call retired.
+      expiry.abort(error);
+      throw error;
+    },
+  );
+  const success = response.getSuccess();
+  if (success) return BigInt(success.getPosition()?.getCommitPosition() ?? 0);
+  const refusal = response.getError();
+  const conflict = refusal && unpackWrongExpectedVersion(refusal);
+  if (conflict)
+    throw new UnexpectedRevisionError(
+      BigInt(conflict.hasCurrentStreamRevision() ? conflict.getCurrentStreamRevision() : -1),
+    );
+  throw new Error(`the log refused the append in a shared call: ${refusal?.getMessage()}`);
+}
+
+/** Estimated size of an event's id, type and encoding. Bytes. */
+const EVENT_OVERHEAD_BYTES = 200;
+
+const toStreamIdentifier = (stream: string) => new shared.StreamIdentifier().setStreamName(Buffer.from(stream));
+
+/** Writes an event into an empty message. */
+function describeEvent<Message extends AppendReq.ProposedMessage | BatchAppendReq.ProposedMessage>(
+  message: Message,
+  { id, type, contentType, data, metadata }: ProposedEvent,
+): Message {
+  message.setId(new shared.UUID().setString(id)).setData(data).setCustomMetadata(metadata);
   message.getMetadataMap().set("type", type).set("content-type", contentType);
-  return new streams.AppendReq().setProposedMessage(message);
+  return message;
 }
 
 function sendAppend(client: EventStoreDBClient, messages: InstanceType<typeof streams.AppendReq>[], deadline: Date) {

@@ -12,6 +12,8 @@ interface GrpcClient {
   execute: EventStoreDBClient["execute"];
   callArguments: EventStoreDBClient["callArguments"];
   GRPCStreamCreator: EventStoreDBClient["GRPCStreamCreator"];
+  /** Calls that `dispose` cancels. */
+  disposableStreams: Set<unknown>;
   /** Returns the connection of the next requests. The client replaces it if the server is unavailable to a request. */
   getChannel(): Promise<Channel>;
   /** Creates a connection. */

@@ -20,7 +20,7 @@ import { decryptEvent, findKeysOf } from "../personal-data/decrypt-events.ts";
 import { type EncryptedEventData, encryptEvents } from "../personal-data/encrypt-events.ts";
 import { TimeoutError, withTimeout } from "../runtime/timeout.ts";
 import { type Span, startSpan } from "../tracing/span.ts";
-import { appendEvents, type ProposedEvent, UnexpectedRevisionError } from "./append.ts";
+import { appendEvents, appendEventsInSharedCall, type ProposedEvent, UnexpectedRevisionError } from "./append.ts";
 
 export interface NewEvent {
   id: string;
@@ -195,7 +195,11 @@ export function requireAppendable(events: readonly NewEvent[]): void {
 /** A closed connection can fail an append twice: its call ends, and the repeat ends with the client's old connection. */
 const MAX_ATTEMPTS = 3;
 
-/** Repeats an append whose outcome is unknown. A repeat has the same ids, so the events are appended at most once. */
+/**
+ * Repeats an append whose outcome is unknown. A repeat has the same ids, so the events are appended at most once. Only
+ * the first attempt shares a call. So an append that makes the server end its call, or block it, affects other appends
+ * once, and each append ends with its own error.
+ */
 async function appendAtMostOnce(
   client: EventStoreDBClient,
   stream: string,
@@ -205,11 +209,13 @@ async function appendAtMostOnce(
   const endsAt = performance.now() + 2 * REQUEST_TIMEOUT_MS;
   for (let attempt = 1; ; attempt += 1) {
     const timeoutMs = Math.min(REQUEST_TIMEOUT_MS, endsAt - performance.now());
+    const send = attempt === 1 ? appendEventsInSharedCall : appendEvents;
     try {
-      return await appendEvents(client, stream, expectedRevision, events, timeoutMs);
+      return await send(client, stream, expectedRevision, events, timeoutMs);
     } catch (error) {
       if (error instanceof UnexpectedRevisionError)
         throw new WrongExpectedRevisionError("another writer appended to the stream first");
+      if (attempt === 1) continue;
       if (isTooLarge(error)) throw new DomainError("event_too_large", "the event log refuses an append of this size");
       const logError = toAppendError(error);
       const isLast = attempt === MAX_ATTEMPTS || performance.now() >= endsAt;

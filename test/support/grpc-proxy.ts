@@ -4,7 +4,8 @@ import type { AddressInfo } from "node:net";
 
 /**
  * Steps of a proxied call, in order: the call reaches the proxy, the log has the whole request, the log's response
- * reaches the proxy, and only the call's end is left to forward.
+ * reaches the proxy, and only the call's end is left to forward. A BatchAppend call reaches the last three steps for
+ * each of its parts.
  */
 export const CALL_STEPS = ["opened", "sent", "answered", "ending"] as const;
 
@@ -12,11 +13,11 @@ export type CallStep = (typeof CALL_STEPS)[number];
 
 /** A gRPC call of a client to the log. */
 export interface ProxiedCall {
-  /** For example `/event_store.client.streams.Streams/Append`. */
+  /** For example `/event_store.client.streams.Streams/BatchAppend`. */
   path: string;
   /** Resets only this call, with an error code of HTTP/2. */
   reset(errorCode: number): void;
-  /** Ends only this call, with a gRPC status. */
+  /** Ends only this call, with a gRPC status, even if the client has received a part of the response. */
   refuse(grpcStatus: number, trailers?: Record<string, string>): void;
   /** Closes the client's connection in the next turn of the event loop. */
   cut(): void;
@@ -25,8 +26,12 @@ export interface ProxiedCall {
 /** A proxy in front of an event log that knows HTTP/2, as a load balancer does. */
 export interface GrpcProxy {
   url: string;
-  /** Called at each step of each call. The step waits for the returned promise. */
-  onStep: (step: CallStep, call: ProxiedCall) => unknown;
+  /**
+   * Called at each step of each call. The step waits for the returned promise.
+   *
+   * @param request the whole request, or the last part of it if the call is a BatchAppend; empty before the step `sent`
+   */
+  onStep: (step: CallStep, call: ProxiedCall, request: Buffer) => unknown;
   close(): Promise<void>;
 }
 
@@ -74,40 +79,58 @@ async function forwardCall(
 ): Promise<void> {
   const path = headers[":path"] ?? "";
   stream.on("error", () => undefined);
+  let request: Buffer = Buffer.alloc(0);
+  let trailers: http2.IncomingHttpHeaders = {};
   const call: ProxiedCall = {
     path,
     reset: (errorCode) => stream.close(errorCode),
-    refuse: (grpcStatus, trailers) => {
-      const refusalHeaders = { "content-type": "application/grpc", "grpc-status": grpcStatus, ...trailers };
-      if (!stream.headersSent && !stream.destroyed) stream.respond(refusalHeaders, { endStream: true });
+    refuse: (grpcStatus, exceptionTrailers) => {
+      if (stream.destroyed || stream.writableEnded) return;
+      trailers = { "grpc-status": String(grpcStatus), ...exceptionTrailers };
+      if (stream.headersSent) stream.end();
+      else stream.respond({ "content-type": "application/grpc", ...trailers }, { endStream: true });
     },
     // Node.js 20 can crash if a session is destroyed while it processes frames.
     cut: () => void setImmediate(() => stream.session?.destroy()),
   };
+  const isOpen = () => !stream.closed && !stream.destroyed && !stream.writableEnded;
   /** @returns false if the call has ended */
   const reach = async (step: CallStep) => {
-    await proxy.onStep(step, call);
-    return !stream.closed && !stream.destroyed && !stream.writableEnded;
+    await proxy.onStep(step, call, request);
+    return isOpen();
   };
   if (!(await reach("opened")) || logSession.destroyed) return;
   const { connection: _, ...forwardedHeaders } = headers;
   const logStream = logSession.request(forwardedHeaders).on("error", () => undefined);
+  const isBatch = path.endsWith("/BatchAppend");
   stream.pipe(logStream);
-  stream.on("end", () => void reach("sent"));
+  stream.on("data", (part: Buffer) => {
+    request = isBatch ? part : Buffer.concat([request, part]);
+    if (isBatch) void reach("sent");
+  });
+  if (!isBatch) stream.on("end", () => void reach("sent"));
   // The log executes an append even if its call has ended, as if the fault were behind the log.
-  stream.on("close", () => (path.endsWith("/Append") ? logStream.resume() : logStream.close()));
-  let trailers: http2.IncomingHttpHeaders = {};
+  stream.on("close", () => (/\/(Batch)?Append$/.test(path) ? logStream.resume().end() : logStream.close()));
+  const forwardParts = async () => {
+    for await (const part of logStream) {
+      if (!(await reach("answered"))) continue;
+      stream.write(part);
+      await reach("ending");
+    }
+    if (isOpen()) stream.end();
+  };
   logStream.on("trailers", (receivedTrailers) => {
-    trailers = receivedTrailers;
+    if (isOpen()) trailers = receivedTrailers;
   });
   logStream.on("response", async (responseHeaders, flags) => {
-    if (!(await reach("answered"))) return;
+    if (!(isBatch ? isOpen() : await reach("answered"))) return;
     const isWhole = (flags & http2.constants.NGHTTP2_FLAG_END_STREAM) !== 0;
     stream.respond(responseHeaders, isWhole ? { endStream: true } : { waitForTrailers: true });
-    if (!isWhole) logStream.pipe(stream);
+    if (isBatch) await forwardParts().catch(() => stream.destroy());
+    else if (!isWhole) logStream.pipe(stream);
   });
   stream.on("wantTrailers", async () => {
-    await proxy.onStep("ending", call);
+    if (!isBatch) await proxy.onStep("ending", call, request);
     if (!stream.closed && !stream.destroyed) stream.sendTrailers(trailers);
   });
 }

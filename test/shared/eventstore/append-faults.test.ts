@@ -4,10 +4,17 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, EMPTY_STREAM, type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import {
+  createEventLog,
+  EMPTY_STREAM,
+  type EventLog,
+  LogUnavailableError,
+  WrongExpectedRevisionError,
+} from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { createEventStoreReadinessCheck } from "../../../shared/http/health.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
+import { eventually } from "../../support/eventually.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import {
   CALL_STEPS,
@@ -27,7 +34,7 @@ const TEMPORARY_FAULTS: Record<string, (call: ProxiedCall) => unknown> = {
   "closed connection": (call) => call.cut(),
 };
 const TEMPORARY_STATUSES = [1, 2, 4, 8, 10, 13, 14];
-const PERMANENT_STATUSES = [3, 5, 6, 7, 9, 11, 12, 15, 16];
+const PERMANENT_STATUSES = [3, 5, 6, 7, 9, 11, 15, 16];
 
 describe("appends while calls and connections fail", function () {
   this.timeout(60_000);
@@ -73,6 +80,17 @@ describe("appends while calls and connections fail", function () {
     return () => callCount;
   }
 
+  /** Refuses all appends. Returns a function that counts them. */
+  function refuseAppends(status: number, trailers?: Record<string, string>): () => number {
+    let callCount = 0;
+    proxy.onStep = (step, call) => {
+      if (step !== "opened" || call.path.endsWith("/Read")) return;
+      callCount += 1;
+      call.refuse(status, trailers);
+    };
+    return () => callCount;
+  }
+
   /** Checks that two successive appends to a stream succeed, and that the stream holds exactly their events. */
   async function expectAppends(eventLog: EventLog, fault: string): Promise<void> {
     const stream = `auditor-${randomUUID()}`;
@@ -96,11 +114,97 @@ describe("appends while calls and connections fail", function () {
     });
 
   it("an append succeeds if its call ends with the gRPC status of a temporary failure", async () => {
-    const eventLog = createEventLog(connect(proxy.url));
     for (const status of TEMPORARY_STATUSES) {
+      const eventLog = createEventLog(connect(proxy.url));
       failNextCall("opened", (call) => call.refuse(status));
       await expectAppends(eventLog, `status ${status}`);
     }
+  });
+
+  /** Starts appends to new streams, of which the first is to a stream that a fault can recognise. */
+  function appendWithSuspect(eventLog: EventLog): Promise<Error | undefined>[] {
+    return [`auditor-suspect-${randomUUID()}`, ...Array.from({ length: 20 }, () => undefined)].map((stream) =>
+      getAppendError(eventLog, stream),
+    );
+  }
+
+  const isSuspect = (step: CallStep, request: Buffer) => step === "sent" && request.includes("auditor-suspect");
+
+  it("if an append makes the server end its call, only this append fails, with its own error", async () => {
+    for (const status of [...TEMPORARY_STATUSES, ...PERMANENT_STATUSES]) {
+      const eventLog = createEventLog(connect(proxy.url));
+      await expectAppends(eventLog, "none");
+      proxy.onStep = (step, call, request) => isSuspect(step, request) && call.refuse(status);
+      const [suspectError, ...errors] = await Promise.all(appendWithSuspect(eventLog));
+      if (PERMANENT_STATUSES.includes(status)) expect(suspectError).to.include({ code: status });
+      else expect(suspectError).to.be.instanceOf(LogUnavailableError);
+      expect(errors, `status ${status}`).to.deep.equal(errors.map(() => undefined));
+    }
+  });
+
+  it("if an append makes the server stop reading and answering its call, only this append fails, and later appends do not wait", async () => {
+    const eventLog = createEventLog(connect(proxy.url));
+    await expectAppends(eventLog, "none");
+    const frozenCalls = new Set<ProxiedCall>();
+    proxy.onStep = (step, call, request) => {
+      if (isSuspect(step, request)) frozenCalls.add(call);
+      return step === "answered" && frozenCalls.has(call) && delay(60_000, undefined, { ref: false });
+    };
+    const startedAt = performance.now();
+    const [suspect, ...others] = appendWithSuspect(eventLog);
+    expect(await Promise.all(others)).to.deep.equal(others.map(() => undefined));
+    expect(performance.now() - startedAt).to.be.below(6_000);
+    const repeatedAt = performance.now();
+    await expectAppends(eventLog, "frozen call");
+    expect(performance.now() - repeatedAt).to.be.below(1_000);
+    expect(await suspect).to.be.instanceOf(LogUnavailableError);
+  });
+
+  it("if the leader changes, sent and later appends succeed at the new leader", async () => {
+    const newLeader = await startGrpcProxy(log.eventstoreUrl);
+    const eventLog = createEventLog(connect(proxy.url));
+    await expectAppends(eventLog, "none");
+    const endpoint = { "leader-endpoint-host": "127.0.0.1", "leader-endpoint-port": new URL(newLeader.url).port };
+    proxy.onStep = (step, call) => step === "answered" && call.refuse(5, { exception: "not-leader", ...endpoint });
+    const newPaths = new Set<string>();
+    newLeader.onStep = (_, call) => newPaths.add(call.path);
+    const errors = await Promise.all(appendWithSuspect(eventLog));
+    expect(errors).to.deep.equal(errors.map(() => undefined));
+    await expectAppends(eventLog, "new leader");
+    expect([...newPaths].join()).to.include("/BatchAppend");
+    await newLeader.close();
+  });
+
+  it("appends succeed if the server does not implement BatchAppend", async () => {
+    const eventLog = createEventLog(connect(proxy.url));
+    proxy.onStep = (step, call) => step === "opened" && call.path.endsWith("/BatchAppend") && call.refuse(12);
+    await expectAppends(eventLog, "not implemented");
+    const conflict = await getAppendError(eventLog, `auditor-${randomUUID()}`, 5n);
+    expect(conflict).to.be.instanceOf(WrongExpectedRevisionError);
+  });
+
+  it("if the client replaces its connection, a sent append completes and the next append uses the new connection", async () => {
+    const client = connect(proxy.url);
+    const eventLog = createEventLog(client);
+    await expectAppends(eventLog, "none");
+    let release = () => {};
+    const hold = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let heldCall: ProxiedCall | undefined;
+    proxy.onStep = (step, call) => {
+      if (step !== "answered" || heldCall) return undefined;
+      heldCall = call;
+      return hold;
+    };
+    const heldAppend = getAppendError(eventLog);
+    await eventually("the held append", () => heldCall !== undefined);
+    proxy.onStep = (step, call) => step === "opened" && call.refuse(14);
+    expect(await eventLog.read("auditor-1").catch((error: Error) => error)).to.be.instanceOf(LogUnavailableError);
+    proxy.onStep = () => undefined;
+    await expectAppends(eventLog, "new connection");
+    release();
+    expect(await heldAppend).to.equal(undefined);
   });
 
   it("an append whose response does not arrive is repeated after 4 s", async () => {
@@ -112,12 +216,13 @@ describe("appends while calls and connections fail", function () {
   });
 
   it("an append with a permanent refusal fails at once, and later appends succeed", async () => {
-    const eventLog = createEventLog(connect(proxy.url));
     for (const status of PERMANENT_STATUSES) {
-      const countCalls = failNextCall("opened", (call) => call.refuse(status));
+      const eventLog = createEventLog(connect(proxy.url));
+      const countCalls = refuseAppends(status);
       const error = await getAppendError(eventLog);
       expect(error, `status ${status}`).to.include({ code: status }).and.not.instanceOf(LogUnavailableError);
-      expect(countCalls()).to.equal(1);
+      expect(countCalls()).to.equal(2);
+      proxy.onStep = () => undefined;
       await expectAppends(eventLog, `status ${status}`);
     }
   });
@@ -129,9 +234,9 @@ describe("appends while calls and connections fail", function () {
       { exception: "maximum-append-event-size-exceeded", "maximum-append-event-size": "1000" },
     ];
     for (const refusal of refusals) {
-      const countCalls = failNextCall("opened", (call) => call.refuse(3, refusal));
+      const countCalls = refuseAppends(3, refusal);
       expect(await getAppendError(eventLog)).to.include({ name: "DomainError", code: "event_too_large" });
-      expect(countCalls()).to.equal(1);
+      expect(countCalls()).to.equal(2);
     }
   });
 
@@ -168,21 +273,24 @@ describe("appends while calls and connections fail", function () {
     const clusterProxy = await startGrpcProxy(log.eventstoreUrl, "127.0.0.2");
     const { port } = new URL(clusterProxy.url);
     const eventLog = createEventLog(connect(`esdb://127.0.0.2:1,127.0.0.2:${port}?tls=false`));
-    await expectAppends(eventLog, "none");
+    const read = () => eventLog.read("auditor-1").catch((error: Error) => error);
+    expect(await read()).to.deep.equal([]);
     let heldCall: ProxiedCall | undefined;
     clusterProxy.onStep = (step, call) => {
       if (step !== "opened") return undefined;
-      if (!heldCall) {
+      if (call.path.endsWith("/BatchAppend") && !heldCall) {
         heldCall = call;
         return delay(60_000, undefined, { ref: false });
       }
-      if (call.path.endsWith("/Append")) return call.refuse(14);
       // The search has started.
-      heldCall.refuse(14);
+      if (call.path.includes("Gossip")) heldCall?.refuse(14);
       return call.refuse(14);
     };
-    for (const error of await Promise.all([getAppendError(eventLog), getAppendError(eventLog)]))
-      expect(error).to.be.instanceOf(LogUnavailableError);
+    const appendError = getAppendError(eventLog);
+    await eventually("the append", () => heldCall !== undefined);
+    expect(await read()).to.be.instanceOf(LogUnavailableError);
+    expect(await read()).to.be.instanceOf(LogUnavailableError);
+    expect(await appendError).to.be.instanceOf(LogUnavailableError);
     clusterProxy.onStep = () => undefined;
     await expectAppends(eventLog, "no leader");
     await clusterProxy.close();
@@ -247,7 +355,7 @@ describe("appends while calls and connections fail", function () {
     const checkReadiness = createEventStoreReadinessCheck(client, createLogger("test", "silent"));
     const logEnd = await readLogEnd(client);
     expect(await checkReadiness()).to.deep.equal({ eventstore: null });
-    proxy.onStep = (step, call) => step === "opened" && !call.path.endsWith("/Read") && call.refuse(14);
+    proxy.onStep = (_, call) => !call.path.endsWith("/Read") && call.reset(constants.NGHTTP2_REFUSED_STREAM);
     expect(await checkReadiness()).to.deep.equal({ eventstore: "unavailable" });
     proxy.onStep = () => undefined;
     expect(await checkReadiness()).to.deep.equal({ eventstore: null });

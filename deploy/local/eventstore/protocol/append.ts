@@ -22,7 +22,7 @@ import {
 import { AppendEventList, parseSpecialRevision, parseUint64, parseWritableStreamName } from "./request-parts.ts";
 
 /**
- * Streams.Append, which performs one append per call. The services use this method.
+ * Streams.Append, which performs one append per call. The services use this method for large and repeated appends.
  */
 
 interface AppendRequest {

@@ -1,6 +1,6 @@
 /**
- * Streams.BatchAppend, a long-lived call on which a client sends all its appends. Each append has a correlation id and
- * one or more parts. The log sends one response for each append.
+ * Streams.BatchAppend, a long-lived call on which a client sends many appends, as the services do. Each append has a
+ * correlation id and one or more parts. The log sends one response for each append.
  */
 import type { StreamIdentifier, UUID } from "@eventstore/db-client/generated/shared_pb.js";
 import type { BatchAppendReq, BatchAppendResp } from "@eventstore/db-client/generated/streams_pb.js";

@@ -1,3 +1,4 @@
+import { Gauge } from "prom-client";
 import { createTokenVerifier } from "../shared/auth/access-token.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
@@ -17,6 +18,7 @@ import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tra
 import { createQueryApp } from "./app.ts";
 import { createRowReader, READ_TIMEOUT_MS, requireFilledReadModels } from "./http/read.ts";
 import { limitStandbyLag } from "./http/standby-lag.ts";
+import { createEventWatch, type NewEvents, newEventsStatement } from "./partner/event-watch.ts";
 import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
 
@@ -93,10 +95,22 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     const deadline = performance.now() + READ_TIMEOUT_MS;
     return (await readRow<{ position: bigint }>(positionStatement, [], deadline)).position;
   });
+  const eventWatch = createEventWatch((position) =>
+    readRow<NewEvents>(newEventsStatement, [position], performance.now() + READ_TIMEOUT_MS),
+  );
+  new Gauge({
+    name: "partner_waiting_requests",
+    help: "Requests of partners that wait for events. The wait does not count as their duration.",
+    registers: [registry],
+    collect() {
+      this.set(eventWatch.getWaitCount());
+    },
+  });
   const app = createQueryApp({
     logger,
     readRow,
     positionWatch,
+    eventWatch,
     log,
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
@@ -126,9 +140,25 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   });
   const notificationOptions = { databaseUrl: config.DATABASE_URL, applicationName: "query-api notifications", logger };
   // A standby refuses LISTEN, and may lag behind the primary's notifications.
-  if (!config.DATABASE_READ_URL) stopListening = listenForPositions(notificationOptions, positionWatch.notify);
+  if (!config.DATABASE_READ_URL) {
+    stopListening = listenForPositions(notificationOptions, (position) => {
+      positionWatch.notify(position);
+      eventWatch.notify(position);
+    });
+  }
   const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "query-api", logger };
   readModelLock = holdReadModelLock(lockOptions);
   logger.info({ url: service.url }, "query-api is listening");
-  return { ...service, failure: readModelLock.failure };
+  return {
+    url: service.url,
+    failure: readModelLock.failure,
+    async drain(signal) {
+      eventWatch.stop();
+      await service.drain?.(signal);
+    },
+    async stop() {
+      eventWatch.stop();
+      await service.stop();
+    },
+  };
 }

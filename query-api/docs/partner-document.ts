@@ -1,3 +1,4 @@
+import { installationBody, sandboxResetBody } from "../../shared/partner-api/feed-event.ts";
 import {
   type PartnerOperation,
   type PartnerOperationId,
@@ -59,7 +60,7 @@ export function buildPartnerDocument(
     openapi: "3.1.0",
     info: {
       title: "Partner API",
-      version: "1.1.0",
+      version: "1.2.0",
       summary: "Clinic data, appointments and webhooks for approved applications.",
       description: `${introduction}\n\n${errorsIntroduction}`,
       contact: { name: operatorName },
@@ -93,6 +94,8 @@ function buildSchemas(reads: readonly PartnerRead[]) {
     WebhookEndpoint: webhookEndpointRecord,
     WebhookEndpointDetail: webhookEndpointDetail,
     WebhookDelivery: deliveryRecord,
+    InstallationEvent: installationBody,
+    SandboxResetEvent: sandboxResetBody,
     Page: partnerPage,
     TimeWindow: timeWindow,
     Error: errorBody,

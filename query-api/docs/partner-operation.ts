@@ -219,6 +219,7 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
   installations: { name: "Installations", description: "List the clinics that have approved your application." },
   clinic: { name: "Clinic", description: "Read the clinic, its branches and the installation's scopes." },
   appointments: { name: "Appointments", description: "List and create appointments." },
+  events: { name: "Events", description: "Read the events of a clinic in their order." },
   "webhook-endpoints": {
     name: "Webhook endpoints",
     description: "Manage webhook endpoints. List and replay deliveries.",

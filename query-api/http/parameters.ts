@@ -104,6 +104,15 @@ export const offsetParameter = createIntegerParameter("Number of records to skip
   default: 0,
 });
 
+/** Maximum time that a request waits, in seconds. Proxies usually end a request without a response after 60 seconds. */
+const MAX_WAIT_SECONDS = 25;
+
+export const waitParameter = createIntegerParameter("Maximum number of seconds to wait for the first event.", {
+  minimum: 0,
+  maximum: MAX_WAIT_SECONDS,
+  default: 0,
+});
+
 function createTimeParameter(description: string): QueryParameter<string | undefined> {
   return { description, schema: z.iso.datetime({ offset: true }).optional(), parse: (text) => text };
 }

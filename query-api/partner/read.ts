@@ -1,15 +1,15 @@
 import type { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
-import type { StreamReader } from "../../shared/eventstore/read-log.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
+import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { QueryState } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
 
-interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
+export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
   state: ClinicState & QueryState;
   pathParams: Readonly<Record<string, string>>;
   parameters: ParameterValues<Declared>;
@@ -19,7 +19,7 @@ interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
 
 export interface ReadContext {
   /** Event log, without personal data. Reads fail with a {@link LogUnavailableError} at the request's deadline. */
-  log: StreamReader;
+  log: FeedReader;
   /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
 }
@@ -50,7 +50,18 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    * Adds data from the event log to the body that the SQL returned. Absent if the SQL returns the complete body. An
    * operation that reads the log declares the refusal `event_log_unavailable`.
    */
-  completeBody?(body: string, context: ReadContext): Promise<string>;
+  completeBody?(body: string, context: ReadContext, request: PartnerRequest<Declared>): Promise<string>;
+  /**
+   * Returns how long the request waits for an event of the clinic before it reads again; undefined if it need not wait.
+   * Absent if the operation never waits. An operation that waits declares the refusal `too_many_waiting_requests`.
+   */
+  findWait?(body: string, request: PartnerRequest<Declared>): WaitForEvent | undefined;
+}
+
+export interface WaitForEvent {
+  /** Position of the read models at which the SQL has found no event. */
+  position: bigint;
+  timeoutMs: number;
 }
 
 /** Returns an id of the path in lower case, or null if it is not a UUID. Null matches no row. */

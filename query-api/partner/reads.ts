@@ -6,6 +6,7 @@ import { getWebhookDelivery } from "./get-webhook-delivery.ts";
 import { getWebhookEndpoint } from "./get-webhook-endpoint.ts";
 import { getWebhookReplay } from "./get-webhook-replay.ts";
 import { listPartnerAppointments } from "./list-appointments.ts";
+import { listEvents } from "./list-events.ts";
 import { listInstallations } from "./list-installations.ts";
 import { listWebhookDeliveries } from "./list-webhook-deliveries.ts";
 import { listWebhookEndpoints } from "./list-webhook-endpoints.ts";
@@ -16,6 +17,7 @@ const reads: Record<PartnerReadId, PartnerRead> = {
   getClinicContext,
   listPartnerAppointments,
   getPartnerAppointment,
+  listEvents,
   getSandboxState,
   listWebhookEndpoints,
   getWebhookEndpoint,

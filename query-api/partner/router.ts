@@ -6,7 +6,6 @@ import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
 import { LogUnavailableError } from "../../shared/eventstore/log.ts";
-import type { StreamReader } from "../../shared/eventstore/read-log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import {
   type AccessRecord,
@@ -14,6 +13,7 @@ import {
   type FindAccess,
   requirePartnerAccess,
 } from "../../shared/partner-api/access.ts";
+import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
 import { type PartnerOperation, partnerOperations } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitApplication, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
@@ -22,17 +22,20 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 import { readParameters } from "../http/parameters.ts";
-import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
+import { type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow } from "../http/read.ts";
 import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
-import type { PartnerRead } from "./read.ts";
+import { createEventWait, type EventWait } from "./event-wait.ts";
+import type { EventWatch } from "./event-watch.ts";
+import type { PartnerRead, PartnerRequest, ReadContext } from "./read.ts";
 
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   readRow: ReadRow;
   positionWatch: PositionWatch;
+  eventWatch: EventWatch;
   /** Has no data keys, so it returns no personal data. Only few operations read it. */
-  log: StreamReader;
+  log: FeedReader;
   limiter: RateLimiter;
   /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
@@ -41,16 +44,37 @@ export interface PartnerDependencies {
 type State = ClinicState & QueryState;
 
 export function createPartnerReadRouter(reads: readonly PartnerRead[], dependencies: PartnerDependencies): Router {
-  const positionWait = createPositionWait(dependencies.positionWatch, dependencies.brand);
+  const waits = {
+    position: createPositionWait(dependencies.positionWatch, dependencies.brand),
+    event: createEventWait(dependencies.eventWatch),
+  };
   const routes = reads.map((partnerRead) => [
     partnerRead.operationId,
-    (environment: Environment) => [
-      authorize(partnerRead, environment, dependencies, positionWait),
-      limitReads(partnerRead, dependencies.limiter),
-      respond(partnerRead, dependencies, positionWait),
-    ],
+    (environment: Environment) => {
+      const requireAccess = createAccessCheck(partnerRead, environment, dependencies);
+      return [
+        authorize(requireAccess, dependencies, waits.position),
+        limitReads(partnerRead, dependencies.limiter),
+        respond(partnerRead, requireAccess, dependencies, waits),
+      ];
+    },
   ]);
   return createPartnerRouter(Object.fromEntries(routes));
+}
+
+type RequireAccess = (ctx: Koa.ParameterizedContext<State>) => Promise<void>;
+
+/** Creates a function that authorizes a request to an operation, before its current deadline. */
+function createAccessCheck(
+  partnerRead: PartnerRead,
+  environment: Environment,
+  { verifyToken: verify, readRow, brand }: PartnerDependencies,
+): RequireAccess {
+  const operation = partnerOperations[partnerRead.operationId];
+  return (ctx) => {
+    const findAccess = createAccessFinder(readRow, ctx.state.deadline);
+    return requirePartnerAccess(ctx, operation, environment, { verify, findAccess, brand });
+  };
 }
 
 function limitReads({ operationId }: PartnerRead, limiter: RateLimiter): Koa.Middleware {
@@ -63,25 +87,20 @@ function limitReads({ operationId }: PartnerRead, limiter: RateLimiter): Koa.Mid
  * be out of date. In this case, counts the request as refused, waits for the log position and authorizes again.
  */
 function authorize(
-  partnerRead: PartnerRead,
-  environment: Environment,
+  requireAccess: RequireAccess,
   dependencies: PartnerDependencies,
   positionWait: PositionWait,
 ): Koa.Middleware<State> {
-  const operation = partnerOperations[partnerRead.operationId];
-  const { verifyToken: verify, brand } = dependencies;
   return async (ctx, next) => {
-    const findAccess = createAccessFinder(dependencies.readRow, ctx.state.deadline);
-    const requireAccess = () => requirePartnerAccess(ctx, operation, environment, { verify, findAccess, brand });
     try {
-      await requireAccess();
+      await requireAccess(ctx);
     } catch (error) {
       const { applicationId } = ctx.state as Partial<State>;
       const isRefusal = error instanceof ApiError && error.status < 500;
       if (!isRefusal || applicationId === undefined || !(await positionWait.isPositionAhead(ctx))) throw error;
       await countRefusedRequest(dependencies.limiter, ctx);
       await positionWait.wait(ctx, applicationId);
-      await requireAccess();
+      await requireAccess(ctx);
     }
     await next();
   };
@@ -89,32 +108,55 @@ function authorize(
 
 /**
  * Waits for the caller's log position, runs the operation's SQL and responds. Must run after authorization and rate
- * limiting, so that only valid requests wait.
+ * limiting, so that only valid requests wait. A request that waits for an event is authorized again after the wait, with
+ * a new deadline.
  */
 function respond(
   partnerRead: PartnerRead,
+  requireAccess: RequireAccess,
   dependencies: PartnerDependencies,
-  positionWait: PositionWait,
+  waits: { position: PositionWait; event: EventWait },
 ): Koa.Middleware<State> {
-  const statement = { name: `partner ${partnerRead.operationId}`, text: partnerRead.sql };
   return async (ctx) => {
-    await positionWait.wait(ctx, ctx.state.applicationId);
-    const context = { log: limitLogReads(dependencies.log, ctx.state.deadline), brand: dependencies.brand };
-    const request = {
-      state: ctx.state,
-      pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
-      parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
-      cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
-    };
-    const values = await partnerRead.getSqlParameters(request, context);
-    const { deadline, applicationId } = ctx.state;
-    const row = await dependencies.readRow<ResponseRow>(statement, values, deadline, applicationId);
-    if (row.refusal !== null) throw toRefusalError(partnerRead, row.refusal);
-    if (row.body === null) throw new Error(`The SQL of ${partnerRead.operationId} returned no body.`);
-    ctx.type = "application/json";
-    const body = (await partnerRead.completeBody?.(row.body, context)) ?? row.body;
-    ctx.body = `{"ok":true,${body.slice(1)}`;
+    await waits.position.wait(ctx, ctx.state.applicationId);
+    const startedAt = performance.now();
+    for (;;) {
+      const context = { log: limitLogReads(dependencies.log, ctx.state.deadline), brand: dependencies.brand };
+      const request = {
+        state: ctx.state,
+        pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
+        parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
+        cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
+      };
+      const body = await readBody(partnerRead, request, context, dependencies.readRow);
+      const wait = partnerRead.findWait?.(body, request);
+      const timeoutMs = wait ? startedAt + wait.timeoutMs - performance.now() : 0;
+      if (wait && timeoutMs > 0 && (await waits.event.wait(ctx, { ...wait, timeoutMs }))) {
+        ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
+        await requireAccess(ctx);
+        continue;
+      }
+      ctx.type = "application/json";
+      const completeBody = (await partnerRead.completeBody?.(body, context, request)) ?? body;
+      ctx.body = `{"ok":true,${completeBody.slice(1)}`;
+      return;
+    }
   };
+}
+
+async function readBody(
+  partnerRead: PartnerRead,
+  request: PartnerRequest,
+  context: ReadContext,
+  readRow: ReadRow,
+): Promise<string> {
+  const statement = { name: `partner ${partnerRead.operationId}`, text: partnerRead.sql };
+  const values = await partnerRead.getSqlParameters(request, context);
+  const { deadline, applicationId } = request.state;
+  const row = await readRow<ResponseRow>(statement, values, deadline, applicationId);
+  if (row.refusal !== null) throw toRefusalError(partnerRead, row.refusal);
+  if (row.body === null) throw new Error(`The SQL of ${partnerRead.operationId} returned no body.`);
+  return row.body;
 }
 
 function toRefusalError(partnerRead: PartnerRead, code: string): Error {
@@ -125,16 +167,18 @@ function toRefusalError(partnerRead: PartnerRead, code: string): Error {
 }
 
 /** @param deadline time at which reads fail with a {@link LogUnavailableError}, as a value of `performance.now()` */
-function limitLogReads(log: StreamReader, deadline: number): StreamReader {
+function limitLogReads(log: FeedReader, deadline: number): FeedReader {
+  const limit = async <Result>(read: Promise<Result>): Promise<Result> => {
+    try {
+      return await withTimeout(Math.max(0, deadline - performance.now()), read);
+    } catch (error) {
+      if (!(error instanceof TimeoutError)) throw error;
+      throw new LogUnavailableError("the event log did not respond before the request's deadline", { cause: error });
+    }
+  };
   return {
-    async read(stream, maxRevision) {
-      try {
-        return await withTimeout(Math.max(0, deadline - performance.now()), log.read(stream, maxRevision));
-      } catch (error) {
-        if (!(error instanceof TimeoutError)) throw error;
-        throw new LogUnavailableError("the event log did not respond before the request's deadline", { cause: error });
-      }
-    },
+    read: (stream, maxRevision) => limit(log.read(stream, maxRevision)),
+    readLast: (stream, maxRevision) => limit(log.readLast(stream, maxRevision)),
   };
 }
 

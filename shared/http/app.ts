@@ -20,6 +20,8 @@ export interface RequestState {
   traceparent?: string | undefined;
   now: number;
   log: RequestLog;
+  /** Milliseconds that the request has waited because the caller asked for it. They do not count as its duration. */
+  waitedMs?: number;
 }
 
 interface AppOptions {
@@ -61,7 +63,9 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     ctx.res.setHeader("X-Content-Type-Options", "nosniff");
     const startedAt = performance.now();
     await renderErrors(ctx, next);
-    const durationMs = performance.now() - startedAt;
+    const { waitedMs } = ctx.state;
+    const durationMs = performance.now() - startedAt - (waitedMs ?? 0);
+    if (waitedMs !== undefined) ctx.state.log.addFields({ waited: Math.round(waitedMs) });
     // The log line contains the route pattern instead of the URL, because URLs may contain data that must not be logged.
     const { _matchedRoute: route = "none", _matchedRouteName: operation } = ctx as MatchedRoute;
     const { method, status } = ctx;

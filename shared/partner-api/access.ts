@@ -42,6 +42,8 @@ export interface PartnerState extends RequestState {
 export interface ClinicState extends PartnerState {
   clinicId: string;
   installation: InstallationRecord;
+  /** Scopes that token, application and installation all have. */
+  scopes: readonly Scope[];
   /** Permitted branch that the branch header names; null if the header is absent. */
   branchId: string | null;
 }
@@ -76,7 +78,8 @@ export async function requirePartnerAccess(
   ctx.state.environment = environment;
   ctx.state.log.addFields({ applicationId, environment });
   if (operation.requiresClinic || operation.requiresSandbox) {
-    authorizeClinic(ctx, operation, clinicId, accessRecord.installation, dependencies.brand);
+    const scopes = token.scopes.filter((name) => accessRecord.applicationScopes.includes(name));
+    authorizeClinic(ctx, operation, clinicId, accessRecord.installation, scopes, dependencies.brand);
   }
 }
 
@@ -85,6 +88,7 @@ function authorizeClinic(
   operation: PartnerOperation,
   clinicId: string | null,
   installation: InstallationRecord | null,
+  scopes: readonly Scope[],
   brand: string,
 ): void {
   if (!clinicId) throw new ApiError(403, "clinic_header_invalid");
@@ -95,6 +99,7 @@ function authorizeClinic(
   if (branchId === undefined || !isBranchPermitted) throw new ApiError(403, "branch_denied");
   ctx.state.clinicId = clinicId;
   ctx.state.installation = installation;
+  ctx.state.scopes = scopes.filter((name) => installation.scopes.includes(name));
   ctx.state.branchId = branchId;
   ctx.state.log.addFields({ clinicId });
 }

@@ -24,6 +24,9 @@ export const partnerErrors = {
   fixture_appointment: "The appointment is part of the sandbox's fixture. Create an appointment of your own.",
   illegal_transition: "The appointment's status does not permit the change.",
   invalid_cursor: "The cursor does not come from a response of this API.",
+  unknown_cursor:
+    "The service does not have the event of the cursor, or the cursor belongs to another clinic. Read the appointments again, and continue from a new cursor.",
+  too_many_waiting_requests: "Too many requests of the application wait for events. Wait for fewer clinics at a time.",
   invalid_destination: "The URL is missing, malformed or too long.",
   unsafe_destination:
     "Webhooks cannot be sent to the URL. `details` contains the reason, such as a port or an address that is not allowed.",

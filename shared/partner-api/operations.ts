@@ -54,6 +54,7 @@ export const partnerOperations = {
     "appointments:read",
     "Get an appointment",
   ),
+  listEvents: defineAtClinic("GET", "/events", "appointments:read", "List events"),
   getSandboxState: defineAtSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
   resetSandbox: defineAtSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
   changeSandboxAppointmentStatus: defineAtSandbox(

@@ -17,7 +17,7 @@ import { partnerAppointment, toPartnerAppointment } from "./records.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
 
-const webhookEnvelope = {
+export const webhookEnvelope = {
   id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
   apiVersion: z.literal("v1"),
   createdAt: instant,

@@ -22,6 +22,7 @@ const FIXED_VALUES: Readonly<Record<string, unknown>> = {
   access_token: "eyJhbGciOiJFZERTQSIsInR5cCI6ImF0K2p3dCJ9.eyJleGFtcGxlIjp0cnVlfQ.c2lnbmF0dXJl",
   client_secret: "cs_ZXhhbXBsZS1jbGllbnQtc2VjcmV0",
   secret: "whsec_ZXhhbXBsZS1zaWduaW5nLXNlY3JldA==",
+  cursor: "ZXhhbXBsZS1jdXJzb3I",
   nextCursor: "ZXhhbXBsZS1jdXJzb3I",
   durationMs: 84,
   timestamp: EXAMPLE_TIMESTAMP,

@@ -126,6 +126,7 @@ async function recordSandbox(recorder: PartnerRecorder): Promise<void> {
     `/appointments/${body.appointment.id}/reschedule`,
     move,
   );
+  await recorder.record("listEvents", "GET", "/events?limit=3");
 }
 
 /** Records the settings of an endpoint. Returns the path of the endpoint. */

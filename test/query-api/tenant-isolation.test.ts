@@ -30,8 +30,8 @@ import { type PortalResponse, request, setUpQueryApi } from "../support/query-ap
 
 const windowQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
 
-/** Reads that do not use the clinic header. */
-type ReadWithoutClinic = "getSandboxState" | "listInstallations";
+/** Reads that do not use the clinic header, and the feed, whose test has an event log. */
+type OtherRead = "getSandboxState" | "listInstallations" | "listEvents";
 
 describe("tenant isolation", () => {
   const api = setUpQueryApi();
@@ -150,7 +150,7 @@ describe("tenant isolation", () => {
     }
 
     /** Paths of all partner reads with a clinic header. */
-    const pathBuilders: Record<Exclude<PartnerReadId, ReadWithoutClinic>, (clinic: typeof ownClinic) => string> = {
+    const pathBuilders: Record<Exclude<PartnerReadId, OtherRead>, (clinic: typeof ownClinic) => string> = {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
       getPartnerAppointment: (clinic) => `/appointments/${getId(clinic, "appointment")}`,

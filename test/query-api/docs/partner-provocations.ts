@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
 import {
   type PartnerOperation,
   type PartnerOperationId,
@@ -170,6 +171,12 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   getPartnerAppointment: {
     200: createReadAfterWriteTrigger("getPartnerAppointment"),
     404: createChangeTrigger("getPartnerAppointment", () => ({ path: `/appointments/${randomUUID()}` })),
+  },
+  listEvents: {
+    400: createChangeTrigger("listEvents", () => ({ path: "/events?after=nowhere" })),
+    422: createChangeTrigger("listEvents", () => ({
+      path: `/events?after=${formatEventCursor({ position: "1", eventId: randomUUID() })}`,
+    })),
   },
   changeSandboxAppointmentStatus: {
     404: createChangeTrigger("changeSandboxAppointmentStatus", () => ({

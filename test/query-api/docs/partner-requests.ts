@@ -113,6 +113,7 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     path: `/appointments/${await createAppointment(partner, world)}`,
     headers: createClinicHeaders(partner),
   }),
+  listEvents: toClinic("/events?limit=2&wait=1"),
   getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
   resetSandbox: ({ headers }) => ({ method: "POST", path: "/sandbox/reset", headers }),
   changeSandboxAppointmentStatus: toNewAppointment("transitions", { to: "confirmed" }),

@@ -95,6 +95,7 @@ describe("the documents and the routes", () => {
       "listPartnerAppointments GET /appointments",
       "createPartnerAppointment POST /appointments",
       "getPartnerAppointment GET /appointments/{appointmentId}",
+      "listEvents GET /events",
       "changeSandboxAppointmentStatus POST /appointments/{appointmentId}/transitions",
       "rescheduleSandboxAppointment POST /appointments/{appointmentId}/reschedule",
       "getSandboxState GET /sandbox",

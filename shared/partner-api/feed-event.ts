@@ -1,0 +1,98 @@
+import { z } from "zod";
+import type { CatalogEvent } from "../domain/events/catalog.ts";
+import { toStreamName } from "../domain/events/category.ts";
+import { installationStreams, scope } from "../domain/events/partner.ts";
+import type { RecordedEvent } from "../domain/events/recorded-event.ts";
+import { sandboxStreams } from "../domain/events/sandbox.ts";
+import type { EventLog } from "../eventstore/log.ts";
+import {
+  appointmentBody,
+  createWebhookBody,
+  endpointDisabledBody,
+  endpointFailingBody,
+  endpointTestBody,
+  secretExpiringBody,
+  webhookEnvelope,
+} from "./webhook-body.ts";
+
+const feedEnvelope = { ...webhookEnvelope, branchId: z.null() };
+
+/** Schema of an event about the application's access to a clinic. */
+export const installationBody = z.strictObject({
+  ...feedEnvelope,
+  type: z.enum(["installation.approved", "installation.access_changed", "installation.revoked"]),
+  data: z.strictObject({
+    installation: z
+      .strictObject({
+        scopes: z.array(scope),
+        branchIds: z.array(z.guid()).nullable().describe("Branches that the installation covers; null for all."),
+      })
+      .nullable()
+      .describe("Access from now on. Null if it was revoked."),
+  }),
+});
+type InstallationBody = z.infer<typeof installationBody>;
+
+/** Schema of an event about a sandbox that was filled with the fixture. */
+export const sandboxResetBody = z.strictObject({
+  ...feedEnvelope,
+  type: z.literal("sandbox.reset"),
+  data: z.strictObject({ sandbox: z.strictObject({ generation: z.int().min(1), day: z.iso.date() }) }),
+});
+type SandboxResetBody = z.infer<typeof sandboxResetBody>;
+
+export const feedEvent = z.union([
+  appointmentBody,
+  installationBody,
+  sandboxResetBody,
+  endpointTestBody,
+  endpointFailingBody,
+  endpointDisabledBody,
+  secretExpiringBody,
+]);
+type FeedEvent = z.infer<typeof feedEvent>;
+
+export type FeedReader = Pick<EventLog, "read" | "readLast">;
+
+/**
+ * Creates the public event of a stored event, in the form of webhook bodies.
+ *
+ * @returns undefined if the event does not exist or is not public
+ * @throws {LogUnavailableError}
+ * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
+ */
+export async function createFeedEvent(
+  log: FeedReader,
+  source: { stream: string; revision: bigint },
+): Promise<FeedEvent | undefined> {
+  const { stream, revision } = source;
+  const isOfStateless = [installationStreams, sandboxStreams].some((category) =>
+    stream.startsWith(toStreamName(category, "")),
+  );
+  if (!isOfStateless) return createWebhookBody(log, source);
+  const event = await log.readLast(stream, revision);
+  return event?.revision === revision ? toFeedOnlyBody(event) : undefined;
+}
+
+function toFeedOnlyBody(event: RecordedEvent<CatalogEvent>): InstallationBody | SandboxResetBody | undefined {
+  const { environment, clinicId, occurredAt } = event.metadata;
+  if (!environment || !clinicId) return undefined;
+  const envelope = { id: event.id, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
+  const commonFields = { ...envelope, branchId: null };
+  switch (event.type) {
+    case "InstallationApproved":
+    case "InstallationNarrowed": {
+      const { scopes, branchIds } = event.data;
+      const type = event.type === "InstallationApproved" ? "installation.approved" : "installation.access_changed";
+      return { ...commonFields, type, data: { installation: { scopes, branchIds } } };
+    }
+    case "InstallationRevoked":
+      return { ...commonFields, type: "installation.revoked", data: { installation: null } };
+    case "SandboxReset": {
+      const { generation, day } = event.data;
+      return { ...commonFields, type: "sandbox.reset", data: { sandbox: { generation, day } } };
+    }
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,315 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
+import { narrowInstallation, revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
+import { startQueryApi } from "../../../query-api/start.ts";
+import type { RunningService } from "../../../shared/runtime/run-service.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  createApplication,
+  createPartnerWorld,
+  createTestOperatorContext,
+  installApplication,
+  type PartnerResponse,
+  type PartnerWorld,
+  sendRequest,
+  sendTokenRequest,
+  TOKEN_ISSUER,
+} from "../../support/partner.ts";
+import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+
+interface FeedEvent {
+  id: string;
+  type: string;
+  branchId: string | null;
+  data: { appointment?: { id: string; revision: number; status: string }; [name: string]: unknown };
+}
+
+describe("the feed of events", () => {
+  let api: PartnerApi;
+  let world: PartnerWorld;
+
+  before(async () => {
+    api = await startPartnerApi();
+  });
+  after(() => api.stop());
+  beforeEach(async () => {
+    world = await createPartnerWorld(api.command);
+    await awaitReadModels(world);
+  });
+
+  const list = (query: string, { headers, environment }: PartnerWorld = world, url = api.queryUrl) =>
+    sendRequest("GET", `${url}/${environment}/v1/events?${query}`, headers);
+
+  /** Waits until the read models contain the installation. */
+  const awaitReadModels = (partner: PartnerWorld) =>
+    eventually("the installation", async () => (await list("", partner)).status === 200);
+
+  async function listEvents(query = "", partner = world): Promise<{ events: FeedEvent[]; cursor: string }> {
+    const { status, body, text } = await list(query, partner);
+    expect(status, text).to.equal(200);
+    return body;
+  }
+
+  const request = async (branchId = world.branchId, clinicId = world.clinicId) => {
+    const appointmentId = randomUUID();
+    const details = { animalId: null, customerId: null, reason: null, notes: "not told" };
+    const time = { scheduledAt: "2099-05-04T10:00:00.000Z", durationMinutes: 30 };
+    const input = { appointmentId, clinicId, branchId, ...details, ...time };
+    await requestAppointment(api.command.log, input as never, createTestOperatorContext());
+    return appointmentId;
+  };
+  const confirm = (appointmentId: string, clinicId = world.clinicId) =>
+    confirmAppointment(api.command.log, { appointmentId, clinicId } as never, createTestOperatorContext());
+
+  /** Reads the feed until it has the given number of events. */
+  const awaitEvents = (count: number, query = "", partner = world) =>
+    eventually(`${count} events`, async () => {
+      const page = await listEvents(query, partner);
+      return page.events.length >= count && page;
+    });
+
+  it("the feed has the events of a clinic since the approval, in their order, with the ids of their webhooks", async () => {
+    const id = await request();
+    await confirm(id);
+    const { events, cursor } = await awaitEvents(3);
+    expect(events.map(({ type }) => type)).to.deep.equal([
+      "installation.approved",
+      "appointment.created",
+      "appointment.updated",
+    ]);
+    const stored = await api.command.log.read(`appointment-${id}`);
+    expect(events.slice(1).map((event) => event.id)).to.deep.equal(stored.map((event) => event.id));
+    expect(events[2]?.data).to.deep.include({
+      change: { causedBy: "clinic", fields: { status: { from: "requested", to: "confirmed" } } },
+    });
+    expect(JSON.stringify(events)).to.not.contain("not told");
+    expect(await listEvents(`after=${cursor}`)).to.deep.include({ events: [], cursor, hasMore: false });
+  });
+
+  it("the pages of the feed contain each event once", async () => {
+    for (let count = 0; count < 5; count += 1) await request();
+    const all = await awaitEvents(6);
+    const ids: string[] = [];
+    let page: { events: FeedEvent[]; cursor: string; hasMore: boolean } | undefined;
+    do {
+      page = (await list(`limit=2${page ? `&after=${page.cursor}` : ""}`)).body as NonNullable<typeof page>;
+      ids.push(...page.events.map(({ id }) => id));
+    } while (page.hasMore);
+    expect(ids).to.deep.equal(all.events.map(({ id }) => id));
+    expect((await listEvents("after=latest")).cursor).to.equal(all.cursor);
+  });
+
+  it("a cursor that the log does not confirm, or of another clinic, returns 422", async () => {
+    const { events, cursor } = await awaitEvents(1);
+    const other = await createPartnerWorld(api.command);
+    await awaitReadModels(other);
+    const [position = ""] = Buffer.from(cursor, "base64url").toString().split(" ");
+    const moved = formatEventCursor({ position: String(BigInt(position) + 1n), eventId: events[0]!.id });
+    const unknown = formatEventCursor({ position, eventId: randomUUID() });
+    for (const [after, partner] of [
+      [moved, world],
+      [unknown, world],
+      [cursor, other],
+    ] as const) {
+      const { status, body } = await list(`after=${after}`, partner);
+      expect([status, body.error]).to.deep.equal([422, "unknown_cursor"]);
+    }
+    for (const after of ["x", `${cursor}x`, ""]) {
+      const { status, body } = await list(`after=${after}`);
+      expect([status, body.error], after).to.deep.equal([400, "invalid_cursor"]);
+    }
+  });
+
+  it("a partner gets no events of another clinic, branch, application or environment", async () => {
+    const restricted = await createPartnerWorld(api.command, "production", {});
+    await awaitReadModels(restricted);
+    const stranger = await createApplication(api.command.log);
+    const { branchId, otherBranchId, clinicId } = world;
+    await installApplication(api.command.log, stranger, world, { branchIds: [branchId] });
+    const { body: token } = await sendTokenRequest(api.command.url, stranger);
+    const strangerHeaders = { ...world.headers, Authorization: `Bearer ${token.access_token}` };
+    const strangerWorld = { ...world, ...stranger, headers: strangerHeaders };
+    await awaitReadModels(strangerWorld);
+    const own = await request(branchId);
+    const hidden = await request(otherBranchId);
+    await awaitEvents(3);
+    const ids = (events: FeedEvent[]) => events.flatMap(({ data }) => data.appointment?.id ?? []);
+    expect(ids((await listEvents("", strangerWorld)).events)).to.deep.equal([own]);
+    expect(ids((await listEvents()).events)).to.deep.equal([own, hidden]);
+    const approvals = (await listEvents("", strangerWorld)).events.filter(({ type }) =>
+      type.startsWith("installation"),
+    );
+    expect(approvals).to.have.length(1);
+    expect(
+      (await list("", { ...restricted, headers: { ...restricted.headers, "X-SERVICE-Clinic-ID": clinicId } })).status,
+    ).to.equal(403);
+    expect((await list("", { ...world, environment: "sandbox" })).status).to.equal(401);
+    const branchHeaders = { ...world.headers, "X-SERVICE-Branch-ID": otherBranchId };
+    expect(ids((await listEvents("", { ...world, headers: branchHeaders })).events)).to.deep.equal([hidden]);
+  });
+
+  it("a narrowed installation gets an event, and no more events of other branches", async () => {
+    await request(world.otherBranchId);
+    const { cursor } = await awaitEvents(2);
+    const narrowing = { applicationId: world.applicationId, clinicId: world.clinicId, branchIds: [world.branchId] };
+    await narrowInstallation(api.command.log, narrowing, createTestOperatorContext());
+    const { events } = await awaitEvents(1, `after=${cursor}`);
+    expect(events[0]).to.deep.include({ type: "installation.access_changed", branchId: null });
+    expect(events[0]?.data).to.have.nested.property("installation.branchIds").deep.equal([world.branchId]);
+    expect((await listEvents()).events.map(({ type }) => type)).to.not.include("appointment.created");
+  });
+
+  it("a token without webhooks:read gets no events about endpoints", async () => {
+    const partner = await api.createPartner();
+    const { clinicId } = (await partner.request("GET", "/sandbox")).body.sandbox;
+    const headers = { ...partner.headers, "X-SERVICE-Clinic-ID": clinicId };
+    const endpoint = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
+    const { body } = await partner.request("POST", "/webhook-endpoints", { headers, body: endpoint });
+    await partner.request("POST", `/webhook-endpoints/${body.endpoint.id}/test`, { headers });
+    const read = async (readerHeaders: Record<string, string>) =>
+      (await partner.request("GET", "/events", { headers: readerHeaders })).body.events.map(
+        ({ type }: FeedEvent) => type,
+      );
+    expect(await read(headers)).to.include("endpoint.test");
+    const narrow = await sendTokenRequest(api.command.url, partner, { scope: "appointments:read" });
+    expect(await read({ ...headers, Authorization: `Bearer ${narrow.body.access_token}` })).to.not.include(
+      "endpoint.test",
+    );
+  });
+
+  it("a sandbox reset is an event, and earlier cursors stay valid", async () => {
+    const partner = await api.createPartner();
+    const { clinicId } = (await partner.request("GET", "/sandbox")).body.sandbox;
+    const headers = { ...partner.headers, "X-SERVICE-Clinic-ID": clinicId };
+    const { body: first } = await partner.request("GET", "/events", { headers });
+    await partner.request("POST", "/sandbox/reset");
+    const { body } = await partner.request("GET", `/events?after=${first.cursor}`, { headers });
+    expect(body.events).to.have.length(1);
+    expect(body.events[0]).to.deep.include({ type: "sandbox.reset" });
+    expect(body.events[0].data.sandbox.generation).to.equal(2);
+  });
+
+  it("a reader that follows the feed during concurrent changes ends with the state of the clinic", async () => {
+    let isDone = false;
+    const writers = Array.from({ length: 8 }, async () => {
+      for (let count = 0; count < 6; count += 1) await confirm(await request());
+    });
+    const writing = Promise.all(writers).then(() => {
+      isDone = true;
+    });
+    const copy = new Map<string, { revision: number; status: string }>();
+    const seenIds = new Set<string>();
+    let after = "";
+    let isLast = false;
+    while (!isLast) {
+      isLast = isDone && copy.size === 48 && [...copy.values()].every(({ status }) => status === "confirmed");
+      const { events, cursor } = await listEvents(`limit=7&wait=1${after && `&after=${after}`}`);
+      for (const { id, data } of events) {
+        expect(seenIds.has(id), "an event twice").to.equal(false);
+        seenIds.add(id);
+        if (data.appointment) copy.set(data.appointment.id, data.appointment);
+      }
+      after = cursor;
+    }
+    await writing;
+    const window = "from=2099-05-01T00:00:00Z&to=2099-05-10T00:00:00Z&limit=250";
+    const { body } = await sendRequest("GET", `${api.queryUrl}/production/v1/appointments?${window}`, world.headers);
+    const records = body.appointments.map(({ notes: _, ...record }: { notes: string }) => record);
+    expect([...copy.values()]).to.have.deep.members(records);
+  });
+
+  describe("requests that wait", () => {
+    const timed = async (responsePromise: Promise<PartnerResponse>) => {
+      const startedAt = performance.now();
+      const { status, body } = await responsePromise;
+      return { status, body, seconds: (performance.now() - startedAt) / 1_000 };
+    };
+
+    it("a request waits for the next event of its clinic, and not for events of other clinics", async () => {
+      const { cursor } = await awaitEvents(1);
+      const other = await createPartnerWorld(api.command);
+      const waiting = timed(list(`after=${cursor}&wait=25`));
+      await request(other.branchId, other.clinicId);
+      const id = await request();
+      const { status, body, seconds } = await waiting;
+      expect([status, body.events[0]?.data.appointment.id]).to.deep.equal([200, id]);
+      expect(seconds).to.be.below(20);
+    });
+
+    it("a request without events returns an empty list and the same cursor after its wait", async () => {
+      const { cursor } = await awaitEvents(1);
+      const { status, body, seconds } = await timed(list(`after=${cursor}&wait=3`));
+      expect([status, body.events, body.cursor]).to.deep.equal([200, [], cursor]);
+      expect(seconds).to.be.above(2.9);
+    });
+
+    it("a request whose installation is revoked during the wait returns 403", async () => {
+      const { cursor } = await awaitEvents(1);
+      const waiting = timed(list(`after=${cursor}&wait=25`));
+      const input = { applicationId: world.applicationId, clinicId: world.clinicId, reason: null };
+      await revokeInstallation(api.command.log, input, createTestOperatorContext());
+      const { status, body, seconds } = await waiting;
+      expect([status, body.error]).to.deep.equal([403, "installation_denied"]);
+      expect(seconds).to.be.below(20);
+    });
+
+    describe("in a process of its own", () => {
+      let service: RunningService;
+
+      beforeEach(async () => {
+        service = await startQueryApi({
+          ...{ PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: api.eventstoreUrl, DATABASE_POOL_SIZE: "2" },
+          DATABASE_URL: api.database.urls.query,
+          OPERATOR_NAME: "Test Operator",
+          PORTAL_COOKIE_NAME: "sb-test-auth-token",
+          PORTAL_JWT_ISSUER: "http://portal.test",
+          PORTAL_JWT_SECRET: "0".repeat(32),
+          TOKEN_ISSUER,
+          TOKEN_JWKS_URL: `${api.command.url}/.well-known/jwks.json`,
+        });
+      });
+      afterEach(() => service.stop());
+
+      it("a stop during a wait returns an empty list, and another process continues from its cursor", async () => {
+        const { cursor } = await awaitEvents(1);
+        const waiting = timed(list(`after=${cursor}&wait=25`, world, service.url));
+        await eventually("the wait", async () => (await readWaitCount(service.url)) === 1);
+        await service.drain?.(AbortSignal.abort());
+        const { status, body, seconds } = await waiting;
+        expect([status, body.events]).to.deep.equal([200, []]);
+        expect(seconds).to.be.below(20);
+        const id = await request();
+        const { events } = await awaitEvents(1, `after=${body.cursor}`);
+        expect(events[0]?.data.appointment?.id).to.equal(id);
+      });
+
+      it("of 1,000 waiting requests of an application, 200 wait and the others return 429, while other reads succeed", async () => {
+        const { cursor } = await awaitEvents(1);
+        const send = (count: number) =>
+          Array.from({ length: count }, () => list(`after=${cursor}&wait=25`, world, service.url));
+        const waits = Array.from({ length: 10 }, () => send(20)).flat();
+        await eventually("200 waits", async () => (await readWaitCount(service.url)) === 200);
+        const refusals: PartnerResponse[] = [];
+        for (let count = 0; count < 800; count += 20) refusals.push(...(await Promise.all(send(20))));
+        expect(new Set(refusals.map(({ status, body }) => `${status} ${body.error}`))).to.deep.equal(
+          new Set(["429 too_many_waiting_requests"]),
+        );
+        expect(refusals[0]?.headers.get("Retry-After")).to.equal("5");
+        expect((await list(`after=${cursor}`, world, service.url)).status).to.equal(200);
+        await request();
+        const answers = await Promise.all(waits);
+        expect(new Set(answers.map(({ status, body }) => `${status} ${body.events?.length}`))).to.deep.equal(
+          new Set(["200 1"]),
+        );
+      }).timeout(120_000);
+    });
+  });
+});
+
+/** Reads the number of waiting requests from the metrics. */
+async function readWaitCount(url: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return Number(/^partner_waiting_requests (\d+)$/m.exec(text)?.[1] ?? Number.NaN);
+}

@@ -14,7 +14,11 @@ const OTHER_STREAM = toStreamName(quarantineStreams, "streams");
  */
 export async function concernsOneStream(log: Pick<EventLog, "readLast">, error: unknown): Promise<boolean> {
   if (error instanceof EventSchemaError || error instanceof StreamDeletedError) return true;
-  if (!(error instanceof Error && isCommandError(error))) return false;
+  return error instanceof Error && isCommandError(error) && isLogAvailable(log);
+}
+
+/** Returns true if the log answers a read of a small stream, so that a failure concerns another stream. */
+export async function isLogAvailable(log: Pick<EventLog, "readLast">): Promise<boolean> {
   try {
     await log.readLast(OTHER_STREAM);
     return true;

@@ -5,6 +5,7 @@ import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
 import { type Endpoint, endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
 import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
+import { isLogAvailable } from "../../../shared/eventstore/stream-failure.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { OutboxEvent } from "./outbox.ts";
 
@@ -34,7 +35,7 @@ interface DrainOptions {
  * retry can succeed. If a stream cannot be read or extended, its events wait for a minute, and no others.
  *
  * @returns true if the outbox may contain more events
- * @throws {LogUnavailableError}
+ * @throws {LogUnavailableError} if no stream can be read
  * @throws {DifferentLogError} if the database was not built from this log; in this case, appends no event
  */
 export async function drainOutbox({ pool, log, logger, requireLog, onDiscarded }: DrainOptions): Promise<boolean> {
@@ -55,7 +56,7 @@ export async function drainOutbox({ pool, log, logger, requireLog, onDiscarded }
         for (const outboxEvent of outboxEvents)
           if (!(await appendOutboxEvent(log, outboxEvent))) onDiscarded(outboxEvent);
       } catch (error) {
-        if (error instanceof LogUnavailableError) throw error;
+        if (error instanceof LogUnavailableError && !(await isLogAvailable(log))) throw error;
         logger.error({ error, stream }, "Events in the outbox cannot be appended. They are tried again in a minute.");
         await postpone(pool, stream);
         continue;
@@ -89,6 +90,8 @@ async function appendOutboxEvent(log: EventLog, outboxEvent: OutboxEvent): Promi
       return true;
     } catch (error) {
       if (error instanceof StreamDeletedError) return false;
+      // A connection may break during one call.
+      if (error instanceof LogUnavailableError && tryCount === 1) continue;
       if (!(error instanceof WrongExpectedRevisionError) || tryCount === MAX_APPEND_TRIES) throw error;
     }
   }

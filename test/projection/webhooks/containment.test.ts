@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type { Role } from "../../../projection/roles/role.ts";
+import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -107,6 +108,28 @@ describe("a fault that concerns one endpoint", () => {
     await eventually("an outbox with only the faulty stream", async () => {
       const { rows } = await world.pool.query("SELECT count(*)::integer AS count FROM webhooks.outbox");
       return rows[0].count === faultyIds.length;
+    });
+  });
+
+  it("does not stop the outbox events of other streams while the log does not answer for 300 streams", async () => {
+    await world.stopRoles(webhooks);
+    const unavailable = () => Promise.reject(new LogUnavailableError("the event log did not respond in time"));
+    const log: EventLog = {
+      ...world.log,
+      read: (stream, ...options) => (stream.startsWith("other-") ? unavailable() : world.log.read(stream, ...options)),
+    };
+    await world.pool.query(
+      `INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at)
+       SELECT gen_random_uuid(), 'other-' || n, '{"type": "WebhookDeliverySkipped"}', '{}', now() - interval '1 hour'
+         FROM generate_series(1, 300) n`,
+    );
+    receiver.setDefaultReaction({ status: 500 });
+    webhooks = world.start.webhooks({ retryScheduleSeconds: [], log });
+    const { eventId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(eventId, endpoint, "failed");
+    await eventually("an outbox with only the other streams", async () => {
+      const { rows } = await world.pool.query("SELECT count(*)::integer AS count FROM webhooks.outbox");
+      return rows[0].count === 300;
     });
   });
 });

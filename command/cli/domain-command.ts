@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Command } from "../../shared/command-line/command-line.ts";
 import { InputError } from "../../shared/command-line/failure.ts";
+import { suggestNext } from "../../shared/command-line/format-command-line.ts";
 import { actorOption, requireOperator } from "../../shared/command-line/operator.ts";
 import {
   createOptionsSchema,
@@ -155,6 +156,8 @@ export function toCommand({ name, summary, example, options, check }: DomainComm
       const context = createOperatorContext(operator, Date.now());
       const printedResult = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
       await terminal.writeOutput(formatResult(name, printedResult, json === true));
+      if (terminal.columns !== undefined && json !== true)
+        await terminal.writeError(suggestNext(`audit events --stream ${checkResult.prepared.stream}`));
       return undefined;
     },
   };

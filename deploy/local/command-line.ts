@@ -10,13 +10,15 @@ import { getLocalPaths, getLocalRoot, resolveEntry } from "./setup/project.ts";
 import { runEntry, SetupError } from "./setup/setup-error.ts";
 import { buildCommandLineEnvironment, readStackFile, type StackFile } from "./stack/stack-file.ts";
 
+const NO_STACK_TEXT = "no local stack is running; start it with npm start, or set EVENTSTORE_URL and DATABASE_URL";
+
 await runEntry(async () => {
   const [nodePath = process.execPath, , entryFile, ...args] = process.argv;
   if (entryFile === undefined) throw new SetupError("Usage: command-line.ts <entry.ts> [arguments]");
   const stack = readRunningStack(getLocalPaths(getLocalRoot(process.env)).stack);
   const env = loadSecretFiles(process.env);
   if (stack) Object.assign(process.env, buildCommandLineEnvironment(env, stack));
-  else if (!env.EVENTSTORE_URL) process.on("exit", explainFailure);
+  else if (!env.EVENTSTORE_URL) process.env.CLINIC_SETTINGS_ADVICE = NO_STACK_TEXT;
   const file = resolveEntry(entryFile);
   process.argv = [nodePath, file, ...args];
   await import(pathToFileURL(file).href);
@@ -33,9 +35,4 @@ function readRunningStack(file: string): StackFile | undefined {
     console.error((error as Error).message);
     return undefined;
   }
-}
-
-function explainFailure(exitCode: number): void {
-  if (exitCode !== 0)
-    console.error("No local stack is running. Start it with npm start, or set EVENTSTORE_URL and DATABASE_URL.");
 }

@@ -57,8 +57,14 @@ export async function runCommandLine(
   terminal: Terminal,
 ): Promise<number> {
   let exitCode: number = EXIT_CODE.done;
-  const program = createProgram(commandLine, terminal, (code) => {
-    exitCode = code;
+  let missingCommandHelp = "";
+  const program = createProgram(commandLine, terminal, {
+    setExitCode(code) {
+      exitCode = code;
+    },
+    showMissingCommandHelp(text) {
+      missingCommandHelp += text;
+    },
   });
   try {
     await program.parseAsync(args, { from: "user" });
@@ -67,25 +73,36 @@ export async function runCommandLine(
     const failure =
       error instanceof CommanderError ? describeUsageError(error) : describeFailure(error, commandLine.ownExitCodes);
     if (failure.exitCode === EXIT_CODE.done) return failure.exitCode;
+    if (error instanceof CommanderError && error.code === MISSING_COMMAND)
+      await terminal.writeOutput(`${missingCommandHelp.trimEnd()}\n`);
     await terminal.writeError(`${commandLine.program.split(" ").at(-1)}: ${escapeControlCharacters(failure.line)}`);
     return failure.exitCode;
   }
 }
 
+/** Commander's code of the error for a command line without a command. */
+const MISSING_COMMAND = "commander.help";
+
 /** Help that the user requested is a success. Help that is shown because the command is missing is an error. */
 function describeUsageError({ code, exitCode, message }: CommanderError) {
-  const line = code === "commander.help" ? "no command given; see --help" : message;
+  const line = code === MISSING_COMMAND ? "no command given" : message;
   return {
     exitCode: exitCode === 0 ? EXIT_CODE.done : EXIT_CODE.badInput,
     line: line.replace(/^error: /, "").replaceAll("\n", " "),
   };
 }
 
+/** Width of help texts that are not written to a terminal, in characters. */
+const HELP_WIDTH = 80;
+
 /** Creates the parser of the command line. It throws errors instead of printing them. */
 function createProgram(
   { program: programName, description, commands, details }: CommandLine,
   terminal: Terminal,
-  setExitCode: (code: number) => void,
+  {
+    setExitCode,
+    showMissingCommandHelp,
+  }: { setExitCode(code: number): void; showMissingCommandHelp(text: string): void },
 ): Program {
   const [, ...prefix] = programName.split(" ");
   const formatHelp = (details: string | undefined, ...example: string[]) =>
@@ -93,8 +110,11 @@ function createProgram(
   const program = new Program(programName)
     .description(description)
     .exitOverride()
-    .configureOutput({ writeOut: (text) => void terminal.writeOutput(text.trimEnd()), writeErr: () => {} })
-    .configureHelp({ sortSubcommands: false, helpWidth: 110 });
+    .configureOutput({
+      writeOut: (text) => void terminal.writeOutput(text.trimEnd()),
+      writeErr: showMissingCommandHelp,
+    })
+    .configureHelp({ sortSubcommands: false, helpWidth: terminal.columns ?? HELP_WIDTH });
   const [firstCommand] = commands;
   if (firstCommand) program.addHelpText("after", formatHelp(details, firstCommand.name, firstCommand.example));
   for (const command of commands) {

@@ -56,6 +56,9 @@ export function describeFailure(error: unknown, ownExitCodes: OwnExitCodes = [])
     [StartError, badInput],
   ];
   const [, exitCode] = exitCodes.find(([errorClass]) => error instanceof errorClass) ?? [];
+  // In a checkout, the missing settings come from the local stack.
+  const advice = error instanceof ConfigError ? process.env.CLINIC_SETTINGS_ADVICE : undefined;
+  if (exitCode !== undefined && advice) return { exitCode, line: advice };
   if (exitCode !== undefined) return { exitCode, line: toOneLine((error as Error).message) };
   if (isAccessDenied(error))
     return {

@@ -7,3 +7,8 @@
 export function formatCommandLine(args: string): string {
   return `${process.env.CLINIC_PROGRAM ?? "clinic"} ${args}`;
 }
+
+/** Formats the line that suggests the next command. */
+export function suggestNext(args: string): string {
+  return `Next: ${formatCommandLine(args)}`;
+}

@@ -46,7 +46,8 @@ export async function runInProcess(run: (args: string[], terminal: Terminal) => 
     hasProgressLine = false;
   };
   const redraw = (text: string) => {
-    stderr.write(`\r\x1b[K${text}`);
+    // A line that the terminal wraps could not be removed.
+    stderr.write(`\r\x1b[K${[...text].slice(0, stderr.columns - 1).join("")}`);
     hasProgressLine = true;
   };
   const createLineWriter = (stream: NodeJS.WriteStream) => async (line: string) => {
@@ -116,15 +117,4 @@ export function escapeControlCharacters(text: string): string {
     const codePoint = character.codePointAt(0) ?? 0;
     return `\\u${codePoint.toString(16).padStart(4, "0")}`;
   });
-}
-
-/**
- * Truncates a line to a width.
- *
- * @param columns the width in characters; undefined if the line is not truncated
- */
-export function truncateLine(line: string, columns: number | undefined): string {
-  const characters = [...line];
-  if (columns === undefined || characters.length <= columns) return line;
-  return `${characters.slice(0, Math.max(0, columns - 1)).join("")}…`;
 }

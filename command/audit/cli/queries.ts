@@ -1,6 +1,8 @@
 import type { z } from "zod";
-import { escapeControlCharacters, type Terminal, truncateLine } from "../../../shared/command-line/terminal.ts";
+import { suggestNext } from "../../../shared/command-line/format-command-line.ts";
+import { escapeControlCharacters, type Terminal } from "../../../shared/command-line/terminal.ts";
 import { accessesQuery, type ClinicAccess } from "../access/list-accesses.ts";
+import type { AuditEvent } from "../log/audit-event.ts";
 import { type AuditQuery, OPERATOR_SCOPE } from "../queries/audit-query.ts";
 import { eventsQuery } from "../queries/list-events.ts";
 import { latestQuery } from "../queries/list-latest.ts";
@@ -9,29 +11,36 @@ import { type ReplayStep, replayQuery } from "../state/replay.ts";
 import { diffQuery, type StateDiff, type StreamState, stateQuery } from "../state/state-at.ts";
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { createProgressReporter } from "./scan-progress.ts";
-import { formatActor, formatTableHead, formatTableRow } from "./table.ts";
+import { createEventPrinter, formatActor } from "./table.ts";
 
-/** Width of the terminal in characters; undefined if the output is not a terminal. */
-type Columns = number | undefined;
+/** Creates the function that prints an event: as JSON, or in a list for people. */
+async function createPrinter(
+  { json }: CommandOptions,
+  terminal: Terminal,
+): Promise<(event: AuditEvent) => Promise<void>> {
+  return json ? (event) => terminal.writeOutput(JSON.stringify(event)) : createEventPrinter(terminal);
+}
 
 export async function showEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(eventsQuery, options, terminal, async (events) => {
-    if (!options.json) await terminal.writeOutput(formatTableHead(terminal.columns));
+    const print = await createPrinter(options, terminal);
     let count = 0;
+    let lastStream: string | undefined;
     for await (const event of events) {
       count += 1;
-      await terminal.writeOutput(options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns));
+      lastStream = event.stream;
+      await print(event);
     }
-    if (!options.json) await terminal.writeError(`${count} ${count === 1 ? "event" : "events"}`);
+    if (options.json) return;
+    await terminal.writeError(`${count} ${count === 1 ? "event" : "events"}`);
+    if (lastStream !== undefined) await terminal.writeError(suggestNext(`audit replay ${lastStream}`));
   });
 }
 
 export async function showLatestEvents(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(latestQuery, options, terminal, async ({ events, next }) => {
-    if (!options.json) await terminal.writeOutput(formatTableHead(terminal.columns));
-    for (const event of events) {
-      await terminal.writeOutput(options.json ? JSON.stringify(event) : formatTableRow(event, terminal.columns));
-    }
+    const print = await createPrinter(options, terminal);
+    for (const event of events) await print(event);
     if (next !== null) await terminal.writeError(`For earlier events, add --before ${next}`);
   });
 }
@@ -41,7 +50,7 @@ export async function showAccesses(options: CommandOptions, terminal: Terminal):
     let count = 0;
     for await (const access of accesses) {
       count += 1;
-      await terminal.writeOutput(options.json ? JSON.stringify(access) : formatAccess(access, terminal.columns));
+      await terminal.writeOutput(options.json ? JSON.stringify(access) : formatAccess(access));
     }
     if (!options.json) await terminal.writeError(`${count} ${count === 1 ? "access" : "accesses"}`);
   });
@@ -55,7 +64,7 @@ export async function showState(options: CommandOptions, terminal: Terminal): Pr
 
 export async function showDiff(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(diffQuery, options, terminal, (diff) =>
-    terminal.writeOutput(options.json ? JSON.stringify(diff) : formatDiff(diff, terminal.columns)),
+    terminal.writeOutput(options.json ? JSON.stringify(diff) : formatDiff(diff)),
   );
 }
 
@@ -73,7 +82,7 @@ export async function showReplay(
     for await (const step of steps) {
       if (stepCount > 0 && (await readKey?.()) === "end") return;
       stepCount += 1;
-      await terminal.writeOutput(options.json ? JSON.stringify(step) : formatStep(step, terminal.columns));
+      await terminal.writeOutput(options.json ? JSON.stringify(step) : formatStep(step));
       if (readKey && stepCount === 1) await terminal.writeError("(Enter: next event; q: quit)");
     }
   });
@@ -98,14 +107,14 @@ function formatState({ stream, last: lastEvent, state }: StreamState): string {
   return `${stream} ${formatLastEvent(lastEvent)}\n${json}`;
 }
 
-function formatDiff({ stream, from, to, changes }: StateDiff, columns: Columns): string {
-  return `${stream}\n  from ${formatLastEvent(from)}\n  to   ${formatLastEvent(to)}\n${formatChanges(changes, columns)}`;
+function formatDiff({ stream, from, to, changes }: StateDiff): string {
+  return `${stream}\n  from ${formatLastEvent(from)}\n  to   ${formatLastEvent(to)}\n${formatChanges(changes)}`;
 }
 
-function formatStep({ event, changes }: ReplayStep, columns: Columns): string {
+function formatStep({ event, changes }: ReplayStep): string {
   const { revision, type, occurredAt, actor, correlationId } = event;
   const headLine = `@ ${revision}  ${occurredAt}  ${type}  by ${formatActor({ actor })}  request ${correlationId}`;
-  return `${truncateLine(escapeControlCharacters(headLine), columns)}\n${formatChanges(changes, columns)}`;
+  return `${escapeControlCharacters(headLine)}\n${formatChanges(changes)}`;
 }
 
 function formatLastEvent(lastEvent: StreamState["last"]): string {
@@ -114,12 +123,10 @@ function formatLastEvent(lastEvent: StreamState["last"]): string {
   return `@ ${revision} (${type}, occurred ${occurredAt}, stored ${storedAt}, position ${position})`;
 }
 
-function formatChanges(changes: Change[], columns: Columns): string {
+function formatChanges(changes: Change[]): string {
   if (changes.length === 0) return "    no changes in the state";
   return changes
-    .map((change) =>
-      truncateLine(escapeControlCharacters(`    ${change.path}: ${formatChangedValue(change)}`), columns),
-    )
+    .map((change) => escapeControlCharacters(`    ${change.path}: ${formatChangedValue(change)}`))
     .join("\n");
 }
 
@@ -129,8 +136,8 @@ function formatChangedValue(change: Change): string {
   return "after" in change ? `${textBefore} → ${textAfter}` : `- ${textBefore}`;
 }
 
-function formatAccess({ at, actor, auditorName, action, relation, asked }: ClinicAccess, columns: Columns): string {
+function formatAccess({ at, actor, auditorName, action, relation, asked }: ClinicAccess): string {
   const name = auditorName === null ? "" : ` ${auditorName}`;
   const cells = [at, action.padEnd(12), relation.padEnd(8), `${formatActor({ actor })}${name}`, JSON.stringify(asked)];
-  return truncateLine(escapeControlCharacters(cells.join("  ")), columns);
+  return escapeControlCharacters(cells.join("  "));
 }

@@ -1,21 +1,20 @@
-import { escapeControlCharacters, truncateLine } from "../../../shared/command-line/terminal.ts";
+import { createStyle } from "../../../shared/command-line/style.ts";
+import { escapeControlCharacters, type Terminal } from "../../../shared/command-line/terminal.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 
 interface Column {
   title: string;
-  /** Width of the column on a terminal, in characters. Longer text is truncated. */
+  /** Width of the column in characters. Longer text is printed in full. */
   width: number;
-  /** Width of the column in a file or pipe, in characters; default: `width`. Longer text is printed in full. */
-  fileWidth?: number;
   toText: (event: AuditEvent) => string;
 }
 
-/** The most important columns come first, because lines are truncated on the right to fit a narrow terminal. */
+/** Columns of the table in a file or pipe. */
 const COLUMNS: Column[] = [
   { title: "OCCURRED", width: 24, toText: ({ occurredAt }) => occurredAt ?? "unknown" },
   { title: "EVENT", width: 30, toText: ({ type }) => type },
-  { title: "BY", width: 24, fileWidth: 48, toText: formatActor },
-  { title: "STREAM @ REVISION", width: 58, fileWidth: 66, toText: ({ stream, revision }) => `${stream} @ ${revision}` },
+  { title: "BY", width: 48, toText: formatActor },
+  { title: "STREAM @ REVISION", width: 66, toText: formatPlace },
   { title: "REQUEST", width: 36, toText: ({ correlationId }) => correlationId ?? "unknown" },
   { title: "CAUSED BY", width: 36, toText: formatCause },
   { title: "STORED", width: 24, toText: ({ storedAt }) => storedAt },
@@ -23,17 +22,22 @@ const COLUMNS: Column[] = [
 ];
 
 /**
- * Formats the first line of the table, with the titles of the columns.
- *
- * @param terminalWidth in characters; undefined if the output is not a terminal
+ * Creates the function that prints a list of events. A file or pipe gets a table. On a terminal, which is narrower, an
+ * event has two lines. Ids are never truncated, because the next command needs them.
  */
-export function formatTableHead(terminalWidth: number | undefined): string {
-  return formatLine(({ title }) => title, terminalWidth);
-}
-
-/** Formats an event as a line of the table. The parameters are those of {@link formatTableHead}. */
-export function formatTableRow(event: AuditEvent, terminalWidth: number | undefined): string {
-  return formatLine(({ toText }) => escapeControlCharacters(toText(event)), terminalWidth);
+export async function createEventPrinter(terminal: Terminal): Promise<(event: AuditEvent) => Promise<void>> {
+  if (terminal.columns === undefined) {
+    await terminal.writeOutput(formatLine(({ title }) => title));
+    return (event) => terminal.writeOutput(formatLine(({ toText }) => escapeControlCharacters(toText(event))));
+  }
+  const { bold, dim } = createStyle(terminal);
+  return (event) => {
+    const time = (event.occurredAt ?? event.storedAt).replace("T", " ");
+    const actor = escapeControlCharacters(`by ${formatActor(event)}`);
+    const place = escapeControlCharacters(formatPlace(event));
+    const type = escapeControlCharacters(event.type);
+    return terminal.writeOutput(`${time}  ${bold(type)}  ${actor}\n  ${dim(place)}`);
+  };
 }
 
 export function formatActor({ actor }: Pick<AuditEvent, "actor">): string {
@@ -46,11 +50,12 @@ function formatCause({ causationId, correlationId }: AuditEvent): string {
   return causationId === correlationId ? "the request" : causationId;
 }
 
-function formatLine(getText: (column: Column) => string, terminalWidth: number | undefined): string {
-  const cells = COLUMNS.map((column) => {
-    const text = getText(column);
-    if (terminalWidth === undefined) return text.padEnd(column.fileWidth ?? column.width);
-    return truncateLine(text, column.width).padEnd(column.width);
-  });
-  return truncateLine(cells.join("  ").trimEnd(), terminalWidth);
+function formatPlace({ stream, revision }: AuditEvent): string {
+  return `${stream} @ ${revision}`;
+}
+
+function formatLine(getText: (column: Column) => string): string {
+  return COLUMNS.map((column) => getText(column).padEnd(column.width))
+    .join("  ")
+    .trimEnd();
 }

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
+import { createStyle } from "../../../shared/command-line/style.ts";
 import { getLocalPaths, getLocalRoot } from "../setup/project.ts";
 import { readStackFile, type StackFile } from "../stack/stack-file.ts";
 import {
@@ -34,7 +35,9 @@ const PORTAL_POLL_INTERVAL_MS = 25;
 /** Longer than for the portal, because the partner API has a rate limit. */
 const PARTNER_POLL_INTERVAL_MS = 500;
 
-const narrator = createNarrator((line) => console.log(line));
+const isVerbose = process.argv.includes("--verbose");
+const style = createStyle({ env: process.env, columns: process.stdout.isTTY ? process.stdout.columns : undefined });
+const narrator = createNarrator((line) => console.log(line), style, isVerbose);
 try {
   const file = getLocalPaths(getLocalRoot(process.env)).stack;
   const stack = readStackFile(file);
@@ -45,7 +48,8 @@ try {
   } finally {
     await receiver.close();
   }
-  console.log("\nAll checks passed.");
+  console.log(`\n${style.green("All checks passed.")}`);
+  if (!isVerbose) console.log("Next: npm run demo -- --verbose shows all headers and bodies.");
 } catch (error) {
   const reason = error instanceof StepFailedError ? `this check failed: ${error.message}` : (error as Error).message;
   console.error(`\nThe demo stopped: ${reason}`);
@@ -238,8 +242,8 @@ function waitForDelivery(
 
 function printWebhook(narrator: Narrator, { headers, body }: ReceivedWebhook): void {
   for (const name of ["webhook-id", "webhook-timestamp", "webhook-signature"])
-    narrator.say(`  ${name}: ${headers[name]}`);
-  narrator.say(`  ${body}`);
+    narrator.detail(`  ${name}: ${headers[name]}`);
+  narrator.detail(`  ${body}`);
 }
 
 function verifySignature(secret: string, { body, headers }: ReceivedWebhook): unknown {

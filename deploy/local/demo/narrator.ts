@@ -1,3 +1,5 @@
+import type { Style } from "../../../shared/command-line/style.ts";
+
 export interface DemoResponse {
   status: number;
   headers: Headers;
@@ -18,6 +20,8 @@ export class StepFailedError extends Error {
 export interface Narrator {
   startStep(title: string): void;
   say(text: string): void;
+  /** Prints a text that only a verbose demo shows. */
+  detail(text: string): void;
   request(method: string, url: string, options?: RequestOptions): Promise<DemoResponse>;
   /** Prints the expectation if it is met. @throws {StepFailedError} if it is not met */
   check(expectation: string, isMet: boolean): void;
@@ -27,21 +31,34 @@ const HIDDEN_HEADER_PATTERN = /^(authorization|cookie)$/i;
 const SECRET_FIELD_PATTERN = /("(?:access_token|client_secret|secret)": ")([^"]{6})[^"]*/g;
 const MAX_PRINTED_CHARACTERS = 1_400;
 
-export function createNarrator(write: (line: string) => void): Narrator {
+/** Number of steps of the demo. */
+const STEP_COUNT = 9;
+
+/**
+ * Creates the narrator of the demo.
+ *
+ * @param isVerbose if true, prints the headers and bodies of all requests
+ */
+export function createNarrator(write: (line: string) => void, style: Style, isVerbose: boolean): Narrator {
   let stepCount = 0;
+  const writeDetail = (text: string) => {
+    if (isVerbose) write(style.dim(text));
+  };
   return {
     startStep(title) {
       stepCount += 1;
-      write(`\n${stepCount}. ${title}`);
+      write(`\n${style.bold(`Step ${stepCount} of ${STEP_COUNT}: ${title}`)}`);
     },
     say(text) {
-      write(`   ${text}`);
+      write(`  ${text}`);
+    },
+    detail(text) {
+      writeDetail(`  ${text}`);
     },
     async request(method, url, { headers = {}, body } = {}) {
-      write(`   → ${method} ${url}`);
       for (const [name, value] of Object.entries(headers))
-        write(`     ${name}: ${HIDDEN_HEADER_PATTERN.test(name) ? `${value.slice(0, 24)}…` : value}`);
-      if (body !== undefined) write(formatBody(body));
+        writeDetail(`    ${name}: ${HIDDEN_HEADER_PATTERN.test(name) ? `${value.slice(0, 24)}…` : value}`);
+      if (body !== undefined) writeDetail(formatBody(body));
       const startedAt = performance.now();
       const response = await fetch(url, {
         method,
@@ -51,13 +68,14 @@ export function createNarrator(write: (line: string) => void): Narrator {
       });
       const text = await response.text();
       const responseBody = text === "" ? null : JSON.parse(text);
-      write(`   ← ${response.status} in ${formatMilliseconds(performance.now() - startedAt)}`);
-      write(formatBody(responseBody));
+      const duration = formatMilliseconds(performance.now() - startedAt);
+      write(`  ${method} ${new URL(url).pathname} ${style.dim("→")} ${response.status} in ${duration}`);
+      writeDetail(formatBody(responseBody));
       return { status: response.status, headers: response.headers, body: responseBody };
     },
     check(expectation, isMet) {
       if (!isMet) throw new StepFailedError(expectation);
-      write(`   ✔ ${expectation}`);
+      write(`  ${style.green("✔")} ${expectation}`);
     },
   };
 }
@@ -70,5 +88,5 @@ export function formatMilliseconds(durationMs: number): string {
 function formatBody(body: unknown): string {
   const text = JSON.stringify(body, null, 2).replaceAll(SECRET_FIELD_PATTERN, "$1$2…");
   const shownText = text.length > MAX_PRINTED_CHARACTERS ? `${text.slice(0, MAX_PRINTED_CHARACTERS)}\n…` : text;
-  return shownText.replaceAll(/^/gm, "     ");
+  return shownText.replaceAll(/^/gm, "    ");
 }

@@ -87,7 +87,6 @@ describe("the operator's command line", () => {
     ["a missing option", ["clinic", "reinstate"], "clinic: --id is missing"],
     ["an unknown option", ["clinic", "reinstate", "--wrong"], "clinic: unknown option '--wrong'"],
     ["an unknown noun", ["hospital"], "clinic: unknown command 'hospital'"],
-    ["a missing verb", ["clinic"], "clinic: no command given; see --help"],
     [
       "each wrong value",
       ["animal", "weigh", "--id", "x", "--clinic", randomUUID(), "--weight-kg", "heavy"],
@@ -122,6 +121,14 @@ describe("the operator's command line", () => {
       expect(await runClinic(words, { env })).to.deep.equal({ code: 2, outputLines: [], errorLines: [line] });
     });
   }
+
+  it("the command line prints its help if the command or the verb is missing", async () => {
+    for (const words of [[], ["clinic"]]) {
+      const { code, outputLines, errorLines } = await runClinic(words, { env });
+      expect([code, errorLines]).to.deep.equal([2, ["clinic: no command given"]]);
+      expect(outputLines.join("\n")).to.match(/^Usage: clinic [\s\S]*\nCommands:\n[\s\S]*\nExample:\n/);
+    }
+  });
 
   it("the command line exits with 3 if a domain rule refuses the command", async () => {
     const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env });

@@ -104,8 +104,8 @@ describe("command-line.ts", () => {
     );
   });
 
-  const run = (root: string, args: string[], settings: NodeJS.ProcessEnv = {}) => {
-    const { command, args: nodeArgs } = buildNodeCommand("deploy/local/command-line.ts", [entryFile, ...args]);
+  const run = (root: string, args: string[], settings: NodeJS.ProcessEnv = {}, entry = entryFile) => {
+    const { command, args: nodeArgs } = buildNodeCommand("deploy/local/command-line.ts", [entry, ...args]);
     const env = { PATH: process.env.PATH, LOCAL_DIR: root, ...settings };
     return spawnSync(command, nodeArgs, { cwd: PROJECT_FOLDER, env, encoding: "utf8" });
   };
@@ -115,10 +115,14 @@ describe("command-line.ts", () => {
     expect([status, stdout.trim(), stderr]).to.deep.equal([3, `${urls.EVENTSTORE_URL} 3 --flag`, ""]);
   });
 
-  it("command-line.ts explains a failure if no stack is running and EVENTSTORE_URL is not set", () => {
+  it("without a stack and EVENTSTORE_URL, a command says in one line that no stack is running", () => {
     const missingRoot = path.join(folder, "none");
     expect(run(missingRoot, ["0"]).stderr).to.equal("");
-    expect(run(missingRoot, ["2"]).stderr).to.match(/^No local stack is running\. Start it with npm start/);
+    const { status, stderr } = run(missingRoot, ["projection", "status"], {}, "bin/clinic.ts");
+    expect([status, stderr.trimEnd()]).to.deep.equal([
+      2,
+      "projection: no local stack is running; start it with npm start, or set EVENTSTORE_URL and DATABASE_URL",
+    ]);
   });
 
   it("if a file provides a URL, command-line.ts does not set the stack's URL", () => {

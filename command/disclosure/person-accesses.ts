@@ -1,4 +1,5 @@
-import { type ClinicAccess, listStreams } from "../audit/access/list-accesses.ts";
+import { listStreams } from "../audit/access/access-relation.ts";
+import type { ClinicAccess } from "../audit/access/list-accesses.ts";
 import type { DisclosedAccess } from "./disclosure.ts";
 import type { PersonEvent } from "./person-records.ts";
 

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import type { Decision } from "../../shared/domain/aggregate.ts";
 import {
   type Appointment,
+  type AppointmentMove,
   appointmentAggregate,
   decideAllocate,
   decideCancel,
@@ -23,7 +24,6 @@ import { type Resource, resourceAggregate } from "../../shared/domain/clinic/res
 import { type AppointmentEvent, requestDefaults } from "../../shared/domain/events/appointment.ts";
 import type { DataOf } from "../../shared/domain/events/category.ts";
 import { requireOwnedBy } from "../../shared/domain/preconditions.ts";
-import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle } from "../handling/handle.ts";
 import { defineClinicOperation, loadClinicObject, loadCommandClinic, loadState, type Operation } from "./operation.ts";
@@ -103,22 +103,29 @@ export const changeAppointmentStatus = defineOperation(
     (state) =>
       state?.status === to ? [] : decidersByStatus[to](now)(state),
 );
-export const rescheduleAppointment = defineOperation(
-  (command: AppointmentReference & { scheduledAt: Instant; durationMinutes?: number | undefined }, now) =>
-    decideReschedule(command, now),
-);
 export const releaseResource = defineOperation(({ assignmentId }: AppointmentReference & { assignmentId: string }) =>
   decideRelease(assignmentId),
 );
 
-/** Cancels an appointment. If the customer's contact data is erased, a reason is refused, because it is personal data. */
+/** Loads the customer of an appointment if there is a reason, which is personal data. */
+async function loadReasonedCustomer(
+  log: EventLog,
+  { appointmentId, reason }: AppointmentReference & { reason: string | null },
+): Promise<Customer | undefined> {
+  const appointment = await loadState(log, appointmentAggregate, reason === null ? null : appointmentId);
+  return loadState(log, customerAggregate, appointment?.customerId ?? null);
+}
+
 export const cancelAppointment = defineOperation(
   ({ reason }: AppointmentReference & { reason: string | null }, _, customer: Customer | undefined) =>
     decideCancel(reason, customer),
-  async (log, { appointmentId, reason }) => {
-    const appointment = await loadState(log, appointmentAggregate, reason === null ? null : appointmentId);
-    return loadState(log, customerAggregate, appointment?.customerId ?? null);
-  },
+  loadReasonedCustomer,
+);
+
+export const rescheduleAppointment = defineOperation(
+  (command: AppointmentReference & AppointmentMove, now, customer: Customer | undefined) =>
+    decideReschedule(command, customer, now),
+  loadReasonedCustomer,
 );
 
 export const allocateResource = defineOperation(

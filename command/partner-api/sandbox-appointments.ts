@@ -24,7 +24,7 @@ export const rescheduleSandboxAppointment = ({ log }: { log: EventLog }): Koa.Mi
   changeOwnAppointment(log, appointmentMove, async (eventLog, command, context) => {
     if (Date.parse(command.scheduledAt) <= context.now)
       throw createValidationError([{ path: "scheduledAt", message: "must be in the future" }]);
-    return rescheduleAppointment(eventLog, command, context);
+    return rescheduleAppointment(eventLog, { ...command, reason: null }, context);
   });
 
 function changeOwnAppointment<Body>(

@@ -74,6 +74,11 @@ function allocateResource<R extends RowWithRevision & { clinic_id: string; resou
   };
 }
 
+/** A change of the duration alone does not move an appointment. */
+function listFormerTimes(row: { scheduled_at: string; former_times: string[] }, newTime: string): string[] {
+  return row.scheduled_at === newTime ? row.former_times : [...row.former_times, row.scheduled_at];
+}
+
 const personalColumns = { notes: getNeutralColumns("AppointmentRequested", ["reason", "notes"]) };
 
 export const appointments = defineReadModel({
@@ -86,6 +91,8 @@ export const appointments = defineReadModel({
     customer_id: "uuid",
     application_id: "uuid",
     scheduled_at: "timestamptz",
+    /** Start times before the appointment was moved, the oldest first. */
+    former_times: defineJsonColumn<string[]>(),
     duration_minutes: "numeric",
     status: "text",
     reason: "text",
@@ -108,6 +115,7 @@ export const appointments = defineReadModel({
     "animal_id",
     "customer_id",
     "scheduled_at",
+    "former_times",
     "duration_minutes",
     "status",
   ],
@@ -117,6 +125,8 @@ export const appointments = defineReadModel({
     // Lists changes in the order of the log, and finds the first change after a time.
     "clinic_id, position, appointment_id",
     "clinic_id, updated_at, position",
+    // Finds the appointments that were moved away from a day.
+    { columns: "clinic_id", where: "former_times <> '[]'" },
     // Finds the appointments of an erased customer, and the last visit of a customer.
     { columns: "customer_id, scheduled_at", isUsedByEngine: true },
     // Finds appointments without a customer whose retention period has ended, in pages.
@@ -158,6 +168,7 @@ export const appointments = defineReadModel({
     AppointmentRequested: (_, event) => ({
       ...toColumns(event.data),
       status: "requested",
+      former_times: [],
       resources: [],
       created_at: event.metadata.occurredAt,
       ...getCommonColumns(event),
@@ -165,6 +176,7 @@ export const appointments = defineReadModel({
     AppointmentImported: (_, event) => ({
       ...toColumns(event.data),
       application_id: null,
+      former_times: [],
       resources: [],
       created_at: event.data.requestedAt ?? event.metadata.occurredAt,
       ...getCommonColumns(event),
@@ -177,7 +189,9 @@ export const appointments = defineReadModel({
     AppointmentCancelled: changeStatus,
     AppointmentMarkedNoShow: changeStatus,
     AppointmentRescheduled: createUpdateHandler((event, row) => ({
-      ...toColumns(event.data),
+      scheduled_at: event.data.scheduledAt,
+      duration_minutes: event.data.durationMinutes,
+      former_times: listFormerTimes(row, event.data.scheduledAt),
       ...getCommonColumns(event, row),
     })),
     ResourceAllocated: (row, event, resource) => row && allocateResource(row, event, resource),

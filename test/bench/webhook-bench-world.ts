@@ -252,7 +252,7 @@ function createAppointmentEvents(clinicId: string, count: number) {
     appointmentRequested(clinicId, randomUUID(), scheduledAt, references),
     ...Array.from({ length: count - 1 }, (_, n) => ({
       type: "AppointmentRescheduled" as const,
-      data: { appointmentId, scheduledAt, durationMinutes: n + 1 },
+      data: { appointmentId, scheduledAt, durationMinutes: n + 1, reason: null },
     })),
   ];
   return {

@@ -93,9 +93,12 @@ const queryCommands = [
   defineAuditedCommand({
     name: "accesses",
     summary:
-      "Lists who read or exported the records of a clinic. A `possible` access may have concerned only other clinics.",
+      "Lists who read or exported the records of a clinic, a customer or another object. A `possible` access may have concerned only other records.",
     options: {
-      clinic: option.text(text, "clinic whose records were read", "uuid"),
+      stream: optionalText("accesses to this stream", "name"),
+      ...Object.fromEntries(
+        subjectKinds.map((kind) => [kind, optionalText(`accesses to the ${SUBJECT_HELP[kind]}`, "uuid")]),
+      ),
       from: optionalText("accesses at or after this time, RFC 3339", "time"),
       to: optionalText("accesses before this time, RFC 3339", "time"),
       after: optionalText("only accesses after this log position", "position"),

@@ -22,6 +22,8 @@ interface ListedAppointment {
   id: string;
   clinicId: string;
   scheduledAt: string;
+  /** Start time from which the appointment was moved away; null if it starts on this day or at this time. */
+  movedFrom: string | null;
   durationMinutes: number;
   status: string;
   branch: string | null;
@@ -35,29 +37,44 @@ const MAX_APPOINTMENTS = 500;
 const TIME_ZONE_SQL = `SELECT timezone FROM ${READ_MODEL_SCHEMA}.clinic
   WHERE clinic_id = $1 AND ($2::uuid[] IS NULL OR clinic_id = ANY ($2::uuid[]))`;
 
+/** Returns the SQL condition for a start time. The parameters are those of {@link APPOINTMENTS_SQL}. */
+const buildTimeSql = (startsAt: string) => `${startsAt} < coalesce($3::timestamptz, 'infinity')
+    AND ${startsAt} >= coalesce($2::timestamptz, '-infinity')
+      - CASE WHEN $4::timestamptz[] IS NULL THEN interval '0' ELSE interval '${MAX_APPOINTMENT_MINUTES} minutes' END
+    AND ($4::timestamptz[] IS NULL OR EXISTS (SELECT FROM unnest($4::timestamptz[]) AS minute
+      WHERE ${startsAt} < minute + interval '1 minute'
+        AND ${startsAt} + a.duration_minutes * interval '1 minute' > minute))`;
+
+/** Selects the appointments of a time range, and those that were moved away from it. */
+const MATCHES_SQL = `SELECT a.appointment_id, NULL::timestamptz AS moved_from
+    FROM ${READ_MODEL_SCHEMA}.appointment a WHERE a.clinic_id = $1 AND ${buildTimeSql("a.scheduled_at")}
+  UNION ALL
+  SELECT a.appointment_id, max(former.time)
+    FROM ${READ_MODEL_SCHEMA}.appointment a
+    CROSS JOIN LATERAL (SELECT text::timestamptz AS time FROM jsonb_array_elements_text(a.former_times) AS text) former
+   WHERE a.clinic_id = $1 AND a.former_times <> '[]' AND ${buildTimeSql("former.time")}
+     AND NOT (${buildTimeSql("a.scheduled_at")})
+   GROUP BY a.appointment_id`;
+
 /**
  * Parameters: $1 is the clinic, $2 and $3 are the start and the end of the day (null for no limit). $4 is null, or an
  * array with the starts of minutes. An appointment at such a minute may have started on the day before.
  */
-const APPOINTMENTS_SQL = `SELECT a.appointment_id AS id, a.clinic_id AS "clinicId", rfc3339(a.scheduled_at) AS "scheduledAt",
-    a.duration_minutes AS "durationMinutes", a.status, b.name AS branch,
+const APPOINTMENTS_SQL = `WITH match AS (${MATCHES_SQL})
+  SELECT a.appointment_id AS id, a.clinic_id AS "clinicId", rfc3339(a.scheduled_at) AS "scheduledAt",
+    rfc3339(match.moved_from) AS "movedFrom", a.duration_minutes AS "durationMinutes", a.status, b.name AS branch,
     CASE WHEN a.animal_id IS NOT NULL THEN json_build_object('id', a.animal_id, 'name', n.name) END AS animal,
     CASE WHEN a.customer_id IS NOT NULL THEN json_build_object('id', a.customer_id, 'name', o.full_name) END AS customer
-  FROM ${READ_MODEL_SCHEMA}.appointment a
+  FROM match
+  JOIN ${READ_MODEL_SCHEMA}.appointment a USING (appointment_id)
   LEFT JOIN ${READ_MODEL_SCHEMA}.branch b ON b.branch_id = a.branch_id AND b.clinic_id = a.clinic_id
   LEFT JOIN ${READ_MODEL_SCHEMA}.animal n ON n.animal_id = a.animal_id AND n.clinic_id = a.clinic_id
   LEFT JOIN ${READ_MODEL_SCHEMA}.customer o ON o.customer_id = a.customer_id AND o.clinic_id = a.clinic_id
-  WHERE a.clinic_id = $1
-    AND a.scheduled_at < coalesce($3::timestamptz, 'infinity')
-    AND a.scheduled_at >= coalesce($2::timestamptz, '-infinity')
-      - CASE WHEN $4::timestamptz[] IS NULL THEN interval '0' ELSE interval '${MAX_APPOINTMENT_MINUTES} minutes' END
-    AND ($4::timestamptz[] IS NULL OR EXISTS (SELECT FROM unnest($4::timestamptz[]) AS minute
-      WHERE a.scheduled_at < minute + interval '1 minute'
-        AND a.scheduled_at + a.duration_minutes * interval '1 minute' > minute))
-  ORDER BY a.scheduled_at, a.appointment_id LIMIT ${MAX_APPOINTMENTS + 1}`;
+  ORDER BY coalesce(match.moved_from, a.scheduled_at), a.appointment_id LIMIT ${MAX_APPOINTMENTS + 1}`;
 
 /**
- * Lists the appointments of a clinic that start on one day, or that take place at a time of the day. Sorted by time.
+ * Lists the appointments of a clinic that start on one day, or that take place at a time of the day. Includes those that
+ * were moved away from it. Sorted by time.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @throws {ApiError} 503 `read_models_unavailable`

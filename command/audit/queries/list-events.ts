@@ -1,7 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
-import { calendarDate, uuid } from "../../../shared/domain/events/fields.ts";
+import { calendarDate } from "../../../shared/domain/events/fields.ts";
 import { getDay } from "../../../shared/domain/time/local-time.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
@@ -9,31 +9,22 @@ import { loadAggregate } from "../../handling/handle.ts";
 import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { scanLog } from "../log/scan.ts";
-import {
-  createRelatedEventFilter,
-  getStreamPrefixes,
-  type Subject,
-  type SubjectKind,
-  subjectKinds,
-} from "../related-events/related-events.ts";
+import { createRelatedEventFilter, getStreamPrefixes } from "../related-events/related-events.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "./audit-query.ts";
 import {
   createEventFilter,
   EMPTY_RANGE_ISSUE,
   filterFields,
+  getSubject,
+  hasOneSubject,
   isRangeNotEmpty,
+  ONE_SUBJECT_ISSUE,
   positionField,
-  streamField,
+  subjectFields,
 } from "./query-fields.ts";
-
-const subjectFields = Object.fromEntries(subjectKinds.map((kind) => [kind, uuid.optional()])) as Record<
-  SubjectKind,
-  z.ZodOptional<typeof uuid>
->;
 
 /** Fields of a query for events: one stream or one subject, and filters. */
 const listFields = {
-  stream: streamField.optional(),
   ...subjectFields,
   ...filterFields,
   /** Date in the clinic's time zone, for the events of a clinic. Replaces `from` and `to`. */
@@ -44,9 +35,7 @@ const listFields = {
 
 const listQuerySchema = z
   .strictObject(listFields)
-  .refine((query) => [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1, {
-    message: `must have exactly one of stream, ${subjectKinds.join(", ")}`,
-  })
+  .refine(hasOneSubject, ONE_SUBJECT_ISSUE)
   .refine(({ day, clinic, from, to }) => day === undefined || (clinic !== undefined && !from && !to), {
     path: ["day"],
     message: "must be combined with `clinic`, and not with `from` or `to`",
@@ -100,14 +89,6 @@ async function* readCandidates(
   for await (const { auditEvent } of scanLog({ client, prefixes, endPosition: logEnd, signal, onProgress })) {
     if (isRelated(auditEvent)) yield auditEvent;
   }
-}
-
-function getSubject(query: ListQuery): Subject {
-  for (const kind of subjectKinds) {
-    const id = query[kind];
-    if (id !== undefined) return { kind, id };
-  }
-  throw new Error("the query has no subject");
 }
 
 /**

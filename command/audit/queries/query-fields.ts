@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { categories } from "../../../shared/domain/events/catalog.ts";
-import { boundedText, instant } from "../../../shared/domain/events/fields.ts";
+import { boundedText, instant, uuid } from "../../../shared/domain/events/fields.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
+import { type Subject, type SubjectKind, subjectKinds } from "../related-events/related-events.ts";
 
 const eventTypes = new Set<string>(categories.flatMap(({ events }) => Object.keys(events)));
 
@@ -75,6 +76,33 @@ export const streamField = boundedText(300).refine(
   (name) => categoryNames.has(getCategoryName(name)),
   "must name a stream, such as appointment-<id>",
 );
+
+/** Fields of a query about one stream or one subject. */
+export const subjectFields = {
+  stream: streamField.optional(),
+  ...(Object.fromEntries(subjectKinds.map((kind) => [kind, uuid.optional()])) as Record<
+    SubjectKind,
+    z.ZodOptional<typeof uuid>
+  >),
+};
+
+type SubjectQuery = { [field in keyof typeof subjectFields]?: string | undefined };
+
+/** Returns true if a query names exactly one stream or subject. */
+export function hasOneSubject(query: SubjectQuery): boolean {
+  return [query.stream, ...subjectKinds.map((kind) => query[kind])].filter(Boolean).length === 1;
+}
+
+export const ONE_SUBJECT_ISSUE = { message: `must have exactly one of stream, ${subjectKinds.join(", ")}` };
+
+/** Returns the subject of a query that names one. */
+export function getSubject(query: SubjectQuery): Subject {
+  for (const kind of subjectKinds) {
+    const id = query[kind];
+    if (id !== undefined) return { kind, id };
+  }
+  throw new Error("the query has no subject");
+}
 
 export const positionField = z
   .string()

@@ -104,7 +104,7 @@ function createStreamFilter(
  * Returns true for the first event of an object. A sandbox reset names many objects, but is not the first event of any
  * object.
  */
-function startsObject({ revision, type }: AuditEvent): boolean {
+export function startsObject({ revision, type }: AuditEvent): boolean {
   return revision === 0 && type !== "SandboxReset";
 }
 

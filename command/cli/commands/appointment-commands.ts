@@ -21,7 +21,7 @@ import { clinic, omitUndefined } from "../options.ts";
 
 const requestFields = appointmentStreams.events.AppointmentRequested.shape;
 const importFields = appointmentStreams.events.AppointmentImported.shape;
-const { AppointmentCancelled, ResourceAllocated } = appointmentStreams.events;
+const { AppointmentCancelled, AppointmentRescheduled, ResourceAllocated } = appointmentStreams.events;
 const EXAMPLE_CLINIC_ARGUMENT = "--clinic 0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001";
 const EXAMPLE_ID_ARGUMENT = "--id 2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007";
 
@@ -127,7 +127,7 @@ export const appointmentCommands: DomainCommand[] = [
   defineDomainCommand(appointmentStreams, {
     name: "appointment reschedule",
     summary: "Moves an appointment to another time. The animal must not be checked in yet.",
-    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --scheduled-at 2027-03-02T10:00:00+01:00`,
+    example: `${EXAMPLE_ID_ARGUMENT} ${EXAMPLE_CLINIC_ARGUMENT} --scheduled-at 2027-03-02T10:00:00+01:00 --reason 'The veterinarian is ill'`,
     options: {
       ...appointmentOptions,
       scheduledAt: option.text(requestFields.scheduledAt, "start time", "date-time"),
@@ -135,9 +135,10 @@ export const appointmentCommands: DomainCommand[] = [
         requestFields.durationMinutes.optional(),
         "duration in minutes; default: unchanged",
       ),
+      reason: option.nullableText(AppointmentRescheduled.shape.reason, "reason"),
     },
-    run: (log, { id: appointmentId, clinic: clinicId, scheduledAt, durationMinutes }, context) => {
-      const change = { appointmentId, clinicId, scheduledAt, ...omitUndefined({ durationMinutes }) };
+    run: (log, { id: appointmentId, clinic: clinicId, scheduledAt, durationMinutes, reason }, context) => {
+      const change = { appointmentId, clinicId, scheduledAt, reason, ...omitUndefined({ durationMinutes }) };
       return rescheduleAppointment(log, change, context);
     },
   }),

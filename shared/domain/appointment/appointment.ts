@@ -135,10 +135,19 @@ export function decideCancel(reason: string | null, customer: Customer | undefin
   return (state) => {
     const appointment = requireTransition(state, "AppointmentCancelled");
     const { id: appointmentId } = appointment;
-    if (reason !== null && customer && isErased(customer)) refuseTextAboutErased("reason", "customer");
-    if (reason !== null && appointment.isErased) refuseTextAboutErased("reason", "appointment");
+    refuseReasonAboutErased(reason, appointment, customer);
     return [{ type: "AppointmentCancelled", data: { appointmentId, reason } }, ...releaseResources(appointment)];
   };
+}
+
+/** A reason is personal data, so it is refused if the data of the appointment or its customer was erased. */
+function refuseReasonAboutErased(
+  reason: string | null,
+  appointment: Appointment,
+  customer: Customer | undefined,
+): void {
+  if (reason !== null && customer && isErased(customer)) refuseTextAboutErased("reason", "customer");
+  if (reason !== null && appointment.isErased) refuseTextAboutErased("reason", "appointment");
 }
 
 /**
@@ -159,25 +168,36 @@ export function decideMarkNoShow(now: number): AppointmentDecision {
   };
 }
 
+export interface AppointmentMove {
+  scheduledAt: Instant;
+  /** Default: unchanged. */
+  durationMinutes?: number | undefined;
+  reason: string | null;
+}
+
 /**
  * Moves a requested or confirmed appointment to a future time, and releases its resources. Throws in other statuses.
  *
+ * @param customer customer of the appointment; undefined if the appointment has no customer, or if the reason is null
  * @param now milliseconds since 1970
+ * @throws {DomainError} `customer_erased` or `appointment_erased` if there is a reason, but the data was erased
  */
 export function decideReschedule(
-  change: { scheduledAt: Instant; durationMinutes?: number | undefined },
+  move: AppointmentMove,
+  customer: Customer | undefined,
   now: number,
 ): AppointmentDecision {
   return (state) => {
     const appointment = requireExisting(state, "appointment");
-    const { id: appointmentId, status, scheduledAt } = appointment;
+    const { id: appointmentId, status } = appointment;
+    const { scheduledAt, durationMinutes = appointment.durationMinutes, reason } = move;
     if (status !== "requested" && status !== "confirmed") refuseTransition(status, "rescheduled");
-    if (Date.parse(change.scheduledAt) <= now) {
+    if (Date.parse(scheduledAt) <= now) {
       throw new DomainError("time_not_in_future", "the new time must be in the future");
     }
-    const durationMinutes = change.durationMinutes ?? appointment.durationMinutes;
-    if (change.scheduledAt === scheduledAt && durationMinutes === appointment.durationMinutes) return [];
-    const data = { appointmentId, scheduledAt: change.scheduledAt, durationMinutes };
+    if (scheduledAt === appointment.scheduledAt && durationMinutes === appointment.durationMinutes) return [];
+    refuseReasonAboutErased(reason, appointment, customer);
+    const data = { appointmentId, scheduledAt, durationMinutes, reason };
     return [{ type: "AppointmentRescheduled", data }, ...releaseResources(appointment)];
   };
 }

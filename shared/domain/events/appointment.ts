@@ -77,7 +77,12 @@ export const appointmentStreams = defineCategory("appointment", {
   AppointmentCompleted: z.object({ appointmentId }),
   AppointmentCancelled: z.object({ appointmentId, reason: personal("notes", label.nullable(), null) }),
   AppointmentMarkedNoShow: z.object({ appointmentId }),
-  AppointmentRescheduled: z.object({ appointmentId, scheduledAt, durationMinutes }),
+  AppointmentRescheduled: z.object({
+    appointmentId,
+    scheduledAt,
+    durationMinutes,
+    reason: personal("notes", label.nullable(), null),
+  }),
   ResourceAllocated: z.object({
     appointmentId,
     assignmentId: uuid,

@@ -34,6 +34,17 @@ export function formatMinute(instant, timeZone) {
   return formatLocal(instant, timeZone).replace(/:\d\d (?=UTC)/, " ");
 }
 
+/** Formats the date of a time in a time zone: `Mon 4 May 2026` */
+export function formatDate(instant, timeZone) {
+  const options = { timeZone, weekday: "short", day: "numeric", month: "short", year: "numeric" };
+  return new Intl.DateTimeFormat("en-GB", options).format(new Date(instant)).replace(",", "");
+}
+
+/** Formats the time of day in a time zone: `11:00` */
+export function formatTimeOfDay(instant, timeZone) {
+  return formatLocal(instant, timeZone).slice(11, 16);
+}
+
 /** Matches a UUID. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 

@@ -1,13 +1,15 @@
 import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { expect } from "chai";
 import type { Browser, Page } from "playwright-core";
+import { requestAppointment, rescheduleAppointment } from "../../../command/operations/appointment-operations.ts";
 import { registerCustomer } from "../../../command/operations/people-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { findViolations } from "../../support/accessibility.ts";
 import { startChromium } from "../../support/chromium.ts";
-import { customerRegistered } from "../../support/clinics.ts";
+import { appointmentRequested, customerRegistered } from "../../support/clinics.ts";
 import { createTestDataKeys } from "../../support/data-keys.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { createReadModelDatabase, type ReadModelDatabase } from "../../support/read-models.ts";
@@ -110,7 +112,8 @@ describe("the page /audit", function () {
     expect(await page.evaluate("document.activeElement.id")).to.equal("name");
     expect(await page.locator("#clinic-hint").innerText()).to.contain("Europe/Istanbul");
     const latestEvent = page.locator("#panel-timeline .event").first();
-    await latestEvent.getByText("Pamuk, 2026-05-06 13:00 UTC+3").waitFor();
+    await latestEvent.getByText("2026-05-06 13:00 UTC+3").waitFor();
+    await latestEvent.getByText("Pamuk").waitFor();
     expect(await latestEvent.innerText())
       .to.contain("Appointment cancelled")
       .and.contain("2026-05-04 11:20:00 UTC+3")
@@ -164,6 +167,35 @@ describe("the page /audit", function () {
     await requireAccessible("the search by actor");
   });
 
+  it("the audit page shows the accesses to the subject on screen, in a period or on a day", async () => {
+    const showAccesses = async (kind: string, id: string) => {
+      await search(kind, id);
+      await page.getByRole("tab", { name: "Accesses" }).click();
+      await page.locator("#accesses-body .summary").waitFor();
+      return page.getByRole("list", { name: "Accesses" }).innerText();
+    };
+    await page.getByRole("link", { name: "Latest events" }).click();
+    await page.getByText("the newest first").waitFor();
+    const { animalId, customerId } = history;
+    const reader = await world.registerAuditor([history.clinicId]);
+    await reader.request(`/audit/v1/state?stream=clinic-${history.clinicId}`);
+    await reader.request(`/audit/v1/state?stream=${history.stream}`);
+    expect(await showAccesses("animal", animalId))
+      .to.match(/state by/)
+      .and.not.match(/stream clinic/);
+    expect(await page.locator("#accesses-hint").innerText()).to.match(/data of animal Pamuk/);
+    expect(await showAccesses("clinic", history.clinicId)).to.match(/stream clinic/);
+    await showAccesses("customer", customerId);
+    expect(await page.locator("#accesses-body .summary").innerText()).to.match(/^2 readers: .*Ada Audit/);
+    await page.getByLabel("Period").selectOption("day");
+    await page.getByText("Select a day.").waitFor();
+    await page.locator("#access-day").fill("2026-05-04");
+    await page.getByText("No recorded access in this period.").waitFor();
+    await requireAccessible("the accesses on a day");
+    await page.getByLabel("Period").selectOption("30");
+    await search("clinic", history.clinicId);
+  });
+
   it("the audit page shows who read the clinic's data, with names", async () => {
     await page.getByRole("tab", { name: "Accesses" }).click();
     const accesses = page.getByRole("list", { name: "Accesses" });
@@ -195,7 +227,7 @@ describe("the page /audit", function () {
     ]);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
     const changesRegion = page.getByRole("region", { name: "Changes" });
-    await changesRegion.getByRole("row", { name: 'status "requested" "confirmed"' }).waitFor();
+    await changesRegion.getByRole("row", { name: "status requested confirmed" }).waitFor();
     expect(await page.locator(".facts").innerText())
       .to.contain("operator test")
       .and.to.contain(CONFIRMATION_NOTE)
@@ -206,11 +238,55 @@ describe("the page /audit", function () {
     await requireAccessible("an event");
   });
 
+  it("the audit page shows a move on the day before the move, and in a sentence with the reason", async () => {
+    const { clinicId, branchId, animalId, customerId } = history;
+    const appointmentId = randomUUID();
+    const [before, after] = ["2026-11-27T05:30:00.000Z", "2026-11-27T12:00:00.000Z"];
+    const context = createTestOperatorContext(Date.parse("2026-05-04T08:00:00Z"));
+    const details = { animalId, durationMinutes: 30, reason: null, notes: null };
+    const request = { appointmentId, clinicId, branchId, scheduledAt: before, ...details };
+    await requestAppointment(world.log, request, context);
+    const move = { scheduledAt: after, reason: "Power cut <b>" };
+    await rescheduleAppointment(
+      world.log,
+      { appointmentId, clinicId, ...move },
+      createTestOperatorContext(context.now + 1),
+    );
+    await database.given(appointmentRequested(clinicId, branchId, before, { appointmentId, customerId, animalId }), {
+      type: "AppointmentRescheduled",
+      data: { appointmentId, durationMinutes: 30, ...move },
+    });
+    await page.getByRole("tab", { name: "Appointment", exact: true }).click();
+    await page.locator("#appointment-day").fill("2026-11-27");
+    await page.locator("#appointment-time").fill("08:30");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 appointment on 2026-11-27 at 08:30").waitFor();
+    await page.getByText("moved to 2026-11-27 15:00 UTC+3").waitFor();
+    await requireAccessible("a moved appointment");
+    await page.getByRole("link", { name: "2026-11-27 08:30 UTC+3" }).click();
+    await page.getByText("2 events", { exact: true }).waitFor();
+    const sentence = "Moved from Fri 27 Nov 2026, 08:30 to 15:00";
+    expect(await page.locator("#panel-timeline .sentence").allInnerTexts()).to.deep.equal([
+      "For Fri 27 Nov 2026, 08:30, 30 min",
+      `${sentence}, reason: Power cut <b>`,
+    ]);
+    expect(await page.locator("#panel-timeline .where").allInnerTexts())
+      .to.satisfy(([first]: string[]) => first?.includes("Pamuk 2026-11-27 08:30 UTC+3"))
+      .and.satisfy(([, second]: string[]) => second?.includes("Pamuk 2026-11-27 15:00 UTC+3"));
+    await page.getByRole("button", { name: "Appointment rescheduled" }).click();
+    const detail = page.locator("#detail-body .sentence");
+    await detail.waitFor();
+    expect(await detail.innerText()).to.equal(`${sentence} by operator test, reason: Power cut <b>`);
+    await requireAccessible("a move");
+    await search("appointment", history.appointmentId);
+    await page.getByRole("button", { name: "Appointment confirmed" }).click();
+  });
+
   it("the audit page shows the state after the event that the user selects with slider, button or keyboard", async () => {
     const waitForStatus = (value: string) =>
       page
         .getByRole("region", { name: "State" })
-        .getByRole("row", { name: `status changed "${value}"` })
+        .getByRole("row", { name: `status changed ${value}` })
         .waitFor();
     await waitForStatus("confirmed");
     await page.getByRole("slider").focus();
@@ -260,6 +336,20 @@ describe("the page /audit", function () {
     await page.getByText("3 events", { exact: true }).waitFor();
     await search("customer", foreignHistory.customerId);
     await page.getByText("No visible events match this search.").waitFor();
+  });
+
+  it("the audit page exports the events of the selected clinic to a file", async () => {
+    await page.getByRole("tab", { name: "Export" }).click();
+    await requireAccessible("the export");
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Export", exact: true }).click(),
+    ]);
+    expect(download.suggestedFilename()).to.equal(`audit-${history.clinicId}.ndjson`);
+    const lines = (await readFile(await download.path(), "utf8")).trimEnd().split("\n");
+    expect(lines.some((line) => line.includes(history.appointmentId))).to.equal(true);
+    await page.getByText("To verify it, run clinic audit verify").waitFor();
+    await requireAccessible("an export");
   });
 
   it("the audit page marks an event whose personal data was erased", async () => {

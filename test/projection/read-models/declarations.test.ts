@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "c229dc8ad2dfe2f7a2e6913c0e43ca407b391321e3168a404cb488575e0de032",
+  fingerprint: "33b5162ded0eda61947af38535c1e84eb808bb00fb50c7f5bd6e32a5fdd1121c",
 };
 
 describe("the schema of the read models", () => {

@@ -26,7 +26,7 @@ describe("an appointment with many events", () => {
       const allocation = { assignmentId: randomUUID(), resourceId: randomUUID() };
       const times = { allocationStart: "2030-06-07T08:00:00.000Z", allocationEnd: "2030-06-07T09:00:00.000Z" };
       return index % 2 === 0
-        ? { type: "AppointmentRescheduled", data: { appointmentId, ...change } }
+        ? { type: "AppointmentRescheduled", data: { appointmentId, ...change, reason: null } }
         : { type: "ResourceAllocated", data: { appointmentId, ...allocation, ...times } };
     };
     const events = Array.from({ length: EVENT_COUNT - 1 }, (_, index) =>

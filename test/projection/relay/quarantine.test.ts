@@ -42,7 +42,7 @@ describe("an event that the relay cannot map", () => {
   const readStatus = async () => (await runProjectionCommand(world, "status")).stdout;
   const awaitDelivery = (eventId: string) => world.awaitStatus(eventId, endpoint, "delivered");
   /** Appends an event without a read of the stream, as another program might do. @returns the event's id */
-  const appendEvent = async (stream: string, type: string, data: Record<string, string | number>) => {
+  const appendEvent = async (stream: string, type: string, data: Record<string, string | number | null>) => {
     const id = randomUUID();
     const metadata = { ...createStoredMetadata(), environment: "production", clinicId: endpoint.clinicId };
     await world.client.appendToStream(stream, jsonEvent({ id, type, data, metadata }));
@@ -53,6 +53,7 @@ describe("an event that the relay cannot map", () => {
       appointmentId,
       scheduledAt: "2030-06-07T08:09:00.000Z",
       durationMinutes: 45,
+      reason: null,
     });
 
   it("the relay quarantines the event and continues, and sends it when a later relay can map it", async () => {

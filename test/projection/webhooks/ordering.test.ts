@@ -29,7 +29,7 @@ describe("an endpoint with the order `appointment`", () => {
   async function reschedule(appointmentId: string, count: number): Promise<string[]> {
     const eventIds: string[] = [];
     for (let n = 1; n <= count; n += 1) {
-      const data = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: n };
+      const data = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: n, reason: null };
       eventIds.push(await world.changeAppointment(appointmentId, "AppointmentRescheduled", data));
     }
     return eventIds;

@@ -183,7 +183,7 @@ describe("webhooks in several processes", () => {
       Array.from({ length: 8 }, () => world.requestAppointment(endpoint.clinicId)),
     );
     for (const durationMinutes of [10, 20, 30]) {
-      const schedule = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes };
+      const schedule = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes, reason: null };
       await Promise.all(
         appointments.map(({ appointmentId }) =>
           world.changeAppointment(appointmentId, "AppointmentRescheduled", schedule),

@@ -151,7 +151,7 @@ describe("a repeated message to the webhooks role", () => {
     const endpoint = await world.registerEndpoint(receiver.url, { events, ordering: "appointment" });
     const firstEvent = await world.requestAppointment(endpoint.clinicId);
     const { appointmentId } = firstEvent;
-    const schedule = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: 45 };
+    const schedule = { scheduledAt: "2030-05-01T10:00:00.000Z", durationMinutes: 45, reason: null };
     const eventId = await world.changeAppointment(appointmentId, "AppointmentRescheduled", schedule);
     const { name, consumerName } = deriveStreamNames(world.databaseUrl);
     const consumer = await eventually("the consumer", () =>

@@ -26,7 +26,7 @@ const requested: AppointmentEvent = {
 };
 const rescheduled: AppointmentEvent = {
   type: "AppointmentRescheduled",
-  data: { appointmentId: id, scheduledAt: "2026-05-05T08:00:00.000Z", durationMinutes: 30 },
+  data: { appointmentId: id, scheduledAt: "2026-05-05T08:00:00.000Z", durationMinutes: 30, reason: null },
 };
 const cancelled: AppointmentEvent = {
   type: "AppointmentCancelled",

@@ -1,5 +1,7 @@
 import { fetchLines } from "./api.js";
+import { getSelectedClinicId, getTimeZone } from "./clinics.js";
 import { createEmptyText, getElement, h } from "./dom.js";
+import { toInstant } from "./local-time.js";
 import { createNamedId, rememberName } from "./names.js";
 import { formatName, splitStreamName } from "./text.js";
 import { createTime } from "./times.js";
@@ -7,32 +9,65 @@ import { createTime } from "./times.js";
 const DAY_MS = 86_400_000;
 
 /**
- * Shows who read or exported the records of a clinic in the last days, the newest access first.
+ * Shows who read or exported the records of the search's subject in a period, the newest access first.
  *
- * @param {string} clinicId
+ * @param {{ kind: string, id: string }} search
  * @param {AbortSignal} signal
  */
-export async function showAccesses(clinicId, signal) {
+export async function showAccesses({ kind, id }, signal) {
   const body = getElement("accesses-body");
-  if (clinicId === "") return body.replaceChildren(createEmptyText("Select a clinic."));
-  const days = Number(getElement("access-days").value);
-  const from = days === 0 ? undefined : new Date(Date.now() - days * DAY_MS).toISOString();
+  const period = getElement("access-period").value;
+  getElement("access-day-field").hidden = period !== "day";
+  if (period === "day" && getElement("access-day").value === "")
+    return body.replaceChildren(createEmptyText("Select a day."));
+  const subject = { [kind === "latest" ? "clinic" : kind]: id };
   body.replaceChildren(createEmptyText("Loading …"));
   const accesses = [];
-  for await (const access of fetchLines("accesses", { clinic: clinicId, from }, signal)) accesses.push(access);
+  for await (const access of fetchLines("accesses", { ...subject, ...getRange(period) }, signal)) accesses.push(access);
   if (signal.aborted) return;
+  if (accesses.length === 0) return body.replaceChildren(createEmptyText("No recorded access in this period."));
+  const items = accesses.reverse().map(createItem(getSelectedClinicId()));
   body.replaceChildren(
-    accesses.length === 0
-      ? createEmptyText("No recorded access in this period.")
-      : h("ul", { class: "accesses", "aria-label": "Accesses" }, ...accesses.reverse().map(createItem(clinicId))),
+    h("p", { class: "summary" }, ...describeActors(accesses)),
+    h("ul", { class: "accesses", "aria-label": "Accesses" }, ...items),
   );
+}
+
+/** Returns the range of times of a period, which is a number of days, `all`, or `day` for the day in the form. */
+function getRange(period) {
+  if (period === "all") return {};
+  if (period !== "day") return { from: new Date(Date.now() - Number(period) * DAY_MS).toISOString() };
+  const day = getElement("access-day").value;
+  const nextDay = new Date(Date.parse(day) + DAY_MS).toISOString().slice(0, 10);
+  const timeZone = getTimeZone(getSelectedClinicId()) ?? "UTC";
+  return { from: toInstant(day, timeZone), to: toInstant(nextDay, timeZone) };
+}
+
+/** Describes who made the accesses, and how many each of them made. */
+function describeActors(accesses) {
+  const actors = new Map();
+  for (const { actor, auditorName } of accesses) {
+    const key = actor ? `${actor.type}:${actor.id}` : "unknown";
+    actors.set(key, { actor, auditorName, count: (actors.get(key)?.count ?? 0) + 1 });
+  }
+  const parts = [...actors.values()].flatMap(({ actor, auditorName, count }, index) => [
+    index === 0 ? "" : ", ",
+    ...describeActor(actor, auditorName),
+    ` (${count})`,
+  ]);
+  return [h("strong", {}, actors.size === 1 ? "1 reader: " : `${actors.size} readers: `), ...parts];
+}
+
+function describeActor(actor, auditorName) {
+  if (!actor) return ["unknown"];
+  if (auditorName !== null) rememberName(actor.id, auditorName);
+  return [`${actor.type} `, createNamedId(actor.id)];
 }
 
 /** Creates the function that creates the list item of an access. Times are in the clinic's time zone. */
 function createItem(clinicId) {
   return ({ at, actor, auditorName, action, relation, asked, found }) => {
-    if (actor && auditorName !== null) rememberName(actor.id, auditorName);
-    const who = actor ? [`${actor.type} `, createNamedId(actor.id)] : ["unknown"];
+    const who = describeActor(actor, auditorName);
     const possible = relation === "possible" ? h("span", { class: "tag" }, "possible") : "";
     return h(
       "li",

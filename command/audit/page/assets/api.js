@@ -60,6 +60,14 @@ export async function fetchJson(path, query, signal) {
   return (await request(path, query, signal)).json();
 }
 
+/** Sends a query whose response is a file, and returns the file. Throws an error if the response is incomplete. */
+export async function fetchBlob(path, query, signal) {
+  const response = await request(path, query, signal);
+  return response.blob().catch(() => {
+    throw new Error("The response is incomplete. Try again.");
+  });
+}
+
 /** Sends a query whose parameters must not be in the URL, and returns the JSON object of the response. */
 export async function postJson(path, query, signal) {
   const headers = { "Content-Type": "application/json" };

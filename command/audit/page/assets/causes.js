@@ -1,7 +1,7 @@
 import { createEmptyText, getElement, h } from "./dom.js";
 import { shortenId } from "./format.js";
 import { toUrlFragment } from "./search.js";
-import { createEventButton } from "./timeline.js";
+import { createEventButton, showSchedules } from "./timeline.js";
 
 /** Shows a tree of causes: requests, the events that they caused, and the consequences of those events. */
 export function showCauses(events, onSelect) {
@@ -25,6 +25,7 @@ export function showCauses(events, onSelect) {
     return h("li", {}, createRootLabel(cause, caused), h("ul", {}, ...caused.map(createBranch)));
   });
   panel.replaceChildren(h("ul", { class: "causes" }, ...items));
+  showSchedules(events);
 }
 
 function createRootLabel(cause, caused) {

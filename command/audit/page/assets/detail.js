@@ -1,13 +1,19 @@
 import { fetchLines } from "./api.js";
+import { getTimeZone } from "./clinics.js";
 import { createEmptyText, createFactList, createTable, getElement, h } from "./dom.js";
 import { isUuid } from "./format.js";
 import { createName, createNamedId } from "./names.js";
 import { toUrlFragment } from "./search.js";
+import { describeChange, describeReason } from "./sentences.js";
 import { formatType, formatValue, splitStreamName } from "./text.js";
-import { createTime } from "./times.js";
+import { describeActor } from "./timeline.js";
+import { createLocalTime, createTime } from "./times.js";
 
 /** Maximum number of events that are read from a stream. */
 const MAX_STEPS = 2_000;
+
+/** Matches a time in UTC. */
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 const ERASED_TEXT = "The personal data of this event was erased. Neutral values are shown instead.";
 
@@ -41,10 +47,12 @@ export function createDetailView({ onSelect, onError }) {
     const { signal } = readController;
     const body = getElement("detail-body");
     getElement("detail-title").textContent = formatType(event.type);
+    const sentence = h("p", { class: "sentence" });
     const state = h("div", { class: "state" }, createEmptyText("Loading the stream …"));
     body.replaceChildren(
       event.problem ? h("p", { class: "alert" }, event.problem) : "",
       event.erased ? h("p", { class: "hint" }, ERASED_TEXT) : "",
+      sentence,
       createFacts(event),
       state,
       h("details", {}, h("summary", {}, "Data as stored"), createJson(event.data, "Data as stored")),
@@ -53,6 +61,7 @@ export function createDetailView({ onSelect, onError }) {
       const steps = await readSteps(event.stream, signal);
       if (signal.aborted) return;
       const index = steps.findIndex((step) => step.event.id === event.id);
+      sentence.replaceChildren(...describeEvent(event, steps[index - 1]?.state));
       if (index < 0)
         state.replaceChildren(createEmptyText("The stream is too long to show the state after this event."));
       else state.replaceChildren(...createState(steps, index, onSelect));
@@ -95,11 +104,12 @@ function createFacts(event) {
 
 function createStreamName(stream) {
   const [, id] = splitStreamName(stream);
-  return isUuid(id) ? createName(id) : "";
+  return isUuid(id) ? createName(id, false) : "";
 }
 
-/** Creates the value of a field. Ids are shown with the names of their records. */
-function createValue(value) {
+/** Creates the value of a field. Ids are shown with the names of their records, and times in the clinic's time zone. */
+function createValue(value, clinicId) {
+  if (typeof value === "string" && INSTANT.test(value)) return createLocalTime(value, clinicId);
   const ids = (Array.isArray(value) ? value : [value]).filter(isUuid);
   return h("span", {}, formatValue(value), ...ids.flatMap((id) => [" ", createName(id)]));
 }
@@ -120,7 +130,7 @@ function createState(steps, index, onSelect) {
   const buttons = [createStepButton(index - 1, "Previous"), createStepButton(index + 1, "Next")];
   return [
     h("h3", {}, "Changes"),
-    changes.length === 0 ? createEmptyText("No changes in the state.") : createChangeTable(changes),
+    changes.length === 0 ? createEmptyText("No changes in the state.") : createChangeTable(changes, event.clinicId),
     h("h3", {}, "State after the event"),
     h(
       "div",
@@ -129,29 +139,36 @@ function createState(steps, index, onSelect) {
       slider,
       h("div", { class: "go" }, ...buttons),
     ),
-    createStateTable(state, new Set(changes.map(({ path }) => path))),
+    createStateTable(state, new Set(changes.map(({ path }) => path)), event.clinicId),
   ];
 }
 
-function createChangeTable(changes) {
+/** Describes in one sentence what the event changed, by whom, and why. */
+function describeEvent(event, stateBefore) {
+  const change = describeChange(event, stateBefore ?? undefined, getTimeZone(event.clinicId) ?? "UTC");
+  const reason = describeReason(event);
+  return [change || formatType(event.type), " ", ...describeActor(event.actor), reason && `, ${reason}`];
+}
+
+function createChangeTable(changes, clinicId) {
   const rows = changes.map((change) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, change.path),
-      h("td", { class: "before" }, createValue(change.before)),
-      h("td", { class: "after" }, createValue(change.after)),
+      h("td", { class: "before" }, createValue(change.before, clinicId)),
+      h("td", { class: "after" }, createValue(change.after, clinicId)),
     ),
   );
   return createTable("Changes", ["Field", "Before", "After"], rows, { class: "changes" });
 }
 
-function createStateTable(state, changedPaths) {
+function createStateTable(state, changedPaths, clinicId) {
   if (state === null) return createEmptyText("No state.");
   const rows = [...listFields("", state)].map(([path, value]) => {
     const isChanged = changedPaths.has(path);
     const title = h("th", { scope: "row" }, path, isChanged ? h("span", { class: "tag" }, "changed") : "");
-    return h("tr", isChanged ? { class: "changed" } : {}, title, h("td", {}, createValue(value)));
+    return h("tr", isChanged ? { class: "changed" } : {}, title, h("td", {}, createValue(value, clinicId)));
   });
   return createTable("State", ["Field", "Value"], rows);
 }

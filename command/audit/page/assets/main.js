@@ -12,8 +12,10 @@ import {
 import { showDeliveries } from "./deliveries.js";
 import { createDetailView } from "./detail.js";
 import { getElement, h } from "./dom.js";
+import { clearExport, initExport } from "./export.js";
 import { clearMatches, findAppointments, findByName } from "./matches.js";
 import { clearNames, createNamedId, initNames } from "./names.js";
+import { addToSchedules, clearSchedules } from "./schedules.js";
 import {
   clearFinderForms,
   describeFilters,
@@ -25,7 +27,7 @@ import {
 } from "./search.js";
 import { initTabs } from "./tabs.js";
 import { splitStreamName } from "./text.js";
-import { createTimeline, markSelected } from "./timeline.js";
+import { createTimeline, markSelected, showSchedules } from "./timeline.js";
 
 /** Number of events that one request loads. */
 const PAGE_SIZE = 500;
@@ -53,7 +55,8 @@ const isNarrow = () => matchMedia("(max-width: 64rem)").matches;
 const detail = createDetailView({ onSelect: selectEvent, onError: signOutIfUnauthorized });
 const timeline = createTimeline(selectEvent, loadPage);
 const tabs = initTabs(["timeline", "causes", "deliveries", "accesses"], showTab);
-initTabs(["name", "appointment", "actor", "id"], () => {});
+initTabs(["name", "appointment", "actor", "id", "export"], () => {});
+initExport(handleError);
 initNames(signOutIfUnauthorized);
 const idForm = initIdForm(goToSearch);
 initFinderForms({
@@ -88,6 +91,7 @@ function selectEvent(event, isFromSlider = false) {
 function startSearch(search) {
   currentSearch = search;
   events = [];
+  clearSchedules();
   nextPosition = null;
   if (search.kind === "latest" || search.kind === "clinic") selectClinic(search.id);
   idForm.show(search);
@@ -103,14 +107,18 @@ function startSearch(search) {
 function showTitle(search) {
   const { kind, id } = search;
   const filters = describeFilters(search);
-  const subject = kind === "stream" ? [createNamedId(splitStreamName(id)[1], false)] : [createNamedId(id, false)];
+  const subjectId = kind === "stream" ? splitStreamName(id)[1] : id;
   const kindText = { correlation: "request", stream: splitStreamName(id)[0] }[kind] ?? kind;
-  const title = kind === "latest" ? [`Latest events of ${getClinicName(id)}`] : [`Events of ${kindText} `, ...subject];
+  const title =
+    kind === "latest"
+      ? [`Latest events of ${getClinicName(id)}`]
+      : [`Events of ${kindText} `, createNamedId(subjectId, false)];
   getElement("list-title").replaceChildren(...title, filters ? h("span", { class: "filters" }, `, ${filters}`) : "");
   const clinicId = getSelectedClinicId();
   getElement("latest-link").hidden = kind === "latest" || clinicId === "";
   getElement("latest-link").href = toUrlFragment({ kind: "latest", id: clinicId });
-  getElement("accesses-hint").textContent = clinicId && `Who read or exported data of ${getClinicName(clinicId)}.`;
+  const subjectText = kind === "latest" ? [getClinicName(id)] : [`${kindText} `, createNamedId(subjectId, false)];
+  getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...subjectText, ".");
 }
 
 /** Loads the next page of events, or the first page of a new search. */
@@ -161,17 +169,21 @@ async function loadSearchPage(signal) {
 
 function addEvent(event) {
   events.push(event);
+  addToSchedules(event);
   timeline.add(event);
 }
 
 /** Shows the number of events after the last line of a page. */
 function endPage(next, texts) {
   nextPosition = next;
+  const clinicIds = new Set(events.map(({ clinicId }) => clinicId));
+  if (clinicIds.size === 1) selectClinic([...clinicIds][0]);
   if (events.length === 0) timeline.showEmpty(texts.empty);
   timeline.offerMore(next !== null, texts.more);
   const count = `${events.length} ${events.length === 1 ? "event" : "events"}`;
   const suffix = texts.count && events.length > 1 ? `, ${texts.count}` : "";
   showStatus(`${count}${suffix}${next === null ? "" : "; there may be more"}`);
+  showSchedules(events);
   suggestActors();
   showTab(tabs.getShownTab());
 }
@@ -185,17 +197,16 @@ function suggestActors() {
 function showTab(name) {
   if (name === "causes") showCauses(events, selectEvent);
   const { signal } = searchController;
-  const load = { deliveries: () => showDeliveries(currentSearch, events, signal), accesses: loadAccesses }[name];
+  const load = {
+    deliveries: () => showDeliveries(currentSearch, events, signal),
+    accesses: () => showAccesses(currentSearch, signal),
+  }[name];
   if (!load || !currentSearch) return;
   load().catch((error) => {
     if (signal.aborted) return;
     getElement(name === "accesses" ? "accesses-body" : "panel-deliveries").replaceChildren();
     handleError(error);
   });
-}
-
-function loadAccesses() {
-  return showAccesses(getSelectedClinicId(), searchController.signal);
 }
 
 /** Shows an error. Signs the auditor out if the service refused the credential. */
@@ -234,12 +245,14 @@ function signOut(reason) {
   credential.remove();
   currentSearch = undefined;
   events = [];
+  clearSchedules();
   detail.clear();
   timeline.clear();
   clearMatches();
   clearClinics();
   clearNames();
   clearFinderForms();
+  clearExport();
   for (const id of ["panel-causes", "panel-deliveries", "accesses-body", "accesses-hint", "list-title", "known-actors"])
     getElement(id).replaceChildren();
   showStatus("");
@@ -269,7 +282,7 @@ getElement("clinic").addEventListener("change", () => {
   clearMatches();
   goToSearch({ kind: "latest", id: getSelectedClinicId() });
 });
-getElement("access-days").addEventListener("change", () => showTab("accesses"));
+for (const id of ["access-period", "access-day"]) getElement(id).addEventListener("change", () => showTab("accesses"));
 addEventListener("hashchange", () => {
   const search = readSearchFromUrl();
   if (!search || !credential.get()) return;

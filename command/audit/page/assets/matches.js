@@ -83,15 +83,19 @@ function createNameItem({ kind, id, name, clinicId, customer, detail }, showsCli
   );
 }
 
-function createAppointmentItem({ id, clinicId, scheduledAt, durationMinutes, status, branch, animal, customer }) {
+function createAppointmentItem(appointment) {
+  const { id, clinicId, scheduledAt, movedFrom, durationMinutes, status, branch, animal, customer } = appointment;
+  const timeZone = getTimeZone(clinicId) ?? "UTC";
+  const moved = movedFrom ? h("span", { class: "moved" }, `moved to ${formatMinute(scheduledAt, timeZone)}`) : "";
   for (const record of [animal, customer]) if (record) rememberName(record.id, record.name);
   const createRecordLink = (kind, record) =>
     record ? [" · ", createLink({ kind, id: record.id }, record.name ?? shortenId(record.id))] : [];
   return h(
     "li",
     {},
-    createLink({ kind: "appointment", id }, formatMinute(scheduledAt, getTimeZone(clinicId) ?? "UTC")),
-    h("span", { class: "utc" }, formatMinute(scheduledAt, "UTC")),
+    createLink({ kind: "appointment", id }, formatMinute(movedFrom ?? scheduledAt, timeZone)),
+    moved,
+    h("span", { class: "utc" }, formatMinute(movedFrom ?? scheduledAt, "UTC")),
     h(
       "span",
       {},

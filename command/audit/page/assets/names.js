@@ -42,9 +42,13 @@ export function createNamedId(id, isShort = true) {
   return h("span", { title: id }, createName(id), h("span", { class: "id" }, isShort ? shortenId(id) : id));
 }
 
-/** Creates an element with the name of a record, which is empty until the name is known. */
-export function createName(id) {
-  const element = h("span", { class: "name", "data-name-of": id.toLowerCase() });
+/**
+ * Creates an element with the name of a record, which is empty until the name is known.
+ *
+ * @param {boolean} hasTime if true, the name of an appointment includes its present time
+ */
+export function createName(id, hasTime = true) {
+  const element = h("span", { class: "name", "data-name-of": id.toLowerCase(), "data-has-time": hasTime });
   showName(element, names.get(id.toLowerCase()));
   if (!names.has(id.toLowerCase())) {
     if (pendingIds.size === 0) setTimeout(loadNames);
@@ -73,11 +77,11 @@ async function loadNames() {
 }
 
 function showName(element, record) {
-  element.textContent = record ? `${describeRecord(record)} ` : "";
+  element.textContent = record ? `${describeRecord(record, "hasTime" in element.dataset)} `.trimStart() : "";
 }
 
-function describeRecord({ name, scheduledAt, clinicId }) {
-  if (scheduledAt === null) return name;
+function describeRecord({ name, scheduledAt, clinicId }, hasTime) {
+  if (scheduledAt === null || !hasTime) return name ?? "";
   const time = formatMinute(scheduledAt, getTimeZone(clinicId) ?? "UTC");
   return name === null ? time : `${name}, ${time}`;
 }

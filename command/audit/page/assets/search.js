@@ -105,7 +105,8 @@ export function initFinderForms({ onName, onAppointment, onActor }) {
 
 /** Empties all fields that can contain names. */
 export function clearFinderForms() {
-  for (const id of ["name-form", "appointment-form", "actor-form", "search-form"]) getElement(id).reset();
+  for (const id of ["name-form", "appointment-form", "actor-form", "search-form", "export-form"])
+    getElement(id).reset();
 }
 
 function onSubmitOf(formId, listener) {

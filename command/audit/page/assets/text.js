@@ -17,7 +17,9 @@ export function splitStreamName(stream) {
   return at < 0 ? [stream, ""] : [stream.slice(0, at), stream.slice(at + 1)];
 }
 
-/** Formats a value as JSON on one line. An undefined value becomes a dash. */
+/** Formats a value on one line. A missing value becomes a dash, and an object or a list becomes JSON. */
 export function formatValue(value) {
-  return value === undefined ? "—" : JSON.stringify(value);
+  if (value === undefined) return "—";
+  if (value === null) return "none";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -1,5 +1,9 @@
+import { getTimeZone } from "./clinics.js";
 import { createEmptyText, getElement, h } from "./dom.js";
-import { createNamedId } from "./names.js";
+import { formatMinute, shortenId } from "./format.js";
+import { createName, createNamedId } from "./names.js";
+import { findSchedule } from "./schedules.js";
+import { describeChange, describeReason } from "./sentences.js";
 import { formatName, formatType, splitStreamName } from "./text.js";
 import { createTime } from "./times.js";
 
@@ -21,12 +25,34 @@ export function createEventButton(event, onSelect) {
     },
     h("span", { class: "what" }, formatType(event.type), problem, erased),
     createTime(time, event.clinicId),
-    h("span", { class: "where" }, categoryTag, " ", createNamedId(id), ` @ ${event.revision}`),
+    h("span", { class: "sentence", "data-sentence-of": event.id }),
+    h("span", { class: "where" }, categoryTag, " ", ...createSubject(event, id)),
     h("span", { class: "by" }, ...describeActor(event.actor)),
   );
 }
 
-function describeActor(actor) {
+/** Creates the name of the event's record. An appointment has the time that it had at the event. */
+function createSubject({ id: eventId, stream, revision }, id) {
+  if (!stream.startsWith("appointment-")) return [createNamedId(id), ` @ ${revision}`];
+  const shortId = h("span", { class: "id" }, shortenId(id));
+  return [createName(id, false), h("span", { "data-time-of": eventId }), shortId, ` @ ${revision}`];
+}
+
+/** Fills in what the events changed, and when the appointments were, as far as the listed events say. */
+export function showSchedules(events) {
+  for (const event of events) {
+    const { id, stream, revision, clinicId } = event;
+    const timeZone = getTimeZone(clinicId) ?? "UTC";
+    const schedule = findSchedule(stream, revision);
+    const change = describeChange(event, findSchedule(stream, revision - 1), timeZone);
+    const sentence = [change, describeReason(event)].filter(Boolean).join(", ");
+    const timeText = schedule ? `${formatMinute(schedule.scheduledAt, timeZone)} ` : "";
+    for (const element of document.querySelectorAll(`[data-sentence-of="${id}"]`)) element.textContent = sentence;
+    for (const element of document.querySelectorAll(`[data-time-of="${id}"]`)) element.textContent = timeText;
+  }
+}
+
+export function describeActor(actor) {
   return actor ? [`by ${actor.type} `, createNamedId(actor.id)] : ["by unknown"];
 }
 

@@ -15,3 +15,12 @@ export function createTime(instant, clinicId) {
   const local = h("span", { class: "local", title: timeZone }, formatLocal(instant, timeZone));
   return h("time", { datetime: instant }, local, " ", h("span", { class: "utc" }, utc));
 }
+
+/** Creates an element with a time in the clinic's time zone. The time in UTC is its tooltip. */
+export function createLocalTime(instant, clinicId) {
+  return h(
+    "time",
+    { datetime: instant, title: formatUtc(instant) },
+    formatLocal(instant, getTimeZone(clinicId) ?? "UTC"),
+  );
+}

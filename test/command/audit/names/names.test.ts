@@ -159,6 +159,7 @@ describe("auditors' search by names", () => {
       id: ids.appointmentId,
       clinicId: ids.clinicId,
       scheduledAt: "2026-05-06T08:00:00.000Z",
+      movedFrom: null,
       branch: "Zug",
       durationMinutes: 30,
       status: "requested",
@@ -171,6 +172,32 @@ describe("auditors' search by names", () => {
     expect(await countAt("10:29"), "the last minute").to.equal(1);
     expect(await countAt("10:30"), "the end").to.equal(0);
     expect((await auditor.request(`${path}&time=25:00`)).body.details[0].path).to.equal("time");
+  });
+
+  it("GET /audit/v1/appointments lists an appointment also on the day from which it was moved", async () => {
+    const { clinicId } = await createClinic(world.log);
+    const appointmentId = randomUUID();
+    const move = (scheduledAt: string, durationMinutes: number) => ({
+      type: "AppointmentRescheduled" as const,
+      data: { appointmentId, scheduledAt, durationMinutes, reason: null },
+    });
+    await database.given(
+      clinicRegistered(clinicId, { timezone: "Europe/Zurich" }),
+      appointmentRequested(clinicId, randomUUID(), "2026-11-27T07:30:00.000Z", { appointmentId }),
+      move("2026-11-27T14:00:00.000Z", 30),
+      move("2026-11-30T14:00:00.000Z", 30),
+      move("2026-11-30T14:00:00.000Z", 45),
+    );
+    const reader = await world.registerAuditor([clinicId]);
+    const list = async (query: string) =>
+      (await reader.request(`/audit/v1/appointments?clinic=${clinicId}&${query}`)).body.appointments.map(
+        ({ scheduledAt, movedFrom }: { scheduledAt: string; movedFrom: string | null }) => [scheduledAt, movedFrom],
+      );
+    const newTime = "2026-11-30T14:00:00.000Z";
+    expect(await list("day=2026-11-27")).to.eql([[newTime, "2026-11-27T14:00:00.000Z"]]);
+    expect(await list("day=2026-11-27&time=08:30")).to.eql([[newTime, "2026-11-27T07:30:00.000Z"]]);
+    expect(await list("day=2026-11-30")).to.eql([[newTime, null]]);
+    expect(await list("day=2026-11-28")).to.eql([]);
   });
 
   /** Adds a clinic with appointments of 30 minutes. Returns a function that lists those that a query finds, by number. */

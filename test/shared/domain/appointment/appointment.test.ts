@@ -169,9 +169,9 @@ describe("appointment", () => {
 
   it("cancelling or rescheduling an appointment releases the appointment's resources", () => {
     givenAppointment(requested, allocated).when(decideCancel(null, undefined)).thenEvents(cancelled, released);
-    const newSchedule = { scheduledAt: toInstantInMinutes(120), durationMinutes: 30 };
+    const newSchedule = { scheduledAt: toInstantInMinutes(120), durationMinutes: 30, reason: "Ill" };
     givenAppointment(requested, allocated)
-      .when(decideReschedule({ scheduledAt: newSchedule.scheduledAt }, now))
+      .when(decideReschedule({ scheduledAt: newSchedule.scheduledAt, reason: "Ill" }, undefined, now))
       .thenEvents({ type: "AppointmentRescheduled", data: { appointmentId, ...newSchedule } }, released);
   });
 
@@ -217,17 +217,24 @@ describe("appointment", () => {
       .when(decideCancel("Moved", undefined))
       .thenRefused("appointment_erased");
     givenAppointment(requested, appointmentErased).when(decideCancel(null, undefined)).thenEvents(cancelled);
+    const move = { scheduledAt: toInstantInMinutes(120), reason: "Moved" };
+    givenAppointment(ofCustomer)
+      .when(decideReschedule(move, customer, now))
+      .thenRefused("customer_erased");
+    givenAppointment(requested, appointmentErased)
+      .when(decideReschedule(move, undefined, now))
+      .thenRefused("appointment_erased");
   });
 
   it("an appointment can be rescheduled only before check-in and only to a future time", () => {
     givenAppointment(requested)
-      .when(decideReschedule({ scheduledAt: request.scheduledAt }, now))
+      .when(decideReschedule({ scheduledAt: request.scheduledAt, reason: null }, undefined, now))
       .thenEvents();
     givenAppointment(requested)
-      .when(decideReschedule({ scheduledAt: DEFAULT_EVENT_TIME }, now))
+      .when(decideReschedule({ scheduledAt: DEFAULT_EVENT_TIME, reason: null }, undefined, now))
       .thenRefused("time_not_in_future");
     givenAppointment(requested, checkedIn)
-      .when(decideReschedule({ scheduledAt: toInstantInMinutes(120) }, now))
+      .when(decideReschedule({ scheduledAt: toInstantInMinutes(120), reason: null }, undefined, now))
       .thenRefused("illegal_transition");
   });
 
@@ -281,7 +288,7 @@ describe("appointment", () => {
       })),
       minutesArbitrary.map((minutes) => ({
         what: `reschedule ${minutes}`,
-        decide: decideReschedule({ scheduledAt: toInstantInMinutes(minutes) }, now),
+        decide: decideReschedule({ scheduledAt: toInstantInMinutes(minutes), reason: null }, undefined, now),
       })),
       fc
         .tuple(fc.constantFrom("one", "two", "three"), minutesArbitrary, fc.nat(60))

@@ -1,0 +1,47 @@
+import { formatDate, formatTimeOfDay } from "./format.js";
+
+/**
+ * Describes what an event changed. Returns the empty string for an event whose type says it all.
+ *
+ * @param {{ type: string, data: object }} event
+ * @param {{ scheduledAt: string, durationMinutes: number } | undefined} before schedule before the event, if known
+ * @param {string} timeZone
+ */
+export function describeChange({ type, data }, before, timeZone) {
+  const describe = {
+    AppointmentRequested: () => describeSchedule(data, timeZone),
+    AppointmentImported: () => describeSchedule(data, timeZone),
+    AppointmentRescheduled: () => describeMove(data, before, timeZone),
+    ResourceAllocated: () => describeSpan(data.allocationStart, data.allocationEnd, timeZone),
+  }[type];
+  const text = describe?.() ?? "";
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Describes the reason of an event; the empty string without a reason. */
+export function describeReason({ data }) {
+  return data?.reason ? `reason: ${data.reason}` : "";
+}
+
+function describeSchedule({ scheduledAt, durationMinutes }, timeZone) {
+  return `for ${formatStart(scheduledAt, timeZone)}, ${durationMinutes} min`;
+}
+
+function describeMove({ scheduledAt, durationMinutes }, before, timeZone) {
+  if (!before) return `moved to ${formatStart(scheduledAt, timeZone)}, ${durationMinutes} min`;
+  const durationText =
+    before.durationMinutes === durationMinutes ? "" : `${before.durationMinutes} min to ${durationMinutes} min`;
+  if (before.scheduledAt === scheduledAt) return `duration changed from ${durationText}`;
+  const start = describeSpan(before.scheduledAt, scheduledAt, timeZone);
+  return `moved ${start}${durationText && `, duration changed from ${durationText}`}`;
+}
+
+/** Describes two times: `from Fri 27 Nov 2026, 08:30 to 15:00`. The second date is omitted if it is the first one. */
+function describeSpan(from, to, timeZone) {
+  const isSameDay = formatDate(from, timeZone) === formatDate(to, timeZone);
+  return `from ${formatStart(from, timeZone)} to ${isSameDay ? formatTimeOfDay(to, timeZone) : formatStart(to, timeZone)}`;
+}
+
+function formatStart(instant, timeZone) {
+  return `${formatDate(instant, timeZone)}, ${formatTimeOfDay(instant, timeZone)}`;
+}

@@ -11,6 +11,7 @@ import { partnerPage } from "../partner/cursor.ts";
 import { deliveryRecord } from "../partner/list-webhook-deliveries.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import { type OpenApiDocument, type PathItem, toComponents, toSchemaName } from "./openapi.ts";
+import { buildPartnerGuides } from "./partner-guides.ts";
 import { describeRead, describeWrite, partnerTags } from "./partner-operation.ts";
 import { describeSecuritySchemes, describeServers } from "./partner-security.ts";
 import { challengeHeader, commonHeaders, errorBody, errorsIntroduction, rateLimitHeaders } from "./responses.ts";
@@ -62,7 +63,11 @@ export function buildPartnerDocument(
       title: "Partner API",
       version: "1.2.0",
       summary: "Clinic data, appointments and webhooks for approved applications.",
-      description: `${introduction}\n\n${errorsIntroduction}`,
+      description: [
+        introduction,
+        buildPartnerGuides(brand, describeServers(origin, ["sandbox"])[0]?.url ?? ""),
+        errorsIntroduction,
+      ].join("\n\n"),
       contact: { name: operatorName },
       license: { name: "All rights reserved" },
     },

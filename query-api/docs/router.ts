@@ -24,7 +24,7 @@ const PAGE_HEADERS = {
   "Cache-Control": "public, max-age=300",
 };
 
-/** Serves GET /docs and both OpenAPI documents without authentication. The documents are built once, at startup. */
+/** Serves GET /, GET /docs and both OpenAPI documents without authentication. The documents are built once, at startup. */
 export function createDocsRouter(options: DocsOptions): Router {
   const portalDocument = toPublishedDocument(
     buildPortalDocument(createPortalOperations(options), options),
@@ -36,6 +36,7 @@ export function createDocsRouter(options: DocsOptions): Router {
     toDocumentPage("/api/v1/openapi.json", portalDocument),
     toDocumentPage("/partner/v1/openapi.json", partnerDocument),
     ...readSite(),
+    toPage("/", "text/html", Buffer.from(renderSignpost(portalDocument, partnerDocument))),
   ];
   const router = createRouter();
   servePages(router, pages, PAGE_HEADERS, "docs");
@@ -46,6 +47,13 @@ function toDocumentPage(path: string, document: OpenApiDocument): Page {
   return toPage(path, "application/json", Buffer.from(JSON.stringify(document)));
 }
 
+/** Renders the page at `/`, which links to all pages of the product. */
+function renderSignpost(portalDocument: OpenApiDocument, partnerDocument: OpenApiDocument): string {
+  return readFileSync(path.join(assetsFolder, "signpost.html"), "utf8")
+    .replace("{{portalVersion}}", portalDocument.info.version)
+    .replace("{{partnerVersion}}", partnerDocument.info.version);
+}
+
 const assetsFolder = path.join(import.meta.dirname, "assets");
 
 /** Swagger UI's files come from its npm package, so the lock file determines their version. */
@@ -54,7 +62,9 @@ const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swag
 const siteFiles: readonly [path: string, type: string, file: string][] = [
   ["/docs", "text/html", path.join(assetsFolder, "index.html")],
   ["/docs/docs.css", "text/css", path.join(assetsFolder, "docs.css")],
+  ["/docs/curl.css", "text/css", path.join(assetsFolder, "curl.css")],
   ["/docs/docs.js", "text/javascript", path.join(assetsFolder, "docs.js")],
+  ["/docs/curl.js", "text/javascript", path.join(assetsFolder, "curl.js")],
   ["/docs/entries.js", "text/javascript", path.join(assetsFolder, "entries.js")],
   ["/docs/navigation.js", "text/javascript", path.join(assetsFolder, "navigation.js")],
   ["/docs/icon.svg", "image/svg+xml", path.join(assetsFolder, "icon.svg")],

@@ -48,7 +48,7 @@ describe("startQueryApi", () => {
     after(() => service.stop());
 
     const expectedResponses: [string, number, string][] = [
-      ["/", 404, "not_found"],
+      ["/none", 404, "not_found"],
       ["/api/v1/nothing", 404, "not_found"],
       ["/api/v1/mobile/pets", 410, "operation_retired"],
       ["/api/v1/clinics", 401, "authentication_required"],

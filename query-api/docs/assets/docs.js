@@ -1,4 +1,5 @@
-import { listEntries } from "./entries.js";
+import { createCurlElement } from "./curl.js";
+import { listEntries, toGuideId } from "./entries.js";
 import { addEntries, markCurrent } from "./navigation.js";
 
 // Renders an OpenAPI document in each section. The page sends no requests, so it hides the buttons for credentials.
@@ -51,13 +52,15 @@ function showFragment() {
   const [sectionId = "", operationId] = location.hash.slice(1).split("/");
   const section = document.getElementById(sectionId);
   if (!section) return;
-  const operation = operationId === undefined ? null : findOperation(section, operationId);
-  (operation ?? section).scrollIntoView();
+  const guide = operationId?.startsWith("guide-") ? section.querySelector(`[data-guide="${operationId}"]`) : null;
+  const operation = operationId === undefined || guide ? null : findOperation(section, operationId);
+  (guide ?? operation ?? section).scrollIntoView();
+  guide?.focus({ preventScroll: true });
+  markCurrent(location.hash);
   if (!operation) return;
   const control = operation.querySelector(".opblock-summary-control");
   if (control?.getAttribute("aria-expanded") === "false") control.click();
   control?.focus({ preventScroll: true });
-  markCurrent(location.hash);
 }
 
 /** Finds an operation. If the user has closed its group, opens the group first. */
@@ -84,8 +87,27 @@ function correctMarkup(section) {
   }
 }
 
+/** Names the sections of the introduction, and adds the curl command to each open operation. */
+function complete(section, entries) {
+  for (const heading of section.querySelectorAll(".info .renderedMarkdown h2:not([data-guide])")) {
+    heading.dataset.guide = toGuideId(heading.textContent);
+    heading.tabIndex = -1;
+  }
+  for (const body of section.querySelectorAll(".opblock.is-open .opblock-body")) {
+    if (body.querySelector(".curl")) continue;
+    const { id } = body.closest(".opblock");
+    const entry = entries.find((candidate) => candidate.curl && id.endsWith(`-${candidate.id}`));
+    if (entry) body.prepend(createCurlElement(entry.curl, entry.id));
+  }
+}
+
 async function showApi(section) {
-  new MutationObserver(() => correctMarkup(section)).observe(section, { childList: true, subtree: true });
+  let entries = [];
+  const improve = () => {
+    correctMarkup(section);
+    complete(section, entries);
+  };
+  new MutationObserver(improve).observe(section, { childList: true, subtree: true });
   globalThis.SwaggerUIBundle({
     domNode: section,
     url: section.dataset.document,
@@ -100,7 +122,9 @@ async function showApi(section) {
     onComplete: showFragment,
   });
   const response = await fetch(section.dataset.document);
-  return listEntries(section.id, await response.json());
+  entries = listEntries(section.id, await response.json());
+  improve();
+  return entries;
 }
 
 const sections = [...document.querySelectorAll("[data-document]")];

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import type { Browser, Page } from "playwright-core";
 import type { OpenApiDocument } from "../../../query-api/docs/openapi.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
+import { findViolations } from "../../support/accessibility.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { eventually } from "../../support/eventually.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
@@ -62,6 +63,18 @@ describe("the page /docs", function () {
     await operation.locator('.response[data-code="503"]').waitFor();
     return operation;
   }
+
+  it("the page / links to all pages of the service", async () => {
+    const signpost = await browser.newPage();
+    await signpost.goto(`${service.url}/`);
+    const paths = await signpost.evaluate<string[]>("[...document.querySelectorAll('main a')].map((a) => a.pathname)");
+    expect(paths).to.include.members(["/docs", "/partner", "/audit", "/health/ready"]);
+    for (const path of paths.filter((name) => name !== "/audit"))
+      expect((await fetch(service.url + path)).status, path).to.be.oneOf([200, 503]);
+    expect(await signpost.locator("main").innerText()).to.match(/partner API 1\.\d+\.\d+/);
+    expect(await findViolations(signpost)).to.deep.equal([]);
+    await signpost.close();
+  });
 
   for (const [surface, url] of Object.entries(documentPaths)) {
     it(`the page /docs shows every operation of the ${surface} document`, async () => {
@@ -132,10 +145,14 @@ describe("the page /docs", function () {
       .evaluateAll((elements) => elements.map((element) => (element as unknown as { hash: string }).hash));
     const fragmentLists = await Promise.all(
       Object.entries(documentPaths).map(async ([api, url]) => {
-        const { paths, webhooks } = (await (await fetch(service.url + url)).json()) as OpenApiDocument;
-        return Object.values({ ...paths, ...webhooks }).flatMap((item) =>
+        const { info, paths, webhooks } = (await (await fetch(service.url + url)).json()) as OpenApiDocument;
+        const guides = [...info.description.matchAll(/^## (.*)$/gm)].map(
+          ([, title = ""]) => `#${api}/guide-${title.toLowerCase().replaceAll(" ", "-")}`,
+        );
+        const operations = Object.values({ ...paths, ...webhooks }).flatMap((item) =>
           Object.values(item).map(({ operationId }) => `#${api}/${operationId}`),
         );
+        return [...guides, ...operations];
       }),
     );
     expect(links).to.have.members(fragmentLists.flat());
@@ -168,6 +185,29 @@ describe("the page /docs", function () {
     await page.keyboard.press("Escape");
     expect(await status.innerText()).to.equal("");
     expect(await page.locator("#navigation a:visible").count()).to.be.greaterThan(20);
+  });
+
+  it("the search of the page /docs finds guides and status codes, and each operation has a curl command", async () => {
+    const find = async (query: string) => {
+      await page.locator("#query").fill(query);
+      return (await page.locator("#navigation a:visible").allInnerTexts()).map((text) => text.split("\n")[1]);
+    };
+    expect(await find("limits")).to.include("Limits");
+    expect(await find("409"))
+      .to.include("Create an appointment")
+      .and.not.include("List appointments");
+    expect((await find("signature"))[0]).to.equal("Verify a signature");
+    await page.locator("#query").press("Enter");
+    await page.locator('[data-guide="guide-verify-a-signature"]:focus').waitFor();
+    await page.locator("#query").fill("");
+    await page.goto(`${service.url}/docs#partner/createPartnerAppointment`);
+    const curl = page.getByRole("region", { name: "curl command of createPartnerAppointment" });
+    await curl.waitFor();
+    expect(await curl.innerText())
+      .to.match(/^curl -X POST ".*\/sandbox\/v1\/appointments" /)
+      .and.contain('-H "Authorization: Bearer $TOKEN"')
+      .and.contain('-H "X-SERVICE-Clinic-ID: $CLINIC_ID"')
+      .and.contain('"animalId": ');
   });
 
   it("the page /docs opens the operation that the URL names, also if its group was closed", async () => {

@@ -1,0 +1,53 @@
+/**
+ * Sections of the partner document's introduction that do not belong to one operation. Renderers show them above the
+ * operations.
+ *
+ * @param brand brand in header names, as in `X-<brand>-Signature`
+ * @param baseUrl base URL of the sandbox
+ */
+export function buildPartnerGuides(brand: string, baseUrl: string): string {
+  return `## Quickstart
+
+Exchange the credentials of your application for an access token, and read the clinic:
+
+\`\`\`sh
+TOKEN=$(curl -s ${baseUrl}/oauth/token -H 'Content-Type: application/json' \\
+  -d "{\\"client_id\\":\\"$CLIENT_ID\\",\\"client_secret\\":\\"$CLIENT_SECRET\\",\\"grant_type\\":\\"client_credentials\\",\\"environment\\":\\"sandbox\\"}" \\
+  | jq -r .access_token)
+curl -s ${baseUrl}/clinic/context -H "Authorization: Bearer $TOKEN" -H "X-${brand}-Clinic-ID: $CLINIC_ID"
+\`\`\`
+
+Each operation below has a curl command with the same variables.
+
+## Verify a signature
+
+The signature of a webhook is the HMAC-SHA256 of \`<webhook-id>.<webhook-timestamp>.<body>\`, in base64. The key is the
+part of the secret after \`whsec_\`, decoded from base64. The header \`webhook-signature\` contains \`v1,<signature>\`,
+and after a rotation several of them, separated by spaces. \`X-${brand}-Signature\` has the same value. Reject
+timestamps older than five minutes, and deduplicate by \`webhook-id\`.
+
+Libraries of [Standard Webhooks](https://www.standardwebhooks.com) verify it in TypeScript, Python, Go, C# and PHP:
+
+\`\`\`ts
+import { Webhook } from "standardwebhooks";
+const event = new Webhook(secret).verify(body, headers); // throws an error if the signature is wrong
+\`\`\`
+
+\`\`\`python
+from standardwebhooks import Webhook
+event = Webhook(secret).verify(body, headers)
+\`\`\`
+
+## Limits
+
+Each installation has a rate limit, by default 120 requests per minute. \`RateLimit-Limit\`, \`RateLimit-Remaining\` and
+\`RateLimit-Reset\` state the current window. After a 429, wait for the seconds in \`Retry-After\`: earlier requests are
+refused too. A request body has at most 64 KiB, and an endpoint receives no more attempts per second than its setting
+\`rateLimitPerSecond\`.
+
+## Versioning
+
+The base paths end in \`/v1\`. Within \`v1\`, operations, optional parameters, fields, error codes and event types can be
+added. Ignore unknown fields, and handle unknown error codes by their status. An operation is retired only after at
+least twelve months with the headers \`Deprecation\` and \`Sunset\`.`;
+}

@@ -29,6 +29,7 @@ export const deliveryFields = {
   id: uuid,
   eventId: uuid,
   type: deliveredEventType,
+  appointmentId: uuid.nullable().describe("Appointment of the event. Null for test events and events about endpoints."),
   status: deliveryStatus,
   nextAttemptAt: instant
     .nullable()
@@ -44,6 +45,7 @@ const LAST_START_SQL =
   "SELECT started_at FROM webhooks.attempt WHERE delivery_id = d.delivery_id ORDER BY number DESC LIMIT 1";
 
 export const DELIVERY_FIELDS_SQL = `'id', d.delivery_id, 'eventId', d.event_id, 'type', d.event_type,
+  'appointmentId', CASE WHEN d.event_stream LIKE 'appointment-%' THEN substr(d.event_stream, 13) END,
   'status', d.status, 'nextAttemptAt', rfc3339(d.next_attempt_at), 'createdAt', rfc3339(d.created_at),
   'updatedAt', rfc3339(GREATEST(d.updated_at, (${LAST_START_SQL})))`;
 

@@ -99,10 +99,11 @@ const buildPendingSql = (indexCondition: string) => `(SELECT delivery_id FROM we
     WHERE endpoint_id = $4::uuid AND ${indexCondition} AND $9::text = 'pending' AND $13::uuid[] IS NULL
     LIMIT ${MAX_PENDING_LOOKUPS + 1})`;
 
-const COLUMNS_SQL = "d.delivery_id, d.event_id, d.event_type, d.status, d.next_attempt_at, d.created_at, d.updated_at";
+const COLUMNS_SQL =
+  "d.delivery_id, d.event_id, d.event_type, d.event_stream, d.status, d.next_attempt_at, d.created_at, d.updated_at";
 
 /** Columns in {@link COLUMNS_SQL} and {@link IS_MATCH_SQL}. query-api may not read all columns. */
-const LOOKUP_COLUMNS = `delivery_id, event_id, event_type, status, next_attempt_at, created_at, updated_at, endpoint_id,
+const LOOKUP_COLUMNS = `delivery_id, event_id, event_type, event_stream, status, next_attempt_at, created_at, updated_at, endpoint_id,
   clinic_id, application_id, branch_id`;
 
 const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 'UTC'`;

@@ -4,8 +4,9 @@ import { createEmptyText, createTable, getElement, h } from "./dom.js";
 import { createButton, createId, createStatusTag } from "./elements.js";
 import { formatMinute } from "./format.js";
 import { createIdempotencyKey } from "./idempotency-key.js";
-import { request, requestWithHeaders } from "./session.js";
-import { createLocalTime, toInstant, toLocalInput } from "./times.js";
+import { toInstant, toLocalInput } from "./local-time.js";
+import { getEnvironment, request, requestWithHeaders } from "./session.js";
+import { createLocalTime } from "./times.js";
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -39,6 +40,7 @@ export function prepareAppointments() {
   getElement("animal-field").hidden = sandbox === undefined;
   getElement("animal-id-field").hidden = sandbox !== undefined;
   getElement("animal-id").required = sandbox === undefined;
+  getElement("real-appointment").hidden = getEnvironment() !== "production";
   const [today, tomorrow] = [0, DAY_MS].map((ms) => toLocalInput(Date.now() + ms, getTimeZone()).slice(0, 10));
   getElement("scheduled-at").value = `${tomorrow}T10:00`;
   getElement("window-from").value = today;

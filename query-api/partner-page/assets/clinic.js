@@ -26,16 +26,17 @@ export function getTimeZone() {
 /**
  * Loads the application's installations and sandbox, and fills the selection of clinics.
  *
- * @returns id of the clinic to show first: the sandbox if there is one; undefined if no clinic approved the application
+ * @param {string | undefined} preferredId id of the clinic to show first, if it approved the application
+ * @returns id of the clinic to show first, by default the sandbox; undefined if no clinic approved the application
  */
-export async function loadInstallations() {
+export async function loadInstallations(preferredId) {
   const [list] = await Promise.all([request("GET", "/installations"), loadSandbox()]);
   installations = new Map(list.installations.map((installation) => [installation.clinicId, installation]));
   const ids = [...installations.keys()];
   const options = ids.map((id) => h("option", { value: id }, createOptionText(installations.get(id))));
   getElement("clinic").replaceChildren(...options);
   getElement("clinic-field").hidden = ids.length < 2;
-  return ids.includes(sandbox?.clinicId) ? sandbox.clinicId : ids[0];
+  return [preferredId, sandbox?.clinicId].find((id) => ids.includes(id)) ?? ids[0];
 }
 
 /** Loads the state of the application's sandbox again. An application without the scope has none. */

@@ -1,21 +1,16 @@
 import { clearError, onClick, runAction } from "./actions.js";
-import { createDelivery } from "./delivery.js";
+import { COLUMN_TITLES, createDelivery } from "./delivery.js";
 import { createEmptyText, getElement, h } from "./dom.js";
 import { createButton } from "./elements.js";
-import { replayDelivery } from "./replays.js";
+import { getReplayStart, initFilters, isFiltered, setFilters, showFilters, toQuery } from "./filters.js";
+import { findReplayable, isReplayable, replayDelivery, replayFailedDeliveries } from "./replays.js";
 import { getSignal, request } from "./session.js";
-
-/** Number of deliveries that one request loads. */
-const PAGE_SIZE = 20;
 
 /** Waits before the automatic requests while an attempt is expected. Milliseconds. */
 const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000, 15_000];
 
 /** Time before an attempt within which it counts as due soon. Milliseconds. */
 const SOON_MS = 60_000;
-
-/** Fields of the form with filters, by query parameter. */
-const FILTERS = { status: "filter-status", type: "filter-type", appointmentId: "filter-appointment" };
 
 /** The endpoint whose deliveries are listed. */
 let endpoint;
@@ -42,23 +37,24 @@ let onChange = async () => undefined;
 export function initDeliveries(changeListener) {
   onChange = changeListener;
   onClick("refresh-deliveries", "deliveries-alert", () => loadFirstPage());
-  const form = getElement("delivery-filters");
-  const applyFilters = () => {
+  onClick("replay-failed", "deliveries-alert", replayFailed);
+  initFilters(() => {
     forgetList();
     reloadDeliveries();
-  };
-  form.addEventListener("change", applyFilters);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    applyFilters();
   });
 }
 
 /** Sets the filter of the list to an appointment, and removes the other filters. */
 export function filterByAppointment(appointmentId) {
-  clearFilters();
-  getElement(FILTERS.appointmentId).value = appointmentId;
+  setFilters({ appointmentId });
   forgetList();
+}
+
+/** Shows the deliveries that match the filters in the URL. */
+export function applyFiltersOfUrl() {
+  showFilters();
+  forgetList();
+  return reloadDeliveries();
 }
 
 /** Removes the list, because it does not match the filters. */
@@ -67,10 +63,6 @@ function forgetList() {
   nextCursor = null;
   getElement("deliveries-body").replaceChildren();
   getElement("deliveries-status").textContent = "";
-}
-
-function clearFilters() {
-  for (const id of Object.values(FILTERS)) getElement(id).value = "";
 }
 
 /**
@@ -94,8 +86,8 @@ export function clearDeliveries() {
   nextCursor = null;
   awaited = undefined;
   elements.clear();
-  clearFilters();
   getElement("deliveries").hidden = true;
+  getElement("replay-failed").hidden = true;
   getElement("deliveries-body").replaceChildren();
   getElement("deliveries-status").textContent = "";
   clearError("deliveries-alert");
@@ -126,7 +118,7 @@ async function loadFirstPage(round = 0) {
   if (shown !== endpoint || count !== requestCount) return;
   const newIds = new Set(page.deliveries.map(({ id }) => id));
   const older = deliveries.filter(({ id }) => !newIds.has(id));
-  if (older.length === 0 || deliveries.length <= PAGE_SIZE) {
+  if (older.length === 0 || deliveries.length <= Number(toQuery().limit)) {
     deliveries = page.deliveries;
     nextCursor = page.page.nextCursor;
   } else {
@@ -134,14 +126,28 @@ async function loadFirstPage(round = 0) {
   }
   render();
   await onChange(deliveries);
+  await offerReplay(round);
   if (awaited && countAttempts(awaited.id) >= awaited.attempts) awaited = undefined;
   if (round < WAITS_MS.length && (awaited || deliveries.some(isDueSoon))) scheduleReload(round);
 }
 
 function requestPage(cursor) {
-  const filters = Object.entries(FILTERS).map(([name, id]) => [name, getElement(id).value.trim()]);
-  const query = { limit: PAGE_SIZE, cursor, ...Object.fromEntries(filters) };
-  return request("GET", `/webhook-endpoints/${endpoint.id}/deliveries`, { query });
+  return request("GET", `/webhook-endpoints/${endpoint.id}/deliveries`, { query: { ...toQuery(), cursor } });
+}
+
+/** Shows the button that replays failed deliveries, if there are any in the period. */
+async function offerReplay(round) {
+  const shown = endpoint;
+  const isListed = deliveries.some(isReplayable);
+  // Automatic requests ask for other deliveries only once, because they count against the rate limit.
+  if (!isListed && round > 0 && getElement("replay-failed").hidden) return;
+  const isOffered = shown.status === "active" && (isListed || (await findReplayable(shown.id)));
+  if (shown === endpoint) getElement("replay-failed").hidden = !isOffered;
+}
+
+async function replayFailed() {
+  const shown = endpoint;
+  if ((await replayFailedDeliveries(shown.id, getReplayStart())) && shown === endpoint) await loadFirstPage();
 }
 
 function isDueSoon({ status, nextAttemptAt }) {
@@ -162,23 +168,27 @@ function render() {
   getElement("deliveries-status").textContent =
     deliveries.length === 0 ? "" : `${count}${pending === 0 ? "" : `, ${pending} pending`}`;
   const items = deliveries.map(findOrCreateItem);
+  const titles = h(
+    "div",
+    { class: "columns titles", "aria-hidden": "true" },
+    ...COLUMN_TITLES.map((text) => h("span", {}, text)),
+  );
   const list = h("ul", { class: "deliveries" }, ...items);
   const focused = document.activeElement;
   if (deliveries.length === 0) body.replaceChildren(...createEmptyList());
-  else body.replaceChildren(list, nextCursor === null ? "" : createMoreButton());
+  else body.replaceChildren(titles, list, nextCursor === null ? "" : createMoreButton());
   // Moving an element in the document takes the focus away from it.
   if (body.contains(focused)) focused.focus();
 }
 
 /** Creates the text that explains an empty list. If the list is filtered, a button removes the filters. */
 function createEmptyList() {
-  const isFiltered = Object.values(FILTERS).some((id) => getElement(id).value !== "");
-  if (!isFiltered)
+  if (!isFiltered())
     return [createEmptyText("No deliveries in the last 30 days. Send a test event, or create an appointment.")];
   const onclick = () => {
-    clearFilters();
+    setFilters({});
     forgetList();
-    getElement(FILTERS.status).focus();
+    getElement("filter-status").focus();
     reloadDeliveries();
   };
   return [

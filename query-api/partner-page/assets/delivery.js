@@ -2,11 +2,15 @@ import { runAction } from "./actions.js";
 import { createAttemptTable } from "./attempts.js";
 import { createEmptyText, createFactList, h } from "./dom.js";
 import { createButton, createId, createStatusTag } from "./elements.js";
+import { shortenId } from "./format.js";
 import { getSignal, request } from "./session.js";
-import { createTime } from "./times.js";
+import { createAge, createTime } from "./times.js";
 
 /** Labels of the button that sends a delivery again, by status. Pending and cancelled deliveries have no button. */
 const REPLAY_LABELS = { failed: "Replay", skipped: "Replay", delivered: "Send again" };
+
+/** Titles of the columns in the summary of a delivery. */
+export const COLUMN_TITLES = ["Status", "Response", "Event", "Appointment", "Attempts", "Age"];
 
 /**
  * Creates the element of a delivery with its attempts. When the user opens it, it loads the request that the receiver
@@ -15,19 +19,12 @@ const REPLAY_LABELS = { failed: "Replay", skipped: "Replay", delivered: "Send ag
  * @param {(delivery: object) => Promise<void>} onReplay
  */
 export function createDelivery(delivery, endpoint, onReplay) {
-  const { id, type, status, eventId, attempts, createdAt, nextAttemptAt } = delivery;
-  const count = `${attempts.length} ${attempts.length === 1 ? "attempt" : "attempts"}`;
+  const { id, eventId, appointmentId, attempts, createdAt, nextAttemptAt } = delivery;
   const requestElement = h("div", {}, createEmptyText("Loading the request …"));
   const details = h(
     "details",
     { class: "delivery", "data-id": id },
-    h(
-      "summary",
-      {},
-      h("span", { class: "what" }, type),
-      createStatusTag(status),
-      h("span", { class: "soft" }, createTime(createdAt), ` · ${count}`),
-    ),
+    createSummary(delivery),
     createHint(delivery, endpoint, onReplay),
     h("h4", {}, "Attempts"),
     attempts.length === 0 ? createEmptyText("No attempt yet.") : createAttemptTable(delivery, createTime),
@@ -35,6 +32,8 @@ export function createDelivery(delivery, endpoint, onReplay) {
     createFactList([
       ["Delivery id", createId(id)],
       ["Event id", createId(eventId)],
+      ...(appointmentId ? [["Appointment", createId(appointmentId)]] : []),
+      ["Created", createTime(createdAt)],
       ...(nextAttemptAt ? [["Next attempt", createTime(nextAttemptAt)]] : []),
     ]),
     requestElement,
@@ -43,6 +42,26 @@ export function createDelivery(delivery, endpoint, onReplay) {
     if (details.open) showRequest(endpoint.id, id, requestElement);
   });
   return details;
+}
+
+/** Creates the row of a delivery. Its cells are those of {@link COLUMN_TITLES}. */
+function createSummary({ type, status, appointmentId, attempts, createdAt }) {
+  const count = `${attempts.length} ${attempts.length === 1 ? "attempt" : "attempts"}`;
+  return h(
+    "summary",
+    { class: "columns" },
+    createStatusTag(status),
+    h("span", { class: "code" }, describeResponse(attempts.at(-1))),
+    h("span", { class: "what" }, type),
+    h("span", { class: "id", title: appointmentId ?? "" }, appointmentId ? shortenId(appointmentId) : "–"),
+    h("span", {}, count),
+    createAge(createdAt),
+  );
+}
+
+function describeResponse(attempt) {
+  if (!attempt) return "–";
+  return String(attempt.statusCode ?? attempt.error?.replaceAll("_", " ") ?? "…");
 }
 
 /** Creates the button that replays a delivery, or says why it is not possible. */

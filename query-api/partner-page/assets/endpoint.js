@@ -6,7 +6,6 @@ import { createEmptyText, createFactList, getElement, h } from "./dom.js";
 import { createButton, createId, createStatusTag, createTags } from "./elements.js";
 import { markEndpoint, updateEndpoint } from "./endpoints.js";
 import { createHealthText, getHealth } from "./health.js";
-import { replayFailedDeliveries } from "./replays.js";
 import { hideSecret, initSecret, showSecret } from "./secret.js";
 import { request } from "./session.js";
 import { createSettingsForm } from "./settings.js";
@@ -53,6 +52,11 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
     }
     if (selectedId === id) await showDeliveries(endpoint);
   });
+}
+
+/** Returns the id of the endpoint that is shown; undefined if none is shown. */
+export function getShownEndpointId() {
+  return selectedId;
 }
 
 /** Shows a new endpoint with its signing secret. */
@@ -127,7 +131,11 @@ function renderEndpoint() {
     rateLimitPerSecond,
   } = endpoint;
   const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
-  getElement("endpoint-body").replaceChildren(h("div", { id: "endpoint-health" }), createActions());
+  getElement("endpoint-body").replaceChildren(
+    h("div", { id: "endpoint-health" }),
+    createActions(),
+    status === "revoked" ? "" : createSettingsForm(endpoint, (changed) => showChange(changed, "Settings saved.")),
+  );
   getElement("endpoint-settings").replaceChildren(
     h("h3", {}, "Settings"),
     createFactList([
@@ -142,7 +150,6 @@ function renderEndpoint() {
       ["Created", createTime(endpoint.createdAt)],
       ["Changed", createTime(endpoint.updatedAt)],
     ]),
-    status === "revoked" ? "" : createSettingsForm(endpoint, (changed) => showChange(changed, "Settings saved.")),
   );
   renderHealth();
 }
@@ -162,7 +169,6 @@ function createActions() {
     { class: "buttons" },
     isActive ? createActionButton("Send test event", sendTest, { class: "primary" }) : "",
     !isActive && disabledReason !== "operator" ? createActionButton("Enable", enable, { class: "primary" }) : "",
-    isActive ? createActionButton("Replay failed deliveries", replayFailed) : "",
     createActionButton("Rotate secret", rotateSecret),
     isActive ? createActionButton("Disable", disable) : "",
     createActionButton("Revoke", revoke, { class: "danger" }),
@@ -174,11 +180,6 @@ async function sendTest() {
   const { delivery } = await request("POST", `/webhook-endpoints/${id}/test`);
   getElement("endpoint-status").textContent = "The test event is queued.";
   showDeliveriesOf(id, { awaitedId: delivery.id });
-}
-
-async function replayFailed() {
-  const { id } = endpoint;
-  if (await replayFailedDeliveries(id)) showDeliveriesOf(id);
 }
 
 /** Shows the deliveries of an endpoint, unless the user has selected another endpoint. */
@@ -204,6 +205,7 @@ async function rotateSecret() {
 async function enable() {
   const { endpoint: changed } = await request("POST", `/webhook-endpoints/${endpoint.id}/enable`);
   showChange(changed, "The endpoint is active again. Skipped deliveries are sent only if you replay them.");
+  showDeliveriesOf(changed.id);
 }
 
 async function disable() {

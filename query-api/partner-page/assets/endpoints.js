@@ -75,6 +75,11 @@ export function markEndpoint(id) {
   }
 }
 
+/** Returns the endpoint with the given id; undefined if it is not in the list. */
+export function findEndpoint(endpointId) {
+  return endpoints.find(({ id }) => id === endpointId);
+}
+
 /** Returns the endpoint that is shown first. */
 export function getFirstEndpoint() {
   return endpoints.find(({ status }) => status !== "revoked");

@@ -26,8 +26,12 @@ export function createHealthText(endpoint, deliveries) {
     revoked: () => ["Revoked. The endpoint receives no more deliveries, and cannot be enabled."],
     disabled: () => ["Disabled. ", DISABLED_REASONS[disabledReason] ?? disabledReason ?? ""],
     failing: () => [
-      ...["Failing since ", createTime(failingSince), `: ${failedAttempts} failed attempts without a success. `],
-      "The service retries. Deliveries that fail for good can be replayed.",
+      ...[
+        "Failing since ",
+        createTime(failingSince),
+        `: all ${failedAttempts} attempts since then failed, retries included. `,
+      ],
+      `${countByStatus(deliveries)} The service retries. Deliveries that fail for good can be replayed.`,
     ],
     active: () => describeDeliveries(deliveries),
   };
@@ -37,7 +41,21 @@ export function createHealthText(endpoint, deliveries) {
 
 function describeDeliveries(deliveries) {
   const delivered = deliveries.find(({ status }) => status === "delivered");
-  if (delivered) return ["Working. The latest successful delivery was at ", createTime(delivered.updatedAt), "."];
+  if (delivered)
+    return [
+      "Working. The latest successful delivery was at ",
+      createTime(delivered.updatedAt),
+      `. ${countByStatus(deliveries)}`,
+    ];
   if (deliveries.length === 0) return ["Active. Send a test event to try it."];
   return ["Active. No listed delivery was successful so far."];
+}
+
+/** Describes how the listed deliveries ended: `Of 20 listed deliveries: 16 delivered, 4 failed.` */
+function countByStatus(deliveries) {
+  const counts = new Map();
+  for (const { status } of deliveries) counts.set(status, (counts.get(status) ?? 0) + 1);
+  if (counts.size === 0) return "";
+  const noun = deliveries.length === 1 ? "delivery" : "deliveries";
+  return `Of ${deliveries.length} listed ${noun}: ${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}.`;
 }

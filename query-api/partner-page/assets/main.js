@@ -2,12 +2,14 @@ import { clearError, onSubmit, runAction, showError } from "./actions.js";
 import { clearAppointments, initAppointments, prepareAppointments, showAppointments } from "./appointments.js";
 import { clearClinics, loadInstallations, openClinic } from "./clinic.js";
 import { closeDialog } from "./confirm.js";
-import { filterByAppointment, reloadDeliveries } from "./deliveries.js";
+import { applyFiltersOfUrl, filterByAppointment, reloadDeliveries } from "./deliveries.js";
 import { getElement } from "./dom.js";
-import { clearEndpoint, initEndpoint, showEndpoint, showNewEndpoint } from "./endpoint.js";
-import { clearEndpoints, getFirstEndpoint, initEndpoints, showEndpoints } from "./endpoints.js";
+import { clearEndpoint, getShownEndpointId, initEndpoint, showEndpoint, showNewEndpoint } from "./endpoint.js";
+import { clearEndpoints, findEndpoint, getFirstEndpoint, initEndpoints, showEndpoints } from "./endpoints.js";
+import { showFilters } from "./filters.js";
 import { clearInstallation, initSandbox, reloadSandbox, showInstallation } from "./installation.js";
 import { addRequest, clearRequests } from "./requests.js";
+import { changeRoute, clearRoute, onRouteChange, readRoute } from "./route.js";
 import { endSession, getClinicId, getEnvironment, setClinicId, setSessionListeners, startSession } from "./session.js";
 import { initTabs } from "./tabs.js";
 import { clearUsage, showUsage } from "./usage.js";
@@ -18,7 +20,9 @@ const NO_INSTALLATION_TEXT =
 /** Returns true if the details are below the list instead of next to it. */
 const isNarrow = () => matchMedia("(max-width: 64rem)").matches;
 
-const tabs = initTabs(["webhooks", "appointments", "installation", "requests"], showTab);
+const TABS = ["webhooks", "appointments", "installation", "requests"];
+
+const tabs = initTabs(TABS, showTab);
 
 setSessionListeners({
   onResponse(exchange) {
@@ -29,8 +33,14 @@ setSessionListeners({
 });
 initEndpoint();
 initEndpoints({
-  onSelect: (endpoint) => showEndpoint(endpoint, { takesFocus: isNarrow() }),
-  onCreate: showNewEndpoint,
+  onSelect(endpoint) {
+    changeRoute({ endpoint: endpoint.id });
+    showEndpoint(endpoint, { takesFocus: isNarrow() });
+  },
+  onCreate(endpoint, secret) {
+    changeRoute({ endpoint: endpoint.id });
+    showNewEndpoint(endpoint, secret);
+  },
 });
 initAppointments((appointmentId) => {
   filterByAppointment(appointmentId);
@@ -41,6 +51,7 @@ initSandbox(async () => prepareAppointments());
 
 function showTab(name) {
   if (!getClinicId()) return;
+  changeRoute({ tab: name });
   if (name === "appointments") showAppointments();
   if (name === "webhooks") reloadDeliveries();
   if (name === "installation") reloadSandbox();
@@ -67,7 +78,7 @@ async function signIn() {
 }
 
 async function showDesk() {
-  const clinicId = await loadInstallations();
+  const clinicId = await loadInstallations(readRoute().clinic);
   const environment = getEnvironment();
   const badge = getElement("environment");
   badge.textContent = environment === "production" ? "Production" : "Sandbox";
@@ -81,19 +92,36 @@ async function showDesk() {
   getElement("clinic-name").focus();
 }
 
-/** Shows a clinic, and removes what was shown of another clinic. */
+/** Shows a clinic with the tab, the endpoint and the filters in the URL. Removes what was shown of another clinic. */
 async function showClinic(clinicId) {
   setClinicId(clinicId);
   clearSections();
+  const tab = TABS.find((name) => name === readRoute().tab) ?? tabs.getShownTab();
+  changeRoute({ clinic: clinicId, tab }, { isNewEntry: false });
+  showFilters();
   await runAction({ alertId: "clinic-alert" }, async () => {
     await openClinic();
     prepareAppointments();
     showInstallation();
-    tabs.show(tabs.getShownTab());
+    tabs.show(tab);
     await showEndpoints();
-    const endpoint = getFirstEndpoint();
-    if (endpoint && !isNarrow()) await showEndpoint(endpoint);
+    const endpoint = findEndpoint(readRoute().endpoint) ?? (isNarrow() ? undefined : getFirstEndpoint());
+    if (endpoint) await showEndpoint(endpoint);
   });
+}
+
+/** Shows what the URL says after the user went back or forward. */
+function followRoute() {
+  if (!getClinicId()) return;
+  const { clinic, tab, endpoint: endpointId } = readRoute();
+  if (clinic && clinic !== getClinicId()) return showClinic(clinic);
+  tabs.show(TABS.includes(tab) ? tab : "webhooks");
+  const endpoint = findEndpoint(endpointId);
+  if (endpoint && endpoint.id !== getShownEndpointId()) {
+    showFilters();
+    return showEndpoint(endpoint);
+  }
+  return applyFiltersOfUrl();
 }
 
 function clearSections() {
@@ -122,7 +150,14 @@ function signOut(reason = "") {
 }
 
 onSubmit("sign-in-form", "sign-in-alert", signIn);
-getElement("sign-out").addEventListener("click", () => signOut());
-getElement("clinic").addEventListener("change", ({ target }) => showClinic(target.value));
+getElement("sign-out").addEventListener("click", () => {
+  signOut();
+  clearRoute();
+});
+getElement("clinic").addEventListener("change", ({ target }) => {
+  changeRoute({ clinic: target.value, endpoint: undefined });
+  showClinic(target.value);
+});
+onRouteChange(followRoute);
 // The browser can keep a page that the user has left, and show it again with the Back button.
 addEventListener("pagehide", () => signOut());

@@ -1,13 +1,16 @@
+import { getTimeZone } from "./clinic.js";
 import { confirmAction } from "./confirm.js";
 import { getElement } from "./dom.js";
+import { getReplayStart } from "./filters.js";
+import { formatMinute } from "./format.js";
 import { createIdempotencyKey } from "./idempotency-key.js";
 import { request, wait } from "./session.js";
 
 /** Waits before the requests for the progress of a replay. Milliseconds. */
 const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000, 15_000];
 
-/** Period in which the service keeps finished deliveries. Milliseconds. */
-const RETENTION_MS = 30 * 24 * 3_600_000;
+/** Statuses of deliveries that a replay sends again. */
+const REPLAYABLE = ["failed", "skipped"];
 
 const FINISHED = new Set(["completed", "stopped"]);
 
@@ -17,19 +20,33 @@ export async function replayDelivery(endpointId, { id, status }) {
   await request("POST", `/webhook-endpoints/${endpointId}/deliveries/${id}/replay`);
 }
 
+export function isReplayable({ status }) {
+  return REPLAYABLE.includes(status);
+}
+
+/** Returns true if an endpoint has a failed or skipped delivery in the period of the filters. */
+export async function findReplayable(endpointId) {
+  for (const status of REPLAYABLE) {
+    const query = { status, limit: 1, from: getReplayStart() };
+    const { deliveries } = await request("GET", `/webhook-endpoints/${endpointId}/deliveries`, { query });
+    if (deliveries.length > 0) return true;
+  }
+  return false;
+}
+
 /**
- * Queues all failed and skipped deliveries of an endpoint again, if the user confirms this. Waits until they are queued.
+ * Queues the failed and skipped deliveries of an endpoint again that were created since a time, if the user confirms
+ * this. Waits until they are queued.
  *
  * @returns {Promise<boolean>} true if the user confirmed
  */
-export async function replayFailedDeliveries(endpointId) {
+export async function replayFailedDeliveries(endpointId, since) {
   const isConfirmed = await confirmAction({
-    title: "Replay all failed deliveries?",
-    text: "All failed and skipped deliveries of the last 30 days are sent again, with their former delivery ids.",
+    title: "Replay failed deliveries?",
+    text: `All failed and skipped deliveries since ${formatMinute(since, getTimeZone())} are sent again, with their former delivery ids.`,
     accept: "Replay all",
   });
   if (!isConfirmed) return false;
-  const since = new Date(Date.now() - RETENTION_MS).toISOString();
   let replay = await requestReplay(endpointId, { since });
   for (const waitMs of WAITS_MS) {
     showProgress(replay);

@@ -1,34 +1,73 @@
-import { createEmptyText, createTable, getElement, h } from "./dom.js";
+import { createEmptyText, getElement, h } from "./dom.js";
+import { createButton } from "./elements.js";
 
 /** Maximum number of requests in the list. */
 const MAX_REQUESTS = 50;
 
-let rows = [];
+/** Members of bodies that are secret, and are not shown. */
+const SECRET_MEMBERS = new Set(["client_secret", "access_token", "secret", "headers"]);
+
+let items = [];
 
 /** Adds a request to the list of requests that this page has sent, newest first. */
-export function addRequest({ method, url, response, durationMs, correlationId }) {
-  const time = new Date().toISOString().slice(11, 19);
-  const row = h(
-    "tr",
+export function addRequest({ method, url, headers, body, response, responseBody, durationMs, correlationId }) {
+  const curl = formatCurl(method, url, headers, body);
+  const details = h(
+    "details",
     {},
-    h("td", {}, time),
-    h("td", {}, `${method} ${url}`),
-    h("td", response.ok ? {} : { class: "bad" }, String(response.status)),
-    h("td", {}, `${durationMs} ms`),
-    h("td", {}, correlationId ?? ""),
+    h(
+      "summary",
+      { class: "request" },
+      h("span", {}, new Date().toISOString().slice(11, 19)),
+      h("span", { class: "what" }, `${method} ${url}`),
+      h("span", response.ok ? {} : { class: "bad" }, String(response.status)),
+      h("span", {}, `${durationMs} ms`),
+    ),
+    h("p", { class: "hint" }, `Correlation id ${correlationId ?? "unknown"}`),
+    createText("curl", curl),
+    h("div", { class: "buttons" }, createCopyButton(curl)),
+    createText("Response body", formatBody(responseBody)),
   );
-  rows = [row, ...rows].slice(0, MAX_REQUESTS);
+  items = [h("li", {}, details), ...items].slice(0, MAX_REQUESTS);
   showRequests();
 }
 
 /** Removes the requests of the former session. */
 export function clearRequests() {
-  rows = [];
+  items = [];
   showRequests();
 }
 
 function showRequests() {
-  const titles = ["Time (UTC)", "Request", "Status", "Duration", "Correlation id"];
-  const content = rows.length === 0 ? createEmptyText("No requests yet.") : createTable("Requests", titles, rows);
+  const content = items.length === 0 ? createEmptyText("No requests yet.") : h("ul", { class: "requests" }, ...items);
   getElement("requests-body").replaceChildren(content);
+}
+
+/** Formats a command that repeats the request. Variables take the place of secrets. */
+function formatCurl(method, url, headers, body) {
+  const lines = [`curl -X ${method} ${quote(location.origin + url)}`];
+  for (const [name, value] of Object.entries(headers))
+    lines.push(name === "Authorization" ? `-H "Authorization: Bearer $TOKEN"` : `-H ${quote(`${name}: ${value}`)}`);
+  if (body !== undefined) lines.push(`-d ${quote(formatBody(body))}`);
+  return lines.join(" \\\n  ");
+}
+
+function quote(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function formatBody(body) {
+  return JSON.stringify(body, (name, value) => (SECRET_MEMBERS.has(name) ? "(not shown)" : value), 2);
+}
+
+function createText(label, text) {
+  return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
+}
+
+function createCopyButton(text) {
+  const onclick = async ({ currentTarget: button }) => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  };
+  return createButton("Copy curl", { onclick });
 }

@@ -140,9 +140,10 @@ async function send(current, method, path, { query = {}, body, headers = {}, isA
   const search = parameters.length === 0 ? "" : `?${new URLSearchParams(parameters)}`;
   const url = `/${current.environment}/v1${path}${search}`;
   const startedAt = performance.now();
+  const sentHeaders = { ...buildHeaders(current, method, body, isAuthorized), ...headers };
   const response = await fetch(url, {
     method,
-    headers: { ...buildHeaders(current, method, body, isAuthorized), ...headers },
+    headers: sentHeaders,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     cache: "no-store",
     credentials: "omit",
@@ -154,7 +155,8 @@ async function send(current, method, path, { query = {}, body, headers = {}, isA
   const responseBody = await response.json().catch(() => ({}));
   signal.throwIfAborted();
   const durationMs = Math.round(performance.now() - startedAt);
-  listeners.onResponse({ method, url, response, durationMs, correlationId: response.headers.get("X-Correlation-ID") });
+  const correlationId = response.headers.get("X-Correlation-ID");
+  listeners.onResponse({ method, url, headers: sentHeaders, body, response, responseBody, durationMs, correlationId });
   // Later reads send the log position of the latest write, so that they reflect it.
   current.position = response.headers.get(POSITION_HEADER) ?? current.position;
   if (response.ok) return { body: responseBody, headers: response.headers };

@@ -1,8 +1,6 @@
 import { h } from "./dom.js";
 import { formatMinute, formatUtc } from "./format.js";
 
-const DAY_MS = 24 * 3_600_000;
-
 /** Creates an element with a time in UTC, to the second. */
 export function createTime(instant) {
   return h("time", { datetime: instant, title: formatUtc(instant) }, formatUtc(instant.replace(/\.\d+Z$/, "Z")));
@@ -13,29 +11,17 @@ export function createLocalTime(instant, timeZone) {
   return h("time", { datetime: instant, title: formatUtc(instant) }, formatMinute(instant, timeZone));
 }
 
-/**
- * Returns the first instant at which clocks show a local time. If they skip the time, returns an instant after the gap.
- *
- * @param {string} localTime value of an input of type `datetime-local`, or of type `date` for midnight
- * @param {string} timeZone
- */
-export function toInstant(localTime, timeZone) {
-  const utcMs = Date.parse(localTime.includes("T") ? `${localTime}Z` : `${localTime}T00:00Z`);
-  const instants = [-DAY_MS, DAY_MS].map((ms) => utcMs - readOffsetMs(utcMs + ms, timeZone));
-  const instant = instants.find((ms) => ms + readOffsetMs(ms, timeZone) === utcMs) ?? instants[0];
-  return new Date(instant).toISOString();
-}
+/** Units of an age, the largest first. Milliseconds. */
+const UNITS = [
+  ["d", 24 * 3_600_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1_000],
+];
 
-/** Returns a local time for an input of type `datetime-local`. */
-export function toLocalInput(instantMs, timeZone) {
-  return new Date(instantMs + readOffsetMs(instantMs, timeZone)).toISOString().slice(0, 16);
-}
-
-/** Returns the offset of a time zone from UTC at an instant, in milliseconds. */
-function readOffsetMs(instantMs, timeZone) {
-  const options = { timeZone, timeZoneName: "longOffset" };
-  const parts = new Intl.DateTimeFormat("en", options).formatToParts(new Date(instantMs));
-  const name = parts.find(({ type }) => type === "timeZoneName")?.value ?? "GMT";
-  const [, sign = "+", hours = "0", minutes = "0"] = /([+-])(\d+):(\d+)/.exec(name) ?? [];
-  return (sign === "-" ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * 60_000;
+/** Creates an element with the time since an instant, such as `5 min`. */
+export function createAge(instant) {
+  const ms = Math.max(0, Date.now() - Date.parse(instant));
+  const [unit, unitMs] = UNITS.find(([, length]) => ms >= length) ?? UNITS.at(-1);
+  return h("time", { datetime: instant, title: formatUtc(instant) }, `${Math.floor(ms / unitMs)} ${unit}`);
 }

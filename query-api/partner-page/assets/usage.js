@@ -31,7 +31,7 @@ export function clearUsage() {
 
 function showRemaining(limit, remaining, resetAt) {
   const element = getElement("usage");
-  element.textContent = `${remaining} of ${limit} requests left`;
+  element.textContent = `${remaining} of ${limit} requests/min left`;
   element.classList.toggle("low", remaining < limit * LOW_SHARE);
   const windowText = resetAt ? ` The count starts again at ${resetAt.toLocaleTimeString()}.` : "";
   element.title = `Rate limit of this installation.${windowText}`;

@@ -52,7 +52,7 @@ describe("the page /partner", function () {
       ["Pacific/Auckland", "2026-09-27", "03:00"],
     ] as const;
     for (const [timeZone, date, time] of localTimes) {
-      const script = `import("/partner/times.js").then(({ toInstant }) => toInstant("${date}T${time}", "${timeZone}"))`;
+      const script = `import("/partner/local-time.js").then(({ toInstant }) => toInstant("${date}T${time}", "${timeZone}"))`;
       expect(await page.evaluate(script), `${date} ${time} in ${timeZone}`).to.equal(
         toInstant(fromLocalTime(timeZone, date, time)),
       );
@@ -74,7 +74,7 @@ describe("the page /partner", function () {
     await page.getByRole("heading", { name: "Sandbox Clinic" }).waitFor();
     await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
     expect(await page.locator("#environment").innerText()).to.equal("Sandbox");
-    expect(await page.locator("#usage").innerText()).to.match(/^11\d of 120 requests left$/);
+    expect(await page.locator("#usage").innerText()).to.match(/^11\d of 120 requests\/min left$/);
     expect(await page.getByLabel("Client secret").inputValue()).to.equal("");
     await openTab("Clinic");
     const clinicPanel = page.getByRole("tabpanel", { name: "Clinic" });
@@ -87,11 +87,11 @@ describe("the page /partner", function () {
 
   it("the partner page creates an endpoint with the keyboard only, and shows its secret once", async () => {
     await openTab("Webhooks");
-    await page.getByLabel("URL").fill("https://10.0.0.1/");
+    await page.getByRole("textbox", { name: "URL" }).fill("https://10.0.0.1/");
     await page.keyboard.press("Enter");
     await page.locator("#endpoint-form-alert", { hasText: "Correlation id" }).waitFor();
     world.expectProblems(/400/);
-    await page.getByLabel("URL").fill(`${world.receiver.url}/hook?%3Cscript%3E`);
+    await page.getByRole("textbox", { name: "URL" }).fill(`${world.receiver.url}/hook?%3Cscript%3E`);
     await page.keyboard.press("Tab");
     await page.keyboard.press("Tab");
     await page.keyboard.press("Space");
@@ -123,9 +123,11 @@ describe("the page /partner", function () {
     world.receiver.queueReactions({ status: 500, body: ATTACK_HTML }, { status: 503, body: "busy" });
     await clickButton("Send test event");
     await waitForDelivery("failed");
-    await page.getByText(/^Failing since .* 2 failed attempts without a success/).waitFor();
+    await page
+      .getByText(/^Failing since .*: all 2 attempts since then failed.* Of 1 listed delivery: 1 failed/)
+      .waitFor();
     expect(await page.locator(".choice .tag").innerText()).to.equal("failing");
-    await page.locator(".deliveries summary").click();
+    await page.locator(".deliveries summary", { hasText: "503" }).click();
     const attempts = page.getByRole("region", { name: /^Attempts of/ });
     expect(await attempts.innerText())
       .to.contain("<script>")
@@ -142,6 +144,7 @@ describe("the page /partner", function () {
     await clickButton("Replay");
     await waitForDelivery("delivered");
     await page.getByRole("button", { name: "Send again" }).waitFor();
+    await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor({ state: "hidden" });
     await page.getByText("Working. The latest successful delivery was at").waitFor();
     expect(await attempts.innerText(), "The delivery is still open.").to.contain("200");
   });
@@ -166,17 +169,59 @@ describe("the page /partner", function () {
     await page.getByText("The key was already used for a different appointment. Use a new key.").waitFor();
     world.expectProblems(/409/);
     const row = page.getByRole("row", { name: "onerror" });
-    expect(await row.innerText())
-      .to.contain("Biscuit")
-      .and.contain("10:00 UTC");
+    const rowText = await row.innerText();
+    expect(rowText).to.contain("Biscuit").and.contain("10:00 UTC");
     await world.requireAccessible("the appointments");
     await row.getByRole("button", { name: "Deliveries" }).click();
     await waitForDelivery("delivered");
+    const appointmentId = new URLSearchParams(new URL(page.url()).hash.slice(1)).get("appointmentId");
+    expect(await page.locator(".deliveries summary .id").getAttribute("title")).to.equal(appointmentId);
+    expect(rowText).to.contain(appointmentId);
     expect(await page.locator(".deliveries summary").allInnerTexts()).to.have.length(1);
     await page.getByLabel("Status").selectOption("failed");
     await page.getByText("No delivery matches the filters.").waitFor();
     await page.getByText("Active. Send a test event to try it.").waitFor();
     await clickButton("Clear filters");
+    await page.locator(".deliveries summary").nth(1).waitFor();
+  });
+
+  it("the URL contains tab, endpoint and filters, for the Back button, bookmarks and shared links", async () => {
+    const requestUrl = (condition: (query: URLSearchParams) => boolean) =>
+      page.waitForRequest((request) => {
+        const { pathname, searchParams } = new URL(request.url());
+        return pathname.endsWith("/deliveries") && condition(searchParams);
+      });
+    await Promise.all([
+      requestUrl((query) => Date.now() - Date.parse(query.get("from") ?? "") < 3_700_000 && !query.has("to")),
+      page.getByLabel("Period").selectOption("last hour"),
+    ]);
+    await page.getByLabel("Rows").selectOption("50");
+    await page.getByLabel("Period").selectOption("from … to …");
+    await Promise.all([
+      requestUrl((query) => query.get("from") === "2026-01-01T00:00:00.000Z" && query.get("limit") === "50"),
+      page.getByLabel("From (Europe/London)").fill("2026-01-01T00:00"),
+    ]);
+    await page.getByLabel("Event").selectOption("endpoint.test");
+    await world.requireAccessible("the filters");
+    const url = page.url();
+    await openTab("Clinic");
+    await page.goBack();
+    await page.getByRole("tab", { name: "Webhooks", selected: true }).waitFor();
+    expect(page.url()).to.equal(url);
+    await page.goto("about:blank");
+    await page.goto(url);
+    await world.signIn(world.partner);
+    await page.locator(".deliveries summary", { hasText: "endpoint.test" }).waitFor();
+    expect(page.url()).to.equal(url);
+    expect(await page.getByLabel("Rows").inputValue()).to.equal("50");
+    const [reference] = await Promise.all([
+      page.waitForEvent("popup"),
+      page.getByRole("link", { name: "API reference" }).click(),
+    ]);
+    await reference.close();
+    expect(await page.locator("#desk").isVisible(), "The session has survived.").to.equal(true);
+    await page.getByLabel("Period").selectOption("30 days");
+    await page.getByLabel("Event").selectOption("all");
     await page.locator(".deliveries summary").nth(1).waitFor();
   });
 
@@ -265,7 +310,14 @@ describe("the page /partner", function () {
 
   it("the partner page lists its requests, and says that the service is unreachable", async () => {
     await openTab("Requests");
-    await page.getByRole("row", { name: /POST \/sandbox\/v1\/sandbox\/reset 200/ }).waitFor();
+    const requests = page.locator(".requests > li");
+    const reset = requests.filter({ hasText: /POST \/sandbox\/v1\/sandbox\/reset/ });
+    await reset.locator("summary").click();
+    const curl = await reset.getByRole("region", { name: "curl" }).innerText();
+    expect(curl).to.match(/^curl -X POST 'http[^']*\/sandbox\/v1\/sandbox\/reset' /);
+    expect(curl).to.contain(`-H "Authorization: Bearer $TOKEN"`);
+    expect(await reset.getByRole("region", { name: "Response body" }).innerText()).to.match(/"ok": true/);
+    expect(await page.locator("#requests-body").evaluate((list) => list.textContent)).to.not.match(/eyJ|whsec_/);
     await world.requireAccessible("the requests");
     await page.context().setOffline(true);
     await openTab("Appointments");
@@ -279,14 +331,15 @@ describe("the page /partner", function () {
   it("after the sign-out and after the Back button, nothing of the session is left", async () => {
     const { clientSecret, applicationId } = world.partner;
     const storageScript = "[sessionStorage.length, localStorage.length, document.cookie, location.href, history.state]";
+    const pageUrl = `${world.origin}/partner`;
     const expectNoTrace = async () => {
-      expect(await page.evaluate(storageScript)).to.eql([0, 0, "", `${world.origin}/partner`, null]);
       const text = await world.readAllText();
       for (const trace of [clientSecret, applicationId, "Sandbox Clinic", "whsec_", "Biscuit", world.receiver.url])
         expect(text).to.not.contain(trace);
     };
-    expect(await page.evaluate(storageScript)).to.eql([0, 0, "", `${world.origin}/partner`, null]);
+    expect(await page.evaluate(storageScript)).to.eql([0, 0, "", page.url(), null]);
     await clickButton("Sign out");
+    expect(await page.evaluate(storageScript)).to.eql([0, 0, "", pageUrl, null]);
     await expectNoTrace();
     await world.signIn(world.partner);
     await page.getByRole("heading", { name: "Sandbox Clinic" }).waitFor();
@@ -294,6 +347,8 @@ describe("the page /partner", function () {
     await page.goBack();
     await page.getByRole("heading", { name: "Sign in as an application" }).waitFor();
     await expectNoTrace();
+    const ids = [...new URLSearchParams(new URL(page.url()).hash.slice(1)).keys()];
+    expect(ids).to.have.members(["clinic", "tab"]);
     expect(world.urls.filter((url) => url.includes(clientSecret) || /eyJ|whsec/.test(url))).to.deep.equal([]);
   });
 

@@ -108,7 +108,7 @@ describe("filters of the list of deliveries", () => {
         `WITH added AS (
            INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
              event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
-           SELECT gen_random_uuid(), $1, $2, $3, 'production', $2, 'appointment.created', 'appointment-1', 0, $4, $2, $2,
+           SELECT gen_random_uuid(), $1, $2, $3, 'production', $2, 'appointment.created', 'appointment-' || gen_random_uuid(), 0, $4, $2, $2,
                   '2026-03-02'::timestamptz + n * interval '1 second', now() FROM generate_series(1, $5::integer) n
            RETURNING delivery_id, status)
          INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,

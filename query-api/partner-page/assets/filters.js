@@ -1,0 +1,98 @@
+import { getTimeZone } from "./clinic.js";
+import { getElement } from "./dom.js";
+import { toInstant } from "./local-time.js";
+import { changeRoute, readRoute } from "./route.js";
+
+/** Fields of the form with filters, by name in the URL. */
+const FIELDS = {
+  status: "filter-status",
+  type: "filter-type",
+  appointmentId: "filter-appointment",
+  period: "filter-period",
+  fromTime: "filter-from",
+  toTime: "filter-to",
+  limit: "filter-limit",
+};
+
+/** Lengths of the periods that end now. Milliseconds. */
+const PERIODS_MS = { hour: 3_600_000, day: 24 * 3_600_000, week: 7 * 24 * 3_600_000 };
+
+/** Time for which the service keeps finished deliveries. Milliseconds. */
+const RETENTION_MS = 30 * 24 * 3_600_000;
+
+/** @param {() => void} listener called when the user changes a filter */
+export function initFilters(listener) {
+  const form = getElement("delivery-filters");
+  const apply = () => {
+    changeRoute(readFields(), { isNewEntry: false });
+    showRange();
+    listener();
+  };
+  form.addEventListener("change", apply);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    apply();
+  });
+}
+
+/** Sets the filters to those in the URL. */
+export function showFilters() {
+  const route = readRoute();
+  for (const [name, id] of Object.entries(FIELDS)) {
+    const field = getElement(id);
+    field.value = route[name] ?? "";
+    if (field.selectedIndex === -1) field.selectedIndex = 0;
+  }
+  showRange();
+}
+
+/** Sets the filters, and removes all others. */
+export function setFilters(filters) {
+  const none = Object.fromEntries(Object.keys(FIELDS).map((name) => [name, undefined]));
+  changeRoute({ ...none, ...filters });
+  showFilters();
+}
+
+/** Returns true if a filter is set. */
+export function isFiltered() {
+  return Object.entries(readFields()).some(([name, value]) => name !== "limit" && value !== "");
+}
+
+/** Returns the filters as query parameters. */
+export function toQuery() {
+  const { status, type, appointmentId, toTime, limit } = readFields();
+  const to = getPeriod() === "range" && toTime ? toInstant(toTime, getTimeZone()) : undefined;
+  return {
+    status,
+    type,
+    appointmentId,
+    from: getStart(),
+    to,
+    limit: limit || getElement(FIELDS.limit).options[0].text,
+  };
+}
+
+/** Returns the start of the period; undefined for all deliveries. */
+function getStart() {
+  const period = getPeriod();
+  if (period in PERIODS_MS) return new Date(Date.now() - PERIODS_MS[period]).toISOString();
+  const { fromTime } = readFields();
+  return period === "range" && fromTime ? toInstant(fromTime, getTimeZone()) : undefined;
+}
+
+/** Returns the time from which failed deliveries are replayed. */
+export function getReplayStart() {
+  return getStart() ?? new Date(Date.now() - RETENTION_MS).toISOString();
+}
+
+function getPeriod() {
+  return getElement(FIELDS.period).value;
+}
+
+function readFields() {
+  return Object.fromEntries(Object.entries(FIELDS).map(([name, id]) => [name, getElement(id).value.trim()]));
+}
+
+function showRange() {
+  for (const field of document.querySelectorAll("[data-range]")) field.hidden = getPeriod() !== "range";
+}

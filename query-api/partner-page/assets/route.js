@@ -1,0 +1,33 @@
+/**
+ * The URL's fragment contains what the page shows: clinic, tab, endpoint and filters. So the Back button, bookmarks and
+ * shared links work. The fragment contains only ids and filters, and no credentials.
+ */
+
+/** Returns what the URL says, as an object of strings. Parameters that are absent have no member. */
+export function readRoute() {
+  return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+}
+
+/**
+ * Changes members of the route. Removes members whose new value is empty or undefined.
+ *
+ * @param {Record<string, string | undefined>} changes
+ * @param {{ isNewEntry?: boolean }} options if `isNewEntry` is false, the Back button skips the former route
+ */
+export function changeRoute(changes, { isNewEntry = true } = {}) {
+  const members = Object.entries({ ...readRoute(), ...changes }).filter(([, value]) => value);
+  const fragment = `#${new URLSearchParams(members)}`;
+  if (fragment === location.hash || (members.length === 0 && location.hash === "")) return;
+  if (isNewEntry) history.pushState(null, "", fragment);
+  else history.replaceState(null, "", fragment);
+}
+
+/** Removes the route from the URL. */
+export function clearRoute() {
+  history.replaceState(null, "", location.pathname);
+}
+
+/** @param {() => void} listener called when the user goes back or forward, or changes the URL's fragment */
+export function onRouteChange(listener) {
+  addEventListener("popstate", listener);
+}

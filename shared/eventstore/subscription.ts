@@ -7,7 +7,6 @@ import {
   START,
   streamNameFilter,
 } from "@eventstore/db-client";
-import { type Channel, connectivityState } from "@grpc/grpc-js";
 import { isCatalogStream } from "../domain/events/catalog.ts";
 import type { Category } from "../domain/events/category.ts";
 import { eventMetadata } from "../domain/events/metadata.ts";
@@ -16,6 +15,7 @@ import { EventSchemaError, parseStoredEvent } from "../domain/events/stored-even
 import { onAbort } from "../runtime/abort.ts";
 import { toGrpcClient } from "./grpc-client.ts";
 import { LogUnavailableError } from "./log.ts";
+import { onReconnection } from "./reconnection.ts";
 
 export type SubscriptionItem =
   | { kind: "event"; event: RecordedEvent; position: bigint }
@@ -97,7 +97,7 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
   });
   // The client emits this signal outside of the stream. Pushing an item into the stream orders it after earlier events.
   subscription.on("caughtUp", () => subscription.push({ kind: "caughtUp" }));
-  onReconnection(channel, () =>
+  const removeWatch = onReconnection(channel, () =>
     subscription.destroy(new LogUnavailableError("the connection to the event log was replaced")),
   );
   const removeListener = onAbort(signal, () => subscription.destroy());
@@ -109,19 +109,9 @@ export async function* subscribeToLog(options: SubscriptionOptions): AsyncGenera
     if (!signal.aborted) throw error;
   } finally {
     removeListener();
+    removeWatch();
     await subscription.unsubscribe().catch(ignoreUnsubscribeError);
   }
-}
-
-/** Calls the listener when the channel has closed or has connected again. Its earlier calls keep their connection. */
-function onReconnection(channel: Channel, listener: () => void, wasReady = false): void {
-  const state = channel.getConnectivityState(false);
-  const isReady = state === connectivityState.READY;
-  if (state === connectivityState.SHUTDOWN || (isReady && wasReady)) listener();
-  else
-    channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, () =>
-      onReconnection(channel, listener, wasReady || isReady),
-    );
 }
 
 type StreamedItem = SubscriptionItem | ResolvedEvent;

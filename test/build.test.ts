@@ -84,7 +84,7 @@ describe("the services, compiled for production", function () {
   });
 
   it("the compiled query-api serves the documentation page, the page for partners, and all files that they load", async () => {
-    const files = await loadPageFiles("query-api", queryEnvironment, ["/", "/docs", "/partner"]);
+    const files = await loadPageFiles("query-api", queryEnvironment, ["/docs", "/partner"]);
     expect(files).to.include.members(["/docs/docs.js", "/docs/swagger-ui.css", "/api/v1/openapi.json"]);
     expect(files).to.include.members([
       "/partner/main.js",

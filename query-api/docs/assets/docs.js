@@ -94,11 +94,27 @@ function complete(section, entries) {
     heading.tabIndex = -1;
   }
   for (const body of section.querySelectorAll(".opblock.is-open .opblock-body")) {
+    const header = body.querySelector(".responses-wrapper .opblock-section-header");
+    if (header && !header.querySelector(".errors-toggle")) header.append(createErrorsToggle(body));
     if (body.querySelector(".curl")) continue;
     const { id } = body.closest(".opblock");
     const entry = entries.find((candidate) => candidate.curl && id.endsWith(`-${candidate.id}`));
     if (entry) body.prepend(createCurlElement(entry.curl, entry.id));
   }
+}
+
+/** Creates the button that shows or hides the bodies and headers of errors. */
+function createErrorsToggle(body) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "errors-toggle";
+  button.textContent = "Bodies of errors";
+  button.setAttribute("aria-expanded", "false");
+  button.addEventListener("click", () => {
+    const isShown = body.closest(".opblock").toggleAttribute("data-shows-errors");
+    button.setAttribute("aria-expanded", String(isShown));
+  });
+  return button;
 }
 
 async function showApi(section) {

@@ -208,6 +208,11 @@ describe("the page /docs", function () {
       .and.contain('-H "Authorization: Bearer $TOKEN"')
       .and.contain('-H "X-SERVICE-Clinic-ID: $CLINIC_ID"')
       .and.contain('"animalId": ');
+    const operation = locateOperation("partner", "createPartnerAppointment");
+    const errorBody = operation.locator('.response[data-code="409"] .model-example');
+    expect(await errorBody.isVisible()).to.equal(false);
+    await operation.getByRole("button", { name: "Bodies of errors" }).click();
+    await errorBody.waitFor();
   });
 
   it("the page /docs opens the operation that the URL names, also if its group was closed", async () => {

@@ -57,6 +57,8 @@ CREATE INDEX delivery_of_stream ON webhooks.delivery (event_stream);
 -- column `created_at` itself, Postgres would choose the index `delivery_age`, and read deliveries of all endpoints.
 CREATE INDEX delivery_of_endpoint ON webhooks.delivery
   (endpoint_id, unsuccessful_status, event_type, (created_at AT TIME ZONE 'UTC') DESC, delivery_id);
+-- Finds the deliveries of branches that have few of an endpoint's deliveries. Most entries are equal, so it stays small.
+CREATE INDEX delivery_of_branch ON webhooks.delivery (endpoint_id, branch_id);
 
 -- Processes that send deliveries. Each holds an advisory lock while it is connected. Other processes delete the row of a
 -- process that has lost its lock.

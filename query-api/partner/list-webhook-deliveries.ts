@@ -88,6 +88,12 @@ async function deriveDeliveryIds(log: ReadContext["log"], appointmentId: string,
  */
 const MAX_PENDING_LOOKUPS = 5_000;
 
+/** Maximum number of deliveries that are looked up one by one, if the installation covers few of the endpoint's deliveries. */
+const MAX_BRANCH_LOOKUPS = 500;
+
+const buildBranchSql = (condition: string) => `(SELECT delivery_id FROM webhooks.delivery
+    WHERE endpoint_id = $4::uuid AND ${condition} AND $13::uuid[] IS NULL LIMIT ${MAX_BRANCH_LOOKUPS + 1})`;
+
 /** Conditions of the partial indexes that together contain all pending deliveries. */
 const PENDING_INDEX_CONDITIONS = [
   "round_attempt_count = 0 AND NOT is_held",
@@ -140,10 +146,17 @@ const DELIVERY_PAGE_SQL = `endpoint AS MATERIALIZED (
   pending AS MATERIALIZED (
     ${PENDING_INDEX_CONDITIONS.map(buildPendingSql).join(" UNION ALL ")}
   ),
+  covered AS MATERIALIZED (
+    SELECT delivery_id FROM (
+      SELECT found.* FROM unnest($8::uuid[]) AS b (id) CROSS JOIN LATERAL ${buildBranchSql("branch_id = b.id")} found
+      UNION ALL ${buildBranchSql("branch_id IS NULL AND $8::uuid[] IS NOT NULL")}) c LIMIT ${MAX_BRANCH_LOOKUPS + 1}
+  ),
   lookup AS MATERIALIZED (
     SELECT CASE WHEN $13::uuid[] IS NOT NULL THEN $13::uuid[]
                 WHEN $9::text = 'pending' AND (SELECT count(*) FROM pending) <= ${MAX_PENDING_LOOKUPS}
-                THEN ARRAY(SELECT delivery_id FROM pending) END AS ids
+                THEN ARRAY(SELECT delivery_id FROM pending)
+                WHEN $8::uuid[] IS NOT NULL AND (SELECT count(*) FROM covered) <= ${MAX_BRANCH_LOOKUPS}
+                THEN ARRAY(SELECT delivery_id FROM covered) END AS ids
       FROM endpoint
   ),
   page_and_next_row AS MATERIALIZED (

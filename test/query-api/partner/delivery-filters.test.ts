@@ -12,7 +12,7 @@ import { createDeliveryQueries, fillDeliveries } from "../../bench/delivery-hist
 import { appointmentRequested } from "../../support/clinics.ts";
 import { type DeliveryRow, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
 import { startOwnLog } from "../../support/own-log.ts";
-import { endpointRegistered } from "../../support/partner-events.ts";
+import { endpointRegistered, installationApproved } from "../../support/partner-events.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 import { getTestServers } from "../../support/stack.ts";
@@ -102,6 +102,16 @@ describe("filters of the list of deliveries", () => {
     expect(pageIds).to.have.members(ids);
   });
 
+  const insertDelivered = (count: number, branchId: string) =>
+    api.database.admin.query(
+      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
+         event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, created_at, updated_at)
+       SELECT gen_random_uuid(), $1, $2, $3, $4, 'production', $2, 'appointment.updated',
+              'appointment-' || gen_random_uuid(), 0, 'delivered', $2, $2,
+              '2026-03-02'::timestamptz + n * interval '1 second', now() FROM generate_series(1, $5::integer) n`,
+      [endpointId, caller.clinic.clinicId, branchId, caller.application.applicationId, count],
+    );
+
   it("pending deliveries are found among many that are pending, and among many that are delivered", async () => {
     const insertMany = (status: string, count: number) =>
       api.database.admin.query(
@@ -125,6 +135,30 @@ describe("filters of the list of deliveries", () => {
     expect(await listIds(`status=pending&to=${toTime(1)}`)).to.deep.equal([firstId]);
   });
 
+  it("an installation with branches lists their deliveries and tests, if they are few and if they are many", async () => {
+    const { clinicId, branchId } = caller.clinic;
+    const ids: string[] = [];
+    for (let minute = 0; minute < 6; minute += 1) {
+      await insertDelivery({ branchId: randomUUID(), createdAt: toTime(minute) });
+      const type = minute % 2 === 0 ? "endpoint.test" : "appointment.created";
+      const status = minute < 3 ? "failed" : "delivered";
+      ids.unshift(await insertDelivery({ type, status, createdAt: toTime(minute) }));
+    }
+    await api.given(installationApproved(caller.application, clinicId, { branchIds: [branchId, randomUUID()] }));
+    const expectLists = async () => {
+      expect(await listIds(`to=${toTime(30)}`)).to.deep.equal(ids);
+      expect(await listIds("status=failed")).to.deep.equal(ids.slice(3));
+      expect(await listIds("type=endpoint.test")).to.deep.equal([ids[1], ids[3], ids[5]]);
+      const { deliveries, page } = await readList(`limit=2&to=${toTime(30)}`);
+      const nextIds = await listIds(`limit=4&to=${toTime(30)}&cursor=${page.nextCursor}`);
+      expect([...deliveries.map(({ id }: { id: string }) => id), ...nextIds]).to.deep.equal(ids);
+    };
+    await expectLists();
+    await insertDelivered(501, branchId);
+    await expectLists();
+    expect(await listIds("limit=100")).to.have.length(100);
+  });
+
   it("a list reads neither the deliveries that its filter excludes nor those of another application", async () => {
     const { clinicId, branchId } = caller.clinic;
     const { applicationId } = caller.application;
@@ -137,12 +171,14 @@ describe("filters of the list of deliveries", () => {
       const queries = createDeliveryQueries().map((query) => ({ ...query, ownerId: applicationId, maxPages: 250 }));
       // A list that read all 5,180 deliveries would touch more than 400 pages.
       const strangerQueries = queries.map((query) => ({ ...query, ownerId: randomUUID(), maxPages: 10 }));
-      for (const { name, parameters, cursor, ownerId, maxPages } of [...queries, ...strangerQueries]) {
+      const branchQueries = queries.map((query) => ({ ...query, branchIds: [randomUUID()] }));
+      const allQueries = [...queries, ...strangerQueries].map((query) => ({ ...query, branchIds: null }));
+      for (const { name, parameters, cursor, ownerId, branchIds, maxPages } of [...allQueries, ...branchQueries]) {
         const state = {
           clinicId,
           applicationId: ownerId,
           environment: "production",
-          installation: { branchIds: null },
+          installation: { branchIds },
         };
         const request = { state, pathParams: { endpointId }, parameters: { limit: 1, ...parameters }, cursor };
         const values = await listWebhookDeliveries.getSqlParameters(request as never, {} as never);

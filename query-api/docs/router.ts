@@ -56,7 +56,10 @@ function renderSignpost(portalDocument: OpenApiDocument, partnerDocument: OpenAp
 
 const assetsFolder = path.join(import.meta.dirname, "assets");
 
-/** Swagger UI's files come from its npm package, so the lock file determines their version. */
+/**
+ * Swagger UI's files come from its npm package, so the lock file determines their version. The renderers Scalar and
+ * Redoc need inline styles, which the content security policy forbids.
+ */
 const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 
 const siteFiles: readonly [path: string, type: string, file: string][] = [

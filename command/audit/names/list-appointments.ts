@@ -22,7 +22,7 @@ interface ListedAppointment {
   id: string;
   clinicId: string;
   scheduledAt: string;
-  /** Start time from which the appointment was moved away; null if it starts on this day or at this time. */
+  /** Former start time, if the appointment is listed there; null if it is listed at its present start. */
   movedFrom: string | null;
   durationMinutes: number;
   status: string;
@@ -45,16 +45,15 @@ const buildTimeSql = (startsAt: string) => `${startsAt} < coalesce($3::timestamp
       WHERE ${startsAt} < minute + interval '1 minute'
         AND ${startsAt} + a.duration_minutes * interval '1 minute' > minute))`;
 
-/** Selects the appointments of a time range, and those that were moved away from it. */
+/** Selects the appointments of a time range, and once more at each former time in the range from which they were moved. */
 const MATCHES_SQL = `SELECT a.appointment_id, NULL::timestamptz AS moved_from
     FROM ${READ_MODEL_SCHEMA}.appointment a WHERE a.clinic_id = $1 AND ${buildTimeSql("a.scheduled_at")}
   UNION ALL
-  SELECT a.appointment_id, max(former.time)
+  SELECT DISTINCT a.appointment_id, former.time
     FROM ${READ_MODEL_SCHEMA}.appointment a
     CROSS JOIN LATERAL (SELECT text::timestamptz AS time FROM jsonb_array_elements_text(a.former_times) AS text) former
    WHERE a.clinic_id = $1 AND a.former_times <> '[]' AND ${buildTimeSql("former.time")}
-     AND NOT (${buildTimeSql("a.scheduled_at")})
-   GROUP BY a.appointment_id`;
+     AND former.time <> a.scheduled_at`;
 
 /**
  * Parameters: $1 is the clinic, $2 and $3 are the start and the end of the day (null for no limit). $4 is null, or an
@@ -73,8 +72,8 @@ const APPOINTMENTS_SQL = `WITH match AS (${MATCHES_SQL})
   ORDER BY coalesce(match.moved_from, a.scheduled_at), a.appointment_id LIMIT ${MAX_APPOINTMENTS + 1}`;
 
 /**
- * Lists the appointments of a clinic that start on one day, or that take place at a time of the day. Includes those that
- * were moved away from it. Sorted by time.
+ * Lists the appointments of a clinic that start on one day, or that take place at a time of the day. A moved appointment
+ * is also listed at its former times. Sorted by time.
  *
  * @param permittedClinicIds ids of the clinics in the reader's scope; null for all clinics
  * @throws {ApiError} 503 `read_models_unavailable`

@@ -35,7 +35,8 @@ export function findAppointments({ clinic, day, time }, onError) {
   return show(onError, describeCount, async (signal) => {
     const { appointments, isComplete } = await fetchJson("appointments", { clinic, day, time }, signal);
     const emptyText = time ? "No appointment takes place at this time." : "No appointments on this day.";
-    return { items: appointments.map(createAppointmentItem), emptyText, isComplete };
+    const count = new Set(appointments.map(({ id }) => id)).size;
+    return { items: appointments.map(createAppointmentItem), count, emptyText, isComplete };
   });
 }
 
@@ -48,9 +49,9 @@ async function show(onError, describeCount, find) {
   getElement("matches-title").textContent = "Searching …";
   body.replaceChildren();
   try {
-    const { items, emptyText, isComplete } = await find(signal);
+    const { items, count = items.length, emptyText, isComplete } = await find(signal);
     if (signal.aborted) return;
-    getElement("matches-title").textContent = describeCount(items.length);
+    getElement("matches-title").textContent = describeCount(count);
     body.replaceChildren(
       items.length === 0 ? createEmptyText(emptyText) : h("ul", { class: "matches" }, ...items),
       isComplete ? "" : h("p", { class: "hint" }, INCOMPLETE_TEXT),

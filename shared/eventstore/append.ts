@@ -102,7 +102,7 @@ export async function appendEventsInSharedCall(
   const expiry = new AbortController();
   const response = await withTimeout(timeoutMs, sendSharedAppend(client, request, size, expiry.signal)).catch(
     (error) => {
-      // A repeat by the caller must find the call retired.
+      // A repeat by the caller, and later appends, must find the call retired.
       expiry.abort(error);
       throw error;
     },

@@ -20,6 +20,15 @@ const MAX_BYTES_IN_FLIGHT = 4 * MAX_SHARED_BYTES;
 /** Time without appends after which a call ends. An open call keeps its connection open after the client replaces it. */
 const IDLE_MS = 1_000;
 
+/**
+ * Time without a shared call after an append has reached its time limit in one. A load balancer that buffers calls would
+ * otherwise delay every append. Milliseconds.
+ */
+const PAUSE_MS = 60_000;
+
+/** Ends of these pauses, in milliseconds of `performance.now`. */
+const pauseEnds = new WeakMap<StreamsClient, number>();
+
 /** The call for the next appends of a connection. The client has one gRPC client for each connection. */
 const currentCalls = new WeakMap<StreamsClient, SharedCall>();
 
@@ -28,8 +37,8 @@ const currentCalls = new WeakMap<StreamsClient, SharedCall>();
  *
  * @param request complete except for the correlation id
  * @param size size of the request, at most {@link MAX_SHARED_BYTES}
- * @param expiry aborted if the caller no longer waits. The next appends then use a new call
- * @throws {Error} if the call fails, perhaps because of another append
+ * @param expiry aborted if the caller no longer waits. The connection then has no shared call for a minute
+ * @throws {Error} if the connection has no shared call, or the call fails, perhaps because of another append
  */
 export function sendSharedAppend(
   client: EventStoreDBClient,
@@ -39,6 +48,7 @@ export function sendSharedAppend(
 ): Promise<BatchAppendResp> {
   return toGrpcClient(client).execute(streamsGrpc.StreamsClient, "batchAppend", async (grpc) => {
     expiry.throwIfAborted();
+    if (performance.now() < (pauseEnds.get(grpc) ?? 0)) throw new Error("the log did not respond in shared calls");
     return getCall(client, grpc).send(request, size, expiry);
   });
 }
@@ -53,8 +63,11 @@ function getCall(client: EventStoreDBClient, grpc: StreamsClient): SharedCall {
   const call = grpc.batchAppend(...callArguments({ requiresLeader: true }, { deadline: Number.POSITIVE_INFINITY }));
   disposableStreams.add(call);
   call.on("status", () => disposableStreams.delete(call));
-  const sharedCall = new SharedCall(call, () => {
-    if (currentCalls.get(grpc) === sharedCall) currentCalls.delete(grpc);
+  const sharedCall = new SharedCall(call, {
+    retire: () => {
+      if (currentCalls.get(grpc) === sharedCall) currentCalls.delete(grpc);
+    },
+    pause: () => pauseEnds.set(grpc, performance.now() + PAUSE_MS),
   });
   currentCalls.set(grpc, sharedCall);
   return sharedCall;
@@ -67,9 +80,16 @@ interface PendingAppend {
   reject(error: Error): void;
 }
 
+interface CallOwner {
+  /** Called if the next appends must not use the call. The appends of the call continue. */
+  retire(): void;
+  /** Called if an append has reached its time limit. */
+  pause(): void;
+}
+
 class SharedCall {
   readonly #call: ClientDuplexStream<BatchAppendReq, BatchAppendResp>;
-  readonly #retire: () => void;
+  readonly #owner: CallOwner;
   /** Appends without a response, by correlation id. */
   readonly #sentAppends = new Map<string, PendingAppend>();
   readonly #waitingAppends = new Map<string, PendingAppend>();
@@ -77,10 +97,9 @@ class SharedCall {
   hasResponse = false;
   #idleTimer: NodeJS.Timeout | undefined;
 
-  /** @param retire called if the next appends must use a new call. The appends of this call continue */
-  constructor(call: ClientDuplexStream<BatchAppendReq, BatchAppendResp>, retire: () => void) {
+  constructor(call: ClientDuplexStream<BatchAppendReq, BatchAppendResp>, owner: CallOwner) {
     this.#call = call;
-    this.#retire = retire;
+    this.#owner = owner;
     call.on("data", (response: BatchAppendResp) => {
       this.hasResponse = true;
       this.#remove(parseUUID(response.getCorrelationId()) ?? "")?.resolve(response);
@@ -111,16 +130,20 @@ class SharedCall {
   }
 
   /**
-   * Fails an append, and those that wait to be sent. The server may have stopped reading the call, so the next appends
-   * use a new one. Sent appends keep their own time limits.
+   * Fails an append, and those that wait to be sent, because the server may have stopped reading the call. Sent appends
+   * keep their own time limits.
    */
   #expire(id: string, error: Error): void {
-    this.#retire();
-    for (const failedId of [id, ...this.#waitingAppends.keys()]) this.#remove(failedId)?.reject(error);
+    const append = this.#remove(id);
+    if (!append) return;
+    this.#owner.retire();
+    this.#owner.pause();
+    append.reject(error);
+    for (const waitingId of this.#waitingAppends.keys()) this.#remove(waitingId)?.reject(error);
   }
 
   #fail(error: Error): void {
-    this.#retire();
+    this.#owner.retire();
     for (const id of [...this.#sentAppends.keys(), ...this.#waitingAppends.keys()]) this.#remove(id)?.reject(error);
   }
 
@@ -142,7 +165,7 @@ class SharedCall {
 
   /** Cancels the call, because EventStoreDB does not end a call that the client has only half-closed. */
   #end(): void {
-    this.#retire();
+    this.#owner.retire();
     this.#call.cancel();
   }
 }

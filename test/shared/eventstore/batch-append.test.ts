@@ -107,12 +107,24 @@ describe("appends that share a call", function () {
     expect(await append("other")).to.equal(7n);
     expect(toAppendError(await lostError)).to.be.instanceOf(LogUnavailableError);
     expect(performance.now() - startedAt).to.be.within(290, 590);
-    // The server can have stopped reading the first call.
-    await append("next");
-    expect(calls).to.have.length(2);
     expect(await later).to.equal(7n);
-    received[0]?.respond("success");
-    await append("last");
+  });
+
+  it("after an append without a response, appends fail at once for a minute, and then use a new call", async () => {
+    handle = () => undefined;
+    await getError(append("lost", { timeoutMs: 100 }));
+    handle = ({ respond }) => respond("success");
+    expect(await getError(append("next"))).to.include({ message: "the log did not respond in shared calls" });
+    expect(received).to.have.length(1);
+    const { now } = performance;
+    performance.now = () => now.call(performance) + 60_000;
+    try {
+      expect(await append("later")).to.equal(7n);
+      received[0]?.respond("success");
+      expect(await append("last")).to.equal(7n);
+    } finally {
+      performance.now = now;
+    }
     expect(calls).to.have.length(2);
   });
 

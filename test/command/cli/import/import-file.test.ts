@@ -239,6 +239,17 @@ describe("an import", () => {
     return { ...line, metadata: { text: "x".repeat(1_048_576 - JSON.stringify(emptyLine).length) } };
   }
 
+  it("two imports of one file at the same time apply each line once", async () => {
+    const clinicId = randomUUID();
+    const lines = [...createClinicLines(clinicId), ...createCustomerLines(clinicId, 100)];
+    const run = () => runClinic(["import", "-", "--json"], { env, stdin: toNdjson(lines) });
+    const tallies = (await Promise.all([run(), run()])).map(parseTally);
+    for (const tally of tallies) expect(tally).to.include({ end: "complete", failed: 0, left: 0 });
+    expect(tallies.map(({ applied }) => applied).reduce((sum, count) => sum + count)).to.equal(lines.length);
+    for (const { command, id } of lines)
+      expect(await readEventTypes(`${String(command).split(" ")[0]}-${id}`), String(id)).to.have.length(1);
+  });
+
   it("an import of a pipe applies its lines", async () => {
     const pipe = path.join(makeTestRoot(), "pipe");
     execFileSync("mkfifo", [pipe]);

@@ -169,6 +169,11 @@ export function toTimeWindow(bounds: { from: string | undefined; to: string | un
   return { from: toInstant(from), to: toInstant(isToValid ? to : from + DEFAULT_WINDOW_DAYS * DAY_MS) };
 }
 
+/** Parses a time that both RFC 3339 and Postgres support. Returns milliseconds since 1970; undefined if it is invalid. */
+export function parseTime(text: string): number | undefined {
+  return parseBound(text, LATEST_TIME);
+}
+
 function parseBound(text: string | undefined, latestTime: number): number | undefined {
   const time = text === undefined ? undefined : parseRfc3339(text);
   return time !== undefined && time >= EARLIEST_TIME && time <= latestTime ? time : undefined;

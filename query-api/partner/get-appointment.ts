@@ -1,8 +1,13 @@
 import { z } from "zod";
 import { partnerAppointment } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { APPOINTMENT_FIELDS_SQL } from "./list-appointments.ts";
-import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead, parsePathId } from "./read.ts";
+import {
+  APPOINTMENT_FIELDS_SQL,
+  branchRefusalSql,
+  buildIsBranchVisibleSql,
+  definePartnerRead,
+  parsePathId,
+} from "./read.ts";
 
 export const getPartnerAppointment = definePartnerRead({
   operationId: "getPartnerAppointment",

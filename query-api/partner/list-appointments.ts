@@ -4,7 +4,8 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { timeWindow } from "../http/fields.ts";
 import { createLimitParameter, MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
-import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
+import { changeProgress, listChanges, updatedSinceParameter } from "./list-changes.ts";
+import { APPOINTMENT_FIELDS_SQL, branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
@@ -16,25 +17,24 @@ const pageAndNextRowSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
   ORDER BY a.scheduled_at, a.appointment_id
   LIMIT $6::integer + 1`;
 
-/** Arguments of `json_build_object` for an appointment `a`, as in {@link partnerAppointment}. */
-export const APPOINTMENT_FIELDS_SQL = `'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id,
-  'animalId', a.animal_id, 'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes,
-  'status', a.status, 'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at),
-  'updatedAt', rfc3339(a.updated_at)`;
-
 export const listPartnerAppointments = definePartnerRead({
   operationId: "listPartnerAppointments",
-  description:
-    "Lists appointments in a window of at most 31 days, sorted by time, in pages. The list contains only appointments of branches that the installation covers.",
-  parameters: { ...windowParameters, limit: createLimitParameter(250, 100) },
+  description: `Lists appointments in a window of at most 31 days, sorted by time, in pages. The list contains only appointments of branches that the installation covers.
+
+With \`updatedSince\`, it instead lists all appointments that changed since then, whatever their time and status. \`from\`, \`to\` and \`cursor\` are then ignored, the response has \`changes\` instead of \`window\`, and \`page.nextCursor\` is null. An appointment that changes between two requests appears again. A date-time is only an approximate start, because imported appointments can have an earlier \`updatedAt\`.
+
+A cursor becomes invalid when the scopes or branches of the installation change, and when the sandbox is reset. The response is then 422 \`unknown_cursor\`. Start again with a date-time.`,
+  parameters: { ...windowParameters, limit: createLimitParameter(250, 100), updatedSince: updatedSinceParameter },
   isPaged: true,
   response: z.strictObject({
     ok: z.literal(true),
-    window: timeWindow,
+    window: timeWindow.optional(),
+    changes: changeProgress.optional(),
     appointments: z.array(partnerAppointment),
     page: partnerPage,
   }),
-  refusals: { branch_denied: 403 },
+  refusals: { branch_denied: 403, validation_failed: 400, unknown_cursor: 422 },
+  alternative: listChanges,
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY scheduled_at, appointment_id LIMIT $6::integer)
     SELECT ${branchRefusalSql} AS refusal, json_build_object(

@@ -5,7 +5,7 @@ import { createFeedEvent, type FeedReader, feedEvent } from "../../shared/partne
 import { shareAppointmentReads } from "../../shared/partner-api/share-reads.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, createLimitParameter, waitParameter } from "../http/parameters.ts";
-import { type EventCursor, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
+import { buildEpochSql, type EventCursor, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
 import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 
 /** Value of the parameter `after` that skips all events until now. */
@@ -14,19 +14,27 @@ const LATEST = "latest";
 const MAX_CONCURRENT_READS = 8;
 
 /**
- * Selects one row more than the page contains, to detect a next page. $1: clinic, $4: application, $5: installation,
- * $6: true if the caller may read events about endpoints, $7 and $8: cursor, $9: true to skip all events, $10: limit.
+ * Is true for an event `e` that the installation `i` may read. $1: clinic, $4: application, $5: installation, $6: true if
+ * the caller may read events about endpoints.
  */
-const pageAndNextRowSql = `SELECT e.position, e.event_id, e.stream, e.revision
-  FROM ${READ_MODEL_SCHEMA}.public_event e
-  JOIN ${READ_MODEL_SCHEMA}.installation i ON i.installation_id = $5::uuid AND i.status = 'approved'
-  WHERE e.clinic_id = $1::uuid AND e.type IS NOT NULL AND NOT $9::boolean
-    AND e.position > greatest(i.approved_position - 1, $7::bigint)
+const isVisibleSql = `e.clinic_id = $1::uuid AND e.type IS NOT NULL AND e.position >= i.approved_position
     AND (e.branch_id IS NULL OR ${buildIsBranchVisibleSql("e.branch_id")})
     AND (e.installation_id IS NULL OR e.installation_id = $5::uuid)
     AND (e.endpoint_id IS NULL OR ($6::boolean AND EXISTS (
       SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint w
-       WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $4::uuid)))
+       WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $4::uuid)))`;
+
+const eventsSql = `${READ_MODEL_SCHEMA}.public_event e
+  JOIN ${READ_MODEL_SCHEMA}.installation i ON i.installation_id = $5::uuid AND i.status = 'approved'`;
+
+const EPOCH_SQL = buildEpochSql();
+
+/**
+ * Selects one row more than the page contains, to detect a next page. $7 and $8: cursor, $9: true to skip all events,
+ * $10: limit, $11: epoch of the cursor.
+ */
+const pageAndNextRowSql = `SELECT e.position, e.event_id, e.stream, e.revision FROM ${eventsSql}
+  WHERE ${isVisibleSql} AND NOT $9::boolean AND e.position > greatest(i.approved_position - 1, $7::bigint)
   ORDER BY e.position
   LIMIT $10::integer + 1`;
 
@@ -34,7 +42,8 @@ const location = z.object({ position: z.string(), eventId: z.string() });
 
 const sqlBody = z.object({
   position: z.string(),
-  /** The last event of the clinic, if the request skips all events. */
+  epoch: z.string(),
+  /** The newest event, if the request skips all events. */
   newest: location.nullable(),
   hasMore: z.boolean(),
   events: z.array(location.extend({ stream: z.string(), revision: z.string().transform(BigInt) })),
@@ -70,15 +79,15 @@ Events about endpoints require the scope \`webhooks:read\`. \`installation.acces
     event_log_unavailable: 503,
   },
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql})
-    SELECT coalesce(${branchRefusalSql}, CASE WHEN $7::bigint IS NOT NULL AND NOT EXISTS (
+    SELECT coalesce(${branchRefusalSql}, CASE WHEN $7::bigint IS NOT NULL AND ($11::text <> ${EPOCH_SQL} OR NOT EXISTS (
         SELECT FROM ${READ_MODEL_SCHEMA}.public_event c
          WHERE c.event_id = $8::uuid AND c.position = $7::bigint AND c.clinic_id = $1::uuid
-      ) THEN 'unknown_cursor' END) AS refusal,
+      )) THEN 'unknown_cursor' END) AS refusal,
     json_build_object('position', (SELECT position::text FROM ${READ_MODEL_SCHEMA}.checkpoint),
+      'epoch', ${EPOCH_SQL},
       'newest', CASE WHEN $9::boolean THEN (
-        SELECT json_build_object('position', n.position::text, 'eventId', n.event_id)
-          FROM ${READ_MODEL_SCHEMA}.public_event n WHERE n.clinic_id = $1::uuid AND n.type IS NOT NULL
-         ORDER BY n.position DESC LIMIT 1) END,
+        SELECT json_build_object('position', e.position::text, 'eventId', e.event_id) FROM ${eventsSql}
+         WHERE ${isVisibleSql} ORDER BY e.position DESC LIMIT 1) END,
       'hasMore', (SELECT count(*) FROM page_and_next_row) > $10::integer,
       'events', coalesce((SELECT json_agg(json_build_object('position', position::text, 'eventId', event_id,
           'stream', stream, 'revision', revision::text) ORDER BY position)
@@ -97,6 +106,7 @@ Events about endpoints require the scope \`webhooks:read\`. \`installation.acces
       cursor?.eventId,
       parameters.after === LATEST,
       parameters.limit,
+      cursor?.epoch,
     ];
   },
   findWait(bodyText, { parameters: { after, wait } }) {
@@ -105,10 +115,11 @@ Events about endpoints require the scope \`webhooks:read\`. \`installation.acces
     return isWaiting ? { position: BigInt(position), timeoutMs: wait * 1_000 } : undefined;
   },
   async completeBody(bodyText, { log }, { parameters: { after } }) {
-    const { events: rows, newest, hasMore } = sqlBody.parse(JSON.parse(bodyText));
+    const { events: rows, newest, epoch, hasMore } = sqlBody.parse(JSON.parse(bodyText));
     const last = rows.at(-1) ?? newest ?? readAfter(after);
     const events = await createEvents(log, rows);
-    return JSON.stringify({ events, cursor: last ? formatEventCursor(last) : null, hasMore });
+    const cursor = last ? formatEventCursor({ position: last.position, eventId: last.eventId, epoch }) : null;
+    return JSON.stringify({ events, cursor, hasMore });
   },
 });
 

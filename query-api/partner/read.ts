@@ -42,6 +42,8 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    * not contain the member `ok`. The SQL must restrict every table to the clinic.
    */
   sql: string;
+  /** Replaces SQL and parameters for some requests. */
+  alternative?: ReadAlternative;
   getSqlParameters(
     request: PartnerRequest<Declared>,
     context: ReadContext,
@@ -56,6 +58,11 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    * Absent if the operation never waits. An operation that waits declares the refusal `too_many_waiting_requests`.
    */
   findWait?(body: string, request: PartnerRequest<Declared>): WaitForEvent | undefined;
+}
+
+/** SQL of a read for requests with certain parameters. */
+export interface ReadAlternative extends Pick<PartnerRead, "sql" | "getSqlParameters" | "completeBody"> {
+  appliesTo(parameters: Readonly<Record<string, unknown>>): boolean;
 }
 
 export interface WaitForEvent {
@@ -82,6 +89,12 @@ export function definePartnerRead<const Declared extends QueryParameters>(
 export function buildIsBranchVisibleSql(column: string): string {
   return `(($2::uuid[] IS NULL OR ${column} = ANY ($2::uuid[])) AND ($3::uuid IS NULL OR ${column} = $3::uuid))`;
 }
+
+/** Arguments of `json_build_object` for an appointment `a`, as in `partnerAppointment`. */
+export const APPOINTMENT_FIELDS_SQL = `'id', a.appointment_id, 'clinicId', a.clinic_id, 'branchId', a.branch_id,
+  'animalId', a.animal_id, 'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes,
+  'status', a.status, 'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at),
+  'updatedAt', rfc3339(a.updated_at)`;
 
 /** SQL that returns `branch_denied` if the branch header ($3) names a branch that the clinic ($1) does not have. */
 export const branchRefusalSql = `CASE WHEN $3::uuid IS NOT NULL AND NOT EXISTS (

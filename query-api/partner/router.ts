@@ -22,12 +22,12 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 import { readParameters } from "../http/parameters.ts";
-import { type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow } from "../http/read.ts";
+import { type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow, type Statement } from "../http/read.ts";
 import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
 import { createEventWait, type EventWait } from "./event-wait.ts";
 import type { EventWatch } from "./event-watch.ts";
-import type { PartnerRead, PartnerRequest, ReadContext } from "./read.ts";
+import type { PartnerRead } from "./read.ts";
 
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
@@ -128,7 +128,13 @@ function respond(
         parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
         cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
       };
-      const body = await readBody(partnerRead, request, context, dependencies.readRow);
+      const { alternative, operationId } = partnerRead;
+      const { sql, getSqlParameters, completeBody } = alternative?.appliesTo(request.parameters)
+        ? alternative
+        : partnerRead;
+      const statement = { name: `partner ${operationId}${sql === partnerRead.sql ? "" : " alternative"}`, text: sql };
+      const values = await getSqlParameters(request, context);
+      const body = await readBody(partnerRead, statement, values, ctx.state, dependencies.readRow);
       const wait = partnerRead.findWait?.(body, request);
       const timeoutMs = wait ? startedAt + wait.timeoutMs - performance.now() : 0;
       if (wait && timeoutMs > 0 && (await waits.event.wait(ctx, { ...wait, timeoutMs }))) {
@@ -137,8 +143,8 @@ function respond(
         continue;
       }
       ctx.type = "application/json";
-      const completeBody = (await partnerRead.completeBody?.(body, context, request)) ?? body;
-      ctx.body = `{"ok":true,${completeBody.slice(1)}`;
+      const completeText = (await completeBody?.(body, context, request)) ?? body;
+      ctx.body = `{"ok":true,${completeText.slice(1)}`;
       return;
     }
   };
@@ -146,13 +152,11 @@ function respond(
 
 async function readBody(
   partnerRead: PartnerRead,
-  request: PartnerRequest,
-  context: ReadContext,
+  statement: Statement,
+  values: readonly unknown[],
+  { deadline, applicationId }: State,
   readRow: ReadRow,
 ): Promise<string> {
-  const statement = { name: `partner ${partnerRead.operationId}`, text: partnerRead.sql };
-  const values = await partnerRead.getSqlParameters(request, context);
-  const { deadline, applicationId } = request.state;
   const row = await readRow<ResponseRow>(statement, values, deadline, applicationId);
   if (row.refusal !== null) throw toRefusalError(partnerRead, row.refusal);
   if (row.body === null) throw new Error(`The SQL of ${partnerRead.operationId} returned no body.`);

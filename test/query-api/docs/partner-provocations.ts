@@ -157,6 +157,11 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
       return createValidTrigger("listPartnerAppointments")(world);
     },
     400: createChangeTrigger("listPartnerAppointments", ({ path }) => ({ path: `${path}&cursor=nowhere` })),
+    422: createChangeTrigger("listPartnerAppointments", () => {
+      const [eventId, subjectId] = [randomUUID(), randomUUID()];
+      const cursor = formatEventCursor({ position: "1", eventId, subjectId, epoch: "" });
+      return { path: `/appointments?updatedSince=${cursor}` };
+    }),
   },
   createPartnerAppointment: {
     409: async (world) => {
@@ -175,7 +180,7 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   listEvents: {
     400: createChangeTrigger("listEvents", () => ({ path: "/events?after=nowhere" })),
     422: createChangeTrigger("listEvents", () => ({
-      path: `/events?after=${formatEventCursor({ position: "1", eventId: randomUUID() })}`,
+      path: `/events?after=${formatEventCursor({ position: "1", eventId: randomUUID(), epoch: "" })}`,
     })),
   },
   changeSandboxAppointmentStatus: {

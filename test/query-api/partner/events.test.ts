@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import pg from "pg";
 import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { narrowInstallation, revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { recordReplay } from "../../../projection/quarantine/quarantined-streams.ts";
 import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { RunningService } from "../../../shared/runtime/run-service.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -106,8 +109,8 @@ describe("the feed of events", () => {
     const other = await createPartnerWorld(api.command);
     await awaitReadModels(other);
     const [position = ""] = Buffer.from(cursor, "base64url").toString().split(" ");
-    const moved = formatEventCursor({ position: String(BigInt(position) + 1n), eventId: events[0]!.id });
-    const unknown = formatEventCursor({ position, eventId: randomUUID() });
+    const moved = formatEventCursor({ position: String(BigInt(position) + 1n), eventId: events[0]!.id, epoch: "" });
+    const unknown = formatEventCursor({ position, eventId: randomUUID(), epoch: "" });
     for (const [after, partner] of [
       [moved, world],
       [unknown, world],
@@ -177,6 +180,19 @@ describe("the feed of events", () => {
     expect(await read({ ...headers, Authorization: `Bearer ${narrow.body.access_token}` })).to.not.include(
       "endpoint.test",
     );
+  });
+
+  it("after the replay of a quarantined stream of the clinic, earlier cursors return 422", async () => {
+    const { cursor } = await awaitEvents(1);
+    const admin = new pg.Client({ connectionString: api.database.urls.projection });
+    await admin.connect();
+    await recordReplay(admin, READ_MODEL_SCHEMA, [world.clinicId]);
+    expect((await list(`after=${cursor}`)).body.error).to.equal("unknown_cursor");
+    const { cursor: newCursor } = await listEvents();
+    expect((await list(`after=${newCursor}`)).status).to.equal(200);
+    await recordReplay(admin, READ_MODEL_SCHEMA, [world.clinicId]);
+    expect((await list(`after=${newCursor}`)).body.error).to.equal("unknown_cursor");
+    await admin.end();
   });
 
   it("a sandbox reset is an event, and earlier cursors stay valid", async () => {
@@ -260,7 +276,7 @@ describe("the feed of events", () => {
 
       beforeEach(async () => {
         service = await startQueryApi({
-          ...{ PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: api.eventstoreUrl, DATABASE_POOL_SIZE: "2" },
+          ...{ PORT: "0", LOG_LEVEL: "fatal", EVENTSTORE_URL: api.eventstoreUrl },
           DATABASE_URL: api.database.urls.query,
           OPERATOR_NAME: "Test Operator",
           PORTAL_COOKIE_NAME: "sb-test-auth-token",
@@ -300,9 +316,11 @@ describe("the feed of events", () => {
         expect((await list(`after=${cursor}`, world, service.url)).status).to.equal(200);
         await request();
         const answers = await Promise.all(waits);
-        expect(new Set(answers.map(({ status, body }) => `${status} ${body.events?.length}`))).to.deep.equal(
-          new Set(["200 1"]),
-        );
+        // All read at once, so on a busy machine some reads end at their deadline.
+        const isExpected = ({ status, body, headers }: PartnerResponse) =>
+          status === 200 ? body.events.length === 1 : status === 503 && headers.has("Retry-After");
+        expect(answers.filter((answer) => !isExpected(answer))).to.deep.equal([]);
+        expect(answers.some(({ status }) => status === 200)).to.equal(true);
       }).timeout(120_000);
     });
   });

@@ -1,0 +1,177 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import {
+  cancelAppointment,
+  confirmAppointment,
+  importAppointment,
+  requestAppointment,
+} from "../../../command/operations/appointment-operations.ts";
+import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  createPartnerWorld,
+  createTestOperatorContext,
+  type PartnerWorld,
+  sendRequest,
+} from "../../support/partner.ts";
+import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+
+interface Changes {
+  appointments: { id: string; status: string; revision: number }[];
+  changes: { cursor: string; hasMore: boolean };
+}
+
+describe("the list of changed appointments", () => {
+  let api: PartnerApi;
+  let world: PartnerWorld;
+
+  before(async () => {
+    api = await startPartnerApi();
+  });
+  after(() => api.stop());
+  beforeEach(async () => {
+    world = await createPartnerWorld(api.command);
+    await eventually("the installation", async () => (await list("2020-01-01T00:00:00Z")).status === 200);
+  });
+
+  const list = (updatedSince: string, query = "", { headers, environment } = world) =>
+    sendRequest(
+      "GET",
+      `${api.queryUrl}/${environment}/v1/appointments?updatedSince=${encodeURIComponent(updatedSince)}${query}`,
+      headers,
+    );
+
+  async function read(updatedSince: string, query = "", partner = world): Promise<Changes> {
+    const { status, body, text } = await list(updatedSince, query, partner);
+    expect(status, text).to.equal(200);
+    return body;
+  }
+
+  const request = async (branchId = world.branchId, scheduledAt = "2099-05-04T10:00:00.000Z") => {
+    const appointmentId = randomUUID();
+    const details = { animalId: null, customerId: null, reason: null, notes: null, durationMinutes: 30 };
+    const input = { appointmentId, clinicId: world.clinicId, branchId, scheduledAt, ...details };
+    await requestAppointment(api.command.log, input as never, createTestOperatorContext());
+    return appointmentId;
+  };
+  const confirm = (appointmentId: string) =>
+    confirmAppointment(api.command.log, { appointmentId, clinicId: world.clinicId }, createTestOperatorContext());
+  const listIds = ({ appointments }: Changes) => appointments.map(({ id }) => id);
+
+  /** Reads changes until there is one. */
+  const awaitChange = (cursor: string) =>
+    eventually("a change", async () => {
+      const page = await read(cursor);
+      return page.appointments.length > 0 && page;
+    });
+
+  it("a cursor returns exactly the appointments that changed after it, whatever their time and status", async () => {
+    const [first, second] = [await request(), await request(world.branchId, "2098-01-01T00:00:00.000Z")];
+    const page = await eventually("both", async () => {
+      const all = await read("2020-01-01T00:00:00Z");
+      return all.appointments.length === 2 && all;
+    });
+    expect(listIds(page)).to.deep.equal([first, second]);
+    expect(page).to.not.have.property("window");
+    expect(await read(page.changes.cursor)).to.deep.include({ appointments: [], changes: page.changes });
+    const reference = { appointmentId: first, clinicId: world.clinicId };
+    await cancelAppointment(api.command.log, { ...reference, reason: null } as never, createTestOperatorContext());
+    const changed = await awaitChange(page.changes.cursor);
+    expect(changed.appointments.map(({ id, status }) => [id, status])).to.deep.equal([[first, "cancelled"]]);
+  });
+
+  it("a time after the last change returns no appointment and a cursor for later changes", async () => {
+    const id = await request();
+    await awaitChange("2020-01-01T00:00:00Z");
+    const { appointments, changes } = await read("2098-01-01T00:00:00+02:00");
+    expect(appointments).to.deep.equal([]);
+    await confirm(id);
+    expect(listIds(await awaitChange(changes.cursor))).to.deep.equal([id]);
+  });
+
+  it("an appointment that changes between two pages appears again, and none is missed during concurrent changes", async () => {
+    let isDone = false;
+    const writing = Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const ids: string[] = [];
+        for (let count = 0; count < 5; count += 1) ids.push(await request());
+        for (const id of ids) await confirm(id);
+      }),
+    ).then(() => {
+      isDone = true;
+    });
+    const copy = new Map<string, { status: string; revision: number }>();
+    let cursor = "2020-01-01T00:00:00Z";
+    let isLast = false;
+    while (!isLast) {
+      isLast = isDone && copy.size === 30 && [...copy.values()].every(({ status }) => status === "confirmed");
+      const page = await read(cursor, "&limit=4");
+      for (const appointment of page.appointments) copy.set(appointment.id, appointment);
+      cursor = page.changes.cursor ?? cursor;
+    }
+    await writing;
+    const window = "from=2099-05-01T00:00:00Z&to=2099-05-10T00:00:00Z&limit=250";
+    const { body } = await sendRequest("GET", `${api.queryUrl}/production/v1/appointments?${window}`, world.headers);
+    expect([...copy.values()]).to.have.deep.members(body.appointments);
+  });
+
+  it("an imported appointment is listed although it sends no event and has an earlier time", async () => {
+    await request();
+    const { changes } = await awaitChange("2020-01-01T00:00:00Z");
+    const appointmentId = randomUUID();
+    const subject = { appointmentId, clinicId: world.clinicId, branchId: world.branchId };
+    const times = { scheduledAt: "2019-05-04T10:00:00.000Z", requestedAt: null, statusAt: "2019-05-04T11:00:00.000Z" };
+    const details = { animalId: null, customerId: null, durationMinutes: 30, reason: null, notes: null };
+    const input = { ...subject, ...times, ...details, status: "completed", resourceIds: [] };
+    await importAppointment(api.command.log, input as never, createTestOperatorContext());
+    const page = await awaitChange(changes.cursor);
+    expect(listIds(page)).to.deep.equal([appointmentId]);
+    expect((await read(page.changes.cursor)).appointments).to.deep.equal([]);
+    const { body } = await sendRequest("GET", `${api.queryUrl}/production/v1/events?limit=100`, world.headers);
+    expect(JSON.stringify(body)).to.not.contain(appointmentId);
+  });
+
+  it("a partner sees no changes of other clinics and branches, and cannot use their cursors", async () => {
+    const [own, hidden] = [await request(), await request(world.otherBranchId)];
+    const all = await eventually("both", async () => {
+      const page = await read("2020-01-01T00:00:00Z");
+      return page.appointments.length === 2 && page;
+    });
+    const branchHeaders = { ...world.headers, "X-SERVICE-Branch-ID": world.branchId };
+    const ownPage = await read("2020-01-01T00:00:00Z", "", { ...world, headers: branchHeaders });
+    expect(listIds(ownPage)).to.deep.equal([own]);
+    expect(Buffer.from(ownPage.changes.cursor, "base64url").toString()).to.not.contain(hidden);
+    const stranger = await createPartnerWorld(api.command);
+    await eventually("the stranger", async () => (await list("2020-01-01T00:00:00Z", "", stranger)).status === 200);
+    expect((await list(all.changes.cursor, "", stranger)).body.error).to.equal("unknown_cursor");
+    expect(await read("2020-01-01T00:00:00Z", "", stranger)).to.deep.include({
+      appointments: [],
+      changes: { cursor: null, hasMore: false },
+    });
+  });
+
+  it("a change of the installation's branches and a sandbox reset make earlier cursors invalid", async () => {
+    await request();
+    const { changes } = await awaitChange("2020-01-01T00:00:00Z");
+    const narrowing = { applicationId: world.applicationId, clinicId: world.clinicId, branchIds: [world.branchId] };
+    await narrowInstallation(api.command.log, narrowing, createTestOperatorContext());
+    await eventually("422", async () => (await list(changes.cursor)).body.error === "unknown_cursor");
+    const partner = await api.createPartner();
+    const { clinicId } = (await partner.request("GET", "/sandbox")).body.sandbox;
+    const headers = { ...partner.headers, "X-SERVICE-Clinic-ID": clinicId };
+    const readSandbox = (since: string) =>
+      partner.request("GET", `/appointments?limit=3&updatedSince=${since}`, { headers });
+    const { body: first } = await readSandbox("2020-01-01T00:00:00Z");
+    const { body: second } = await readSandbox(first.changes.cursor);
+    expect(second.appointments).to.have.length(3);
+    expect(listIds(second)).to.not.include.members(listIds(first));
+    await partner.request("POST", "/sandbox/reset");
+    expect((await readSandbox(first.changes.cursor)).body.error).to.equal("unknown_cursor");
+  });
+
+  it("a value that is neither a cursor nor a date-time returns 400", async () => {
+    for (const value of ["yesterday", "2026-01-01", "", "0000-01-01T00:00:00Z"]) {
+      expect((await list(value)).body.error, value).to.equal("invalid_cursor");
+    }
+  });
+});

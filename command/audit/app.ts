@@ -36,6 +36,7 @@ interface AuditAppOptions {
   /** Database pool. Its database role can only read names, webhook deliveries and attempts. */
   pool: pg.Pool;
   signer: AuditSigner;
+  tilesDirectory?: string | undefined;
   checkReadiness: Readiness;
   isProxyTrusted: boolean;
   registry?: Registry;

@@ -18,6 +18,7 @@ import { startTracing, TRACING_SETTING_NAMES } from "../../shared/tracing/start-
 import { createAuditApp } from "./app.ts";
 import { createAuditSigner } from "./export/signing.ts";
 import { PUBLICATION_OUTCOMES, type PublicationOutcome, runTreeHeadPublisher } from "./tree/publish-tree-head.ts";
+import { runTileWriter } from "./tree/write-tiles.ts";
 
 const STATEMENT_TIMEOUT_MS = 5_000;
 
@@ -34,7 +35,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     [
       ...(["HOST", "PORT", "DRAIN_DELAY_MS", "LOG_LEVEL", "EVENTSTORE_URL"] as const),
       ...(["DATABASE_URL", "DATABASE_POOL_SIZE", "TRUST_PROXY"] as const),
-      ...(["AUDIT_SIGNING_KEYS", "AUDIT_TREE_HEAD_INTERVAL_MS"] as const),
+      ...(["AUDIT_SIGNING_KEYS", "AUDIT_TREE_HEAD_INTERVAL_MS", "AUDIT_TILES_DIR"] as const),
       "PERSONAL_DATA_KEYS" as const,
       ...TRACING_SETTING_NAMES,
     ],
@@ -52,7 +53,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     logger,
   });
   const controller = new AbortController();
-  let publisherRun: Promise<void> | undefined;
+  let publisherRun: Promise<unknown> | undefined;
   let readModelLock: ReadModelLock | undefined;
   const closeConnections = async () => {
     await publisherRun;
@@ -65,7 +66,9 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     const isProxyTrusted = config.TRUST_PROXY;
     const checkReadiness = createEventStoreReadinessCheck(client, logger);
     const dataKeys = createDataKeys(pool, config, createMissingKeyReporter(registry, logger));
-    const options = { logger, log, client, dataKeys, pool, signer, checkReadiness, isProxyTrusted, registry };
+    const directory = config.AUDIT_TILES_DIR;
+    const readers = { logger, log, client, dataKeys, pool, signer, tilesDirectory: directory };
+    const options = { ...readers, checkReadiness, isProxyTrusted, registry };
     const app = createAuditApp(options);
     const service = await serve(app, config, closeConnections);
     const lockOptions = { databaseUrl: config.DATABASE_URL, schema: READ_MODEL_SCHEMA, service: "audit", logger };
@@ -79,7 +82,12 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
       intervalMs,
       countOutcome: registerTreeHeadMetric(registry),
     };
-    if (intervalMs > 0) publisherRun = runTreeHeadPublisher(publisherOptions, controller.signal);
+    if (intervalMs > 0) {
+      const { signal } = controller;
+      const runTiles =
+        directory && runTileWriter({ log, client, signer, logger, intervalMs, directory, signal }, signal);
+      publisherRun = Promise.all([runTreeHeadPublisher(publisherOptions, signal), runTiles]);
+    }
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");
     const stop = () => {
       controller.abort();

@@ -147,6 +147,11 @@ export const settings = {
   AUDIT_TREE_HEAD_INTERVAL_MS: wholeNumber(0, 604_800_000)
     .prefault("3600000")
     .describe("Time between two signed tree heads that the audit service publishes. 0 publishes none. Milliseconds."),
+  AUDIT_TILES_DIR: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Folder for the hash tiles of the audit tree. If not set, each proof reads the whole event log."),
   TOKEN_JWKS_URL: httpUrlSchema.describe("URL of the public keys for verifying partner access tokens."),
   PERSONAL_DATA_KEYS: json(encryptionKeysSchema)
     .describe(

@@ -23,6 +23,7 @@ const TIME_BASIS_HELP =
 const POINT_HELP = "a revision, position:<n>, a date-time with an offset, `start` or `end`";
 
 const text = z.string();
+const logPosition = z.string().regex(/^\d{1,18}$/, "must be a log position");
 const optionalText = (help: string, placeholder: string) => option.text(text.optional(), help, placeholder);
 const stream = option.argument(text, "name of the stream, such as appointment-<id>");
 
@@ -205,9 +206,11 @@ Exit codes: 0 verified, 2 invalid input, 3 not verified or not the expected expo
   }),
   defineCommand({
     name: "prove-inclusion",
-    summary: "Proves that an event is in the Merkle tree of a tree head. Reads the event log once.",
+    summary:
+      "Proves that an event is in the Merkle tree of a tree head. Reads the event log once, or hash tiles with --position.",
     options: {
       event: option.id("id of the event"),
+      position: option.text(logPosition.optional(), "log position of the event", "position"),
       head: optionalText("file with the tree head; default: the last published tree head", "file"),
       out: optionalText("write the proof to this file, which must not exist", "file"),
       actor: actorOption,
@@ -223,6 +226,7 @@ Exit codes: 0 verified, 2 invalid input, 3 not verified or not the expected expo
       from: option.text(text, "file with the earlier tree head", "file"),
       to: optionalText("file with the later tree head; default: the last published tree head", "file"),
       out: optionalText("write the proof to this file, which must not exist", "file"),
+      readLog: option.flag("read the whole log even if hash tiles exist, to check that the log still has these events"),
     },
     example: "--from may.json --to june.json --out may-to-june.json",
     run: proveExtension,

@@ -9,6 +9,7 @@ import { createAuditSigner } from "../export/signing.ts";
 import { type PublishOptions, publishTreeHead } from "../tree/publish-tree-head.ts";
 import { requestTimeStamp, TimeStampError } from "../tree/time-stamp.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
+import { writeTiles } from "../tree/write-tiles.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
 
@@ -32,16 +33,20 @@ export async function showTreeHead(
   { actor, newTree, out, timestampUrl }: TreeHeadOptions,
   terminal: Terminal,
 ): Promise<void> {
-  const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], terminal.env));
+  const config = readConfig(["AUDIT_SIGNING_KEYS", "AUDIT_TILES_DIR"], terminal.env);
+  const signer = await createAuditSigner(config);
   if (out !== undefined) requireNewFile(out);
   if (timestampUrl !== undefined) requireTimeStampOptions(timestampUrl, out);
   const operator = requireOperator(terminal.env, actor);
   const onProgress = createProgressReporter(terminal);
-  const head = await withEventLog(terminal.env, (log, client) => {
+  const head = await withEventLog(terminal.env, async (log, client) => {
     const { signal } = new AbortController();
     const context = createOperatorContext(operator, Date.now());
     const options = { log, client, signer, context, signal, onProgress };
-    return publishAll({ ...options, isNewTree: newTree });
+    const lastHead = await publishAll({ ...options, isNewTree: newTree });
+    const directory = config.AUDIT_TILES_DIR;
+    if (directory !== undefined) await writeTiles({ ...options, directory }).catch(toDirectoryError);
+    return lastHead;
   });
   if (!head) throw new RefusedError("the event log contains no events, so there is no tree head");
   if (out === undefined) return terminal.writeOutput(formatDocument(head).trimEnd());
@@ -50,6 +55,11 @@ export async function showTreeHead(
   const { size, at } = head.treeHead;
   const verifyCommand = formatCommandLine(`audit verify-proof ${out} --key ${signer.thumbprint}`);
   await terminal.writeOutput(`tree head of ${size} events, ${at}: ${out}\nverify it with: ${verifyCommand}`);
+}
+
+function toDirectoryError(error: NodeJS.ErrnoException): never {
+  if (!error.path) throw error;
+  throw new InputError(`the tree head is published, but AUDIT_TILES_DIR cannot be written: ${error.message}`);
 }
 
 function requireTimeStampOptions(url: string, file: string | undefined): void {

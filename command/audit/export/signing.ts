@@ -1,3 +1,4 @@
+import type { webcrypto } from "node:crypto";
 import {
   CompactSign,
   type CompactVerifyGetKey,
@@ -20,6 +21,10 @@ type SignatureType = (typeof SIGNATURE_TYPES)[keyof typeof SIGNATURE_TYPES];
 export interface AuditSigner {
   /** Returns a compact JWS of the text. Its header contains the type and the public key. The algorithm is EdDSA. */
   sign(text: string, type: SignatureType): Promise<string>;
+  /** Returns the Ed25519 signature of bytes: 64 bytes. */
+  signBytes(bytes: Uint8Array<ArrayBuffer>): Promise<Buffer>;
+  /** The public key that verifies the signatures of this signer: 32 bytes. */
+  publicKey: Buffer;
   /** Public keys, including retired keys, because signatures that were made with retired keys must remain verifiable. */
   jwks: JSONWebKeySet;
   /** Returns the key of a signature that was made with one of these keys. */
@@ -42,6 +47,8 @@ export async function createAuditSigner(config: Config<"AUDIT_SIGNING_KEYS">): P
     jwks,
     getTrustedKey,
     thumbprint: await calculateJwkThumbprint(publicKey),
+    publicKey: Buffer.from(x ?? "", "base64url"),
+    signBytes: async (bytes) => Buffer.from(await crypto.subtle.sign("Ed25519", key as webcrypto.CryptoKey, bytes)),
     sign: (text, typ) =>
       new CompactSign(Buffer.from(text, "utf8")).setProtectedHeader({ alg: "EdDSA", typ, kid, jwk }).sign(key),
   };

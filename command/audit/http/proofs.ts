@@ -6,7 +6,7 @@ import type { AuditSigner } from "../export/signing.ts";
 import { type AuditEvent, toLogEvent } from "../log/audit-event.ts";
 import { isLeaf } from "../tree/leaves.ts";
 import type { ConsistencyProof, InclusionProof } from "../tree/proof.ts";
-import { type ProveOptions, proveConsistency, proveInclusion } from "../tree/prove.ts";
+import { type ProveOptions, proveConsistency, proveInclusionOf } from "../tree/prove.ts";
 import { findPublishedHead, TreeHeadError } from "../tree/published-heads.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { type AuditContext, type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
@@ -14,7 +14,7 @@ import { type AuditDependencies, createProgressLines, progressField } from "./qu
 import { streamWithSlot } from "./scan-slots.ts";
 import { treeSizeSchema } from "./tree-head.ts";
 
-type ProofDependencies = AuditDependencies & { signer: AuditSigner };
+type ProofDependencies = AuditDependencies & { signer: AuditSigner; tilesDirectory?: string | undefined };
 
 const inclusionQuerySchema = z.strictObject({
   position: z.string().regex(/^\d{1,18}$/, "must be a log position"),
@@ -38,7 +38,7 @@ export function streamInclusionProof(dependencies: ProofDependencies): AuditHand
     const clinicIds = getClinicIds(event);
     await streamProof(dependencies, ctx, progress, async (options) => {
       await recordRequestAccess(dependencies.log, ctx, "prove-inclusion", { position, size }, { clinicIds });
-      return () => proveInclusion(({ position }) => position === event.position, head, options);
+      return () => proveInclusionOf(event, head, options);
     });
   };
 }
@@ -93,14 +93,15 @@ async function requirePublishedHead(
  * @param startProof records the access, and returns the function that computes the proof
  */
 function streamProof(
-  { client, takeSlot }: ProofDependencies,
+  { client, takeSlot, tilesDirectory }: ProofDependencies,
   ctx: AuditContext,
   progress: z.output<typeof progressField>,
   startProof: (options: ProveOptions) => Promise<() => Promise<InclusionProof | ConsistencyProof | undefined>>,
 ): Promise<void> {
   return streamWithSlot(ctx, takeSlot, async (signal) => {
     const { onProgress, getProgressLine } = createProgressLines(progress);
-    const computeProof = await startProof({ client, signal, onProgress });
+    const onTileProblem = (problem: string) => ctx.state.log.write("error", { problem }, "damaged hash tiles");
+    const computeProof = await startProof({ client, signal, onProgress, tilesDirectory, onTileProblem });
     return { lines: toLines(computeProof, ctx), getProgressLine };
   });
 }

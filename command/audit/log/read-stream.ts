@@ -12,8 +12,12 @@ const PAGE_TIMEOUT_MS = 10_000;
  *
  * @throws {LogUnavailableError} if the event log cannot be read
  */
-export async function* readStreamEvents(client: EventStoreDBClient, stream: string): AsyncGenerator<LogEvent> {
-  for (let fromRevision = 0n; ; ) {
+export async function* readStreamEvents(
+  client: EventStoreDBClient,
+  stream: string,
+  startRevision = 0n,
+): AsyncGenerator<LogEvent> {
+  for (let fromRevision = startRevision; ; ) {
     const page = await readPage(client, stream, fromRevision);
     yield* page;
     const lastEvent = page.at(-1);

@@ -5,7 +5,7 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import type { GetTrustedKey } from "../export/signing.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
-import { readSignedTreeHead, type SignedTreeHead } from "./tree-head.ts";
+import { readSignedTreeHead, type SignedTreeHead, type TreeHead } from "./tree-head.ts";
 
 export const TREE_HEAD_STREAM = toStreamName(auditTreeStreams, "heads");
 
@@ -14,6 +14,12 @@ export type PublishedHead = RecordedEvent<AuditTreeEvent>;
 /** The published tree heads, the signing keys and the log do not fit together. The message names the difference. */
 export class TreeHeadError extends Error {
   override readonly name = "TreeHeadError";
+}
+
+export function createChangedLogError({ size, at }: Pick<TreeHead, "size" | "at">): TreeHeadError {
+  return new TreeHeadError(
+    `the event log does not contain the ${size} events of the tree head of ${at}: it was changed, or it is a different log`,
+  );
 }
 
 /**
@@ -48,7 +54,12 @@ export async function findPublishedHead(
 }
 
 export async function requireSignedHead(
-  { treeId, size, logPosition, signature }: PublishedHead["data"],
+  {
+    treeId,
+    size,
+    logPosition,
+    signature,
+  }: Pick<PublishedHead["data"], "treeId" | "size" | "logPosition" | "signature">,
   getTrustedKey: GetTrustedKey,
 ): Promise<SignedTreeHead> {
   const signedHead = await readSignedTreeHead(signature, getTrustedKey);

@@ -15,7 +15,12 @@ describe("the format of tree heads and proofs", () => {
     const proofFiles = await buildProofFiles();
     expect(Object.keys(proofFiles)).to.have.members(listedVectors.map(({ file }) => file));
     const files = { ...proofFiles, ...(await buildKeyFiles()) };
-    expect(fs.readdirSync(folder)).to.have.members([...Object.keys(files), "rfc6962.json", "vectors.json"]);
+    expect(fs.readdirSync(folder)).to.have.members([
+      ...Object.keys(files),
+      "rfc6962.json",
+      "tlog.json",
+      "vectors.json",
+    ]);
     for (const [file, content] of Object.entries(files))
       expect(readVectorFile(file).equals(Buffer.from(content as string)), file).to.equal(true);
   });

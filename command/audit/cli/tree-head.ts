@@ -7,6 +7,7 @@ import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { type PublishOptions, publishTreeHead } from "../tree/publish-tree-head.ts";
+import { TileError } from "../tree/tiled-tree.ts";
 import { requestTimeStamp, TimeStampError } from "../tree/time-stamp.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { writeTiles } from "../tree/write-tiles.ts";
@@ -58,7 +59,7 @@ export async function showTreeHead(
 }
 
 function toDirectoryError(error: NodeJS.ErrnoException): never {
-  if (!error.path) throw error;
+  if (!error.path && !(error instanceof TileError)) throw error;
   throw new InputError(`the tree head is published, but AUDIT_TILES_DIR cannot be written: ${error.message}`);
 }
 

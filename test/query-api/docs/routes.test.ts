@@ -77,6 +77,7 @@ describe("the documents and the routes", () => {
       [
         "GET /api/v1/openapi.json",
         "GET /partner/v1/openapi.json",
+        "GET /",
         "GET /.well-known/jwks.json",
         "GET /.well-known/webhook-keys.json",
         "GET /.well-known/oauth-authorization-server/sandbox/v1",

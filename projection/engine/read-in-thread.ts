@@ -18,6 +18,7 @@ const MAX_YOUNG_GENERATION_MIB = 64;
  * rebuild, so a rebuild on two cores is at least a quarter faster.
  *
  * @param eventstoreUrl valid connection string of the log
+ * @returns a reader that throws an error if the thread ends before the signal aborts
  */
 export function readInThread(eventstoreUrl: string): ReadLog {
   return async function* ({ after, signal }) {
@@ -32,6 +33,8 @@ export function readInThread(eventstoreUrl: string): ReadLog {
         worker.postMessage("received");
         yield* items;
       }
+      // A partial read must not look like a complete one.
+      throw new Error("The thread that reads the event log has ended");
     } catch (error) {
       if (!signal.aborted) throw error;
     } finally {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { Worker } from "node:worker_threads";
 import { expect } from "chai";
 import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
 import { runProjection } from "../../../projection/engine/projection.ts";
@@ -54,6 +55,17 @@ describe("reading all of the log", () => {
     } finally {
       await proxy.close();
     }
+  });
+
+  it("if the reading thread is killed, a verification reads the remaining events in a new thread", async () => {
+    process.once("worker", (worker: Worker) => worker.once("message", () => void worker.terminate()));
+    let lastError: Error | null = null;
+    const onProgress = (progress: ProjectionProgress) => {
+      lastError ??= progress.lastError;
+    };
+    const { differenceCount } = await world.verify({ readLog: readInThread(world.eventstoreUrl), onProgress });
+    expect(differenceCount).to.equal(0);
+    expect(lastError).to.have.property("message", "The thread that reads the event log has ended");
   });
 
   it("reading ends when its signal aborts", async () => {

@@ -126,7 +126,7 @@ interface EventResponse {
 
 /**
  * Decodes a response with an event, which is a message of Protocol Buffers, into an object with the methods that
- * `@eventstore/db-client` calls.
+ * `@eventstore/db-client` and `clinic log copy` call.
  *
  * @returns undefined for every other message, for example one with a link, an unknown field, or a number of 2^49 or more
  */

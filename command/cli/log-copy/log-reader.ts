@@ -145,7 +145,7 @@ function toStoredEvent(response: ReadResp): StoredEvent | undefined {
   if (!event) return undefined;
   const properties = event.getMetadataMap();
   return {
-    stream: Buffer.from(event.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString(),
+    stream: Buffer.from((event.getStreamIdentifier()?.getStreamName() ?? []) as Uint8Array).toString(),
     revision: BigInt(event.getStreamRevision()),
     id: event.getId()?.getString() ?? "",
     type: properties.get("type") ?? "",

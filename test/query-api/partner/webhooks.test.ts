@@ -103,8 +103,9 @@ describe("partner webhook reads", () => {
     const { deliveries, page } = await caller.readBody("listWebhookDeliveries", path);
     expect(deliveries.map(({ id }: { id: string }) => id)).to.deep.equal([newerDeliveryId, olderDeliveryId]);
     expect(page).to.deep.equal({ limit: 50, returned: 2, nextCursor: null });
-    const { eventId, ...delivery } = deliveries[1];
+    const { eventId, appointmentId, ...delivery } = deliveries[1];
     expect(eventId).to.be.a("string");
+    expect(appointmentId).to.be.a("string");
     const startedAt = "2026-03-01T08:00:00.000Z";
     const attempt = { startedAt, durationMs: 12, statusCode: 500, error: null, answer: "oops" };
     expect(delivery).to.deep.equal({

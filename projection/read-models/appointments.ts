@@ -92,7 +92,7 @@ export const appointments = defineReadModel({
     application_id: "uuid",
     scheduled_at: "timestamptz",
     /** Start times before the appointment was moved, the oldest first. */
-    former_times: defineJsonColumn<string[]>(),
+    former_times: defineJsonColumn<string[]>("json"),
     duration_minutes: "numeric",
     status: "text",
     reason: "text",
@@ -126,7 +126,7 @@ export const appointments = defineReadModel({
     "clinic_id, position, appointment_id",
     "clinic_id, updated_at, position",
     // Finds the appointments that were moved away from a day.
-    { columns: "clinic_id", where: "former_times <> '[]'" },
+    { columns: "clinic_id", where: "json_array_length(former_times) > 0" },
     // Finds the appointments of an erased customer, and the last visit of a customer.
     { columns: "customer_id, scheduled_at", isUsedByEngine: true },
     // Finds appointments without a customer whose retention period has ended, in pages.

@@ -51,8 +51,8 @@ const MATCHES_SQL = `SELECT a.appointment_id, NULL::timestamptz AS moved_from
   UNION ALL
   SELECT DISTINCT a.appointment_id, former.time
     FROM ${READ_MODEL_SCHEMA}.appointment a
-    CROSS JOIN LATERAL (SELECT text::timestamptz AS time FROM jsonb_array_elements_text(a.former_times) AS text) former
-   WHERE a.clinic_id = $1 AND a.former_times <> '[]' AND ${buildTimeSql("former.time")}
+    CROSS JOIN LATERAL (SELECT text::timestamptz AS time FROM json_array_elements_text(a.former_times) AS text) former
+   WHERE a.clinic_id = $1 AND json_array_length(a.former_times) > 0 AND ${buildTimeSql("former.time")}
      AND former.time <> a.scheduled_at`;
 
 /**

@@ -117,8 +117,9 @@ describe("command-line.ts", () => {
 
   it("without a stack and EVENTSTORE_URL, a command says in one line that no stack is running", () => {
     const missingRoot = path.join(folder, "none");
+    const clinic = buildNodeCommand("bin/clinic.ts", []).args.at(-1) as string;
     expect(run(missingRoot, ["0"]).stderr).to.equal("");
-    const { status, stderr } = run(missingRoot, ["projection", "status"], {}, "bin/clinic.ts");
+    const { status, stderr } = run(missingRoot, ["projection", "status"], {}, clinic);
     expect([status, stderr.trimEnd()]).to.deep.equal([
       2,
       "projection: no local stack is running; start it with npm start, or set EVENTSTORE_URL and DATABASE_URL",

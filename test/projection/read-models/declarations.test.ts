@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "33b5162ded0eda61947af38535c1e84eb808bb00fb50c7f5bd6e32a5fdd1121c",
+  fingerprint: "9363e5c68e59ad2cc7b892e93b52e4b3a3c4209e069de307eb881769ca6e8a22",
 };
 
 describe("the schema of the read models", () => {

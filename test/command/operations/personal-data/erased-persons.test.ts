@@ -4,6 +4,7 @@ import {
   cancelAppointment,
   importAppointment,
   requestAppointment,
+  rescheduleAppointment,
 } from "../../../../command/operations/appointment-operations.ts";
 import { registerAuditor, revokeAuditor } from "../../../../command/operations/auditor-operations.ts";
 import { issueTicket } from "../../../../command/operations/front-desk-operations.ts";
@@ -119,6 +120,14 @@ describe("commands about erased persons", function () {
     },
     AppointmentCancelled: {
       run: () => cancelAppointment(log, { clinicId: clinic.clinicId, appointmentId, reason: "Moved" }, context),
+      code: "customer_erased",
+    },
+    AppointmentRescheduled: {
+      run: () => {
+        const { clinicId } = clinic;
+        const scheduledAt = new Date(context.now + 2 * 86_400_000).toISOString();
+        return rescheduleAppointment(log, { clinicId, appointmentId, scheduledAt, reason: "Moved" }, context);
+      },
       code: "customer_erased",
     },
     QueueTicketIssued: {

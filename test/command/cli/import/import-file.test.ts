@@ -286,7 +286,7 @@ describe("an import", () => {
 
   it("a second import finishes a killed import", async () => {
     const id = randomUUID();
-    const lines = [...createClinicLines(id), ...createCustomerLines(id, 200)];
+    const lines = [...createClinicLines(id), ...createCustomerLines(id, 600)];
     const file = path.join(makeTestRoot(), "lines.ndjson");
     fs.writeFileSync(file, toNdjson(lines));
     await killImport(file);

@@ -35,6 +35,8 @@ describe("query-api without Postgres", () => {
   });
 
   beforeEach(expectSuccess);
+  // A failed test must not leave its fault to the next one.
+  afterEach(restartConnections);
 
   /** Closes all connections, and accepts new ones. */
   function restartConnections() {
@@ -62,10 +64,11 @@ describe("query-api without Postgres", () => {
       expect(Number(headers.get("Retry-After"))).to.be.at.least(1);
       expect(body).to.have.keys("ok", "error", "correlationId");
     }
-    expect(performance.now() - startedAt).to.be.below(3_000);
+    // The time limits of connections and statements add up to 2.5 s. The rest is for a busy machine.
+    expect(performance.now() - startedAt).to.be.below(5_000);
   }
 
-  it("reads return 503 within three seconds while Postgres is down, and 200 after Postgres is back", async () => {
+  it("reads return 503 within five seconds while Postgres is down, and 200 after Postgres is back", async () => {
     proxy.disconnect();
     await expectUnavailable();
     const readyResponse = await fetch(`${api.url}/health/ready`);
@@ -75,7 +78,7 @@ describe("query-api without Postgres", () => {
     await expectSuccess();
   });
 
-  it("reads return 503 within three seconds while Postgres does not respond, and 200 after Postgres is back", async () => {
+  it("reads return 503 within five seconds while Postgres does not respond, and 200 after Postgres is back", async () => {
     proxy.mute();
     await expectUnavailable();
     await expectUnavailable();
@@ -83,7 +86,7 @@ describe("query-api without Postgres", () => {
     await expectSuccess();
   });
 
-  it("reads return 503 within three seconds while a table is locked, and 200 afterwards", async () => {
+  it("reads return 503 within five seconds while a table is locked, and 200 afterwards", async () => {
     const client = await api.database.admin.connect();
     await client.query("BEGIN");
     await client.query(`LOCK TABLE ${READ_MODEL_SCHEMA}.clinic IN ACCESS EXCLUSIVE MODE`);
@@ -93,7 +96,7 @@ describe("query-api without Postgres", () => {
     await expectSuccess();
   });
 
-  it("reads return 503 within three seconds while Postgres has no free connections, and 200 afterwards", async () => {
+  it("reads return 503 within five seconds while Postgres has no free connections, and 200 afterwards", async () => {
     const { admin, name } = api.database;
     await admin.query(`ALTER DATABASE ${name} CONNECTION LIMIT 0`);
     restartConnections();

@@ -10,6 +10,7 @@ import {
   type Container,
   findProblems,
   IMAGE_ENV,
+  listFolders,
   listUsedSecrets,
   readMemoryNeed,
   readYaml,
@@ -36,11 +37,13 @@ const composeSchema = z.object({
       mem_limit: z.string().optional(),
       logging: z.object({ options: z.object({ "max-size": z.string() }) }),
       stop_grace_period: z.string().optional(),
+      volumes: z.array(z.string()).default([]),
     }),
   ),
   configs: z.record(z.string(), z.object({ file: z.string() })),
   secrets: z.record(z.string(), z.object({ file: z.string() })),
   networks: z.record(z.string(), z.object({ internal: z.boolean().default(false) })),
+  volumes: z.record(z.string(), z.object({})),
 });
 
 const prometheusSchema = z.looseObject({
@@ -86,7 +89,23 @@ describe("compose.yaml", () => {
         security_opt: ["no-new-privileges:true"],
       });
     });
+
+    it(`${name} keeps each folder that a setting names on a volume that its user can write to`, () => {
+      const mounts = compose.services[name]!.volumes.map((mount) => mount.split(":"));
+      expect(mounts.map(([, folder]) => folder)).to.have.members(listFolders(environment));
+      const containerfile = readFileSync(join(containerFolder, "Containerfile"), "utf8");
+      for (const [volume = "", folder] of mounts) {
+        expect(compose.volumes).to.have.property(volume);
+        // A new volume gets the owner of the folder in the image.
+        expect(containerfile).to.contain(`install -d -o 10001 -g 10001 ${folder}`).and.contain("USER 10001:10001");
+      }
+    });
   }
+
+  it("the audit service and the command lines store hash tiles in the same folder", () => {
+    const folders = ["audit", "clinic"].map((name) => compose.services[name]?.environment.AUDIT_TILES_DIR);
+    expect(folders).to.deep.equal(["/var/lib/clinic/audit-tiles", "/var/lib/clinic/audit-tiles"]);
+  });
 
   it("every container has a memory limit, a limited log and time to stop", () => {
     for (const [name, service] of Object.entries(compose.services)) {

@@ -6,7 +6,15 @@ import { z } from "zod";
 import { DEFAULT_RESPONSE_TIMEOUT_MS } from "../../../command/app.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
 import { makeTestRoot } from "../../support/stack.ts";
-import { findProblems, listUsedSecrets, readMemoryNeed, readYaml, STOP_SECONDS, toMebibytes } from "./containers.ts";
+import {
+  findProblems,
+  listFolders,
+  listUsedSecrets,
+  readMemoryNeed,
+  readYaml,
+  STOP_SECONDS,
+  toMebibytes,
+} from "./containers.ts";
 
 const kubernetesFolder = fileURLToPath(new URL("../../../deploy/kubernetes", import.meta.url));
 
@@ -34,9 +42,11 @@ const variableSchema = z.object({
 const containerSchema = z.looseObject({
   command: z.array(z.string()),
   env: z.array(variableSchema),
+  volumeMounts: z.array(z.object({ name: z.string(), mountPath: z.string(), readOnly: z.boolean().default(false) })),
   resources: z.object({ limits: z.object({ memory: z.string() }) }),
 });
 const podSchema = z.object({
+  volumeClaimTemplates: z.array(z.object({ metadata: z.object({ name: z.string() }) })).default([]),
   template: z.object({
     spec: z.looseObject({
       containers: z.tuple([containerSchema]),
@@ -59,7 +69,7 @@ const routeSchema = z.object({
 });
 const metadata = z.object({ name: z.string() });
 const workloadSchema = z.union([
-  z.object({ kind: z.enum(["Deployment", "Job"]), metadata, spec: podSchema }),
+  z.object({ kind: z.enum(["Deployment", "StatefulSet", "Job"]), metadata, spec: podSchema }),
   z
     .object({ kind: z.literal("CronJob"), metadata, spec: z.object({ jobTemplate: z.object({ spec: podSchema }) }) })
     .transform(({ spec, ...job }) => ({ ...job, spec: spec.jobTemplate.spec })),
@@ -123,7 +133,22 @@ describe("the Kubernetes manifests", () => {
         capabilities: { drop: ["ALL"] },
       });
     });
+
+    it(`${metadata.name} keeps each folder that a setting names on a volume that its user can write to`, () => {
+      const { containers, securityContext } = spec.template.spec;
+      const mounts = containers[0].volumeMounts.filter(({ readOnly }) => !readOnly);
+      expect(mounts.map(({ mountPath }) => mountPath)).to.have.members(listFolders(env));
+      expect(mounts.map(({ name }) => name)).to.have.members(
+        spec.volumeClaimTemplates.map((claim) => claim.metadata.name),
+      );
+      if (mounts.length > 0) expect(securityContext).to.include({ runAsUser: 10_001, fsGroup: 10_001 });
+    });
   }
+
+  it("each pod that proves the audit log stores hash tiles", () => {
+    const audit = workloads.find(({ metadata }) => metadata.name === "audit");
+    expect(audit?.spec.template.spec.containers[0].env.map(({ name }) => name)).to.include("AUDIT_TILES_DIR");
+  });
 
   it("the kustomizations list all files", () => {
     const jobFolders = ["migrate", "rebuild"];
@@ -143,9 +168,9 @@ describe("the Kubernetes manifests", () => {
 
   it("every service has probes and a disruption budget", () => {
     const budgets = readObjects("disruption-budgets.yaml").map((budget) => namedSchema.parse(budget).metadata.name);
-    const deployments = workloads.filter(({ kind }) => kind === "Deployment");
-    expect(budgets).to.have.members(deployments.map(({ metadata }) => metadata.name));
-    for (const { spec } of deployments)
+    const services = workloads.filter(({ kind }) => ["Deployment", "StatefulSet"].includes(kind));
+    expect(budgets).to.have.members(services.map(({ metadata }) => metadata.name));
+    for (const { spec } of services)
       expect(spec.template.spec.containers[0]).to.include.keys("readinessProbe", "livenessProbe", "resources");
   });
 

@@ -10,6 +10,7 @@ import { readSteps } from "../machines/guide.ts";
 import {
   type Container,
   findProblems,
+  listFolders,
   readMemoryNeed,
   SECRETS_FOLDER,
   STOP_SECONDS,
@@ -55,6 +56,14 @@ describe("the settings for machines", () => {
   it("the guide says for every block of commands on which machine it runs", () => {
     const guide = readFileSync(join(deployFolder, "machines/README.md"), "utf8");
     expect(readSteps(guide)).to.have.length(guide.match(/^```sh$/gm)?.length ?? 0);
+  });
+
+  it("systemd creates the folder of the hash tiles, which only the audit service can write to", () => {
+    const folder = readSettings("audit").AUDIT_TILES_DIR;
+    const dropIn = readFileSync(join(deployFolder, "machines/units/clinic@audit.service.d/clinic.conf"), "utf8");
+    expect(dropIn).to.match(new RegExp(`^StateDirectory=${folder?.replace("/var/lib/", "")}$`, "m"));
+    for (const name of ["command", "query-api", "projection", "webhooks", "clinic"])
+      expect(listFolders(readSettings(name)), name).to.deep.equal([]);
   });
 
   it("the processes of a machine listen on different ports", () => {

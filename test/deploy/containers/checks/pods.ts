@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, cpSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect } from "chai";
 import { dump } from "js-yaml";
@@ -20,7 +20,11 @@ const podSpec = z.looseObject({
   ]),
 });
 const template = z.object({ metadata: z.object({ labels: z.record(z.string(), z.string()) }), spec: podSpec });
-const workload = z.object({ metadata: z.object({ name: z.string() }), spec: z.object({ template }) });
+const volumeClaimTemplates = z.array(z.object({ metadata: z.object({ name: z.string() }) })).default([]);
+const workload = z.object({
+  metadata: z.object({ name: z.string() }),
+  spec: z.object({ template, volumeClaimTemplates }),
+});
 const cronJob = z.object({
   metadata: z.object({ name: z.string() }),
   spec: z.object({ jobTemplate: z.object({ spec: z.object({ template }) }) }),
@@ -107,6 +111,15 @@ function writePod({ folder }: Installation, manifest: string): { name: string; f
       path.join(folder, "secrets", toComposeSecret(volume.secret.secretName, key)),
       path.join(secretsFolder, target),
     );
+  const claims = "volumeClaimTemplates" in spec ? spec.volumeClaimTemplates : [];
+  const claimedVolumes = claims.map((claim) => {
+    const volumeFolder = path.join(folder, "pods", `${metadata.name}-${claim.metadata.name}`);
+    mkdirSync(volumeFolder, { recursive: true });
+    // A cluster sets the group of a volume to `fsGroup`.
+    chownSync(volumeFolder, 0, 10_001);
+    chmodSync(volumeFolder, 0o2775);
+    return { name: claim.metadata.name, hostPath: { path: volumeFolder, type: "Directory" } };
+  });
   const [container] = pod.spec.containers;
   const podDocument = {
     apiVersion: "v1",
@@ -115,7 +128,7 @@ function writePod({ folder }: Installation, manifest: string): { name: string; f
     spec: {
       ...pod.spec,
       containers: [{ ...container, image: PRODUCT_IMAGE, imagePullPolicy: "Never" }],
-      volumes: [{ name: volume.name, hostPath: { path: secretsFolder, type: "Directory" } }],
+      volumes: [{ name: volume.name, hostPath: { path: secretsFolder, type: "Directory" } }, ...claimedVolumes],
     },
   };
   const file = path.join(folder, "pods", `${metadata.name}.yaml`);

@@ -63,7 +63,7 @@ export function createRetryingEventLog(log: EventLog, options: RetryOptions): Ev
   const retry = createRetry(options);
   return {
     read: (stream, lastRevision) => retry(() => log.read(stream, lastRevision)),
-    readLast: (stream) => retry(() => log.readLast(stream)),
+    readLast: (stream, maxRevision) => retry(() => log.readLast(stream, maxRevision)),
     append: (stream, expectedRevision, events) => retry(() => log.append(stream, expectedRevision, events)),
   };
 }

@@ -51,10 +51,10 @@ export function createEventLogMeter(registry: Registry): (log: EventLog) => Even
         () => log.read(stream, lastRevision),
         ({ length }) => length,
       ),
-    readLast: (stream) =>
+    readLast: (stream, maxRevision) =>
       measure(
         "read",
-        () => log.readLast(stream),
+        () => log.readLast(stream, maxRevision),
         (event) => (event ? 1 : 0),
       ),
     append: (stream, expectedRevision, newEvents) =>

@@ -63,9 +63,9 @@ function createDryRunLog(log: EventLog, fd: number): EventLog {
       return maxRevision === undefined ? events : events.filter(({ revision }) => revision <= maxRevision);
     },
 
-    async readLast<Event extends CatalogEvent>(stream: string) {
-      if (!extendedStreams.has(stream)) return log.readLast<Event>(stream);
-      return (await dryRunLog.read<Event>(stream)).at(-1);
+    async readLast<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+      if (!extendedStreams.has(stream)) return log.readLast<Event>(stream, maxRevision);
+      return (await dryRunLog.read<Event>(stream, maxRevision)).at(-1);
     },
 
     async append(stream, expectedRevision, events) {

@@ -96,7 +96,7 @@ export function createStreamCache(log: EventLog): StreamCache {
       const history = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
       return history as RecordedEvent<Event>[];
     },
-    readLast: (stream) => log.readLast(stream),
+    readLast: (stream, maxRevision) => log.readLast(stream, maxRevision),
     append,
   };
 }
@@ -152,8 +152,9 @@ export function createLineLog(cache: StreamCache, options: LineLogOptions): Even
         lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision)
       ) as RecordedEvent<Event>[];
     },
-    async readLast<Event extends CatalogEvent>(name: string) {
-      return name === stream ? (await lineLog.read<Event>(name)).at(-1) : cache.readLast<Event>(name);
+    async readLast<Event extends CatalogEvent>(name: string, maxRevision?: bigint) {
+      if (name !== stream) return cache.readLast<Event>(name, maxRevision);
+      return (await lineLog.read<Event>(name, maxRevision)).at(-1);
     },
     async append(name, expectedRevision, events) {
       if (!assumesNew) return cache.append(name, expectedRevision, events);

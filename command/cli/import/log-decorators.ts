@@ -18,15 +18,15 @@ export function createCachingEventLog(log: EventLog): EventLog {
     return cachedEvents;
   }
 
-  return {
+  const cachingLog: EventLog = {
     async read<Event extends CatalogEvent>(stream: string, lastRevision?: bigint) {
       const events = await readCachedEvents(stream);
       const history = lastRevision === undefined ? events : events.filter(({ revision }) => revision <= lastRevision);
       return [...history] as RecordedEvent<Event>[];
     },
 
-    async readLast<Event extends CatalogEvent>(stream: string) {
-      return (await readCachedEvents(stream)).at(-1) as RecordedEvent<Event> | undefined;
+    async readLast<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+      return (await cachingLog.read<Event>(stream, maxRevision)).at(-1);
     },
 
     async append(stream, expectedRevision, events) {
@@ -37,6 +37,7 @@ export function createCachingEventLog(log: EventLog): EventLog {
       return position;
     },
   };
+  return cachingLog;
 }
 
 export function toRecordedEvents(
@@ -80,8 +81,8 @@ export function createRecognizingEventLog(log: EventLog, isOwnEvent: (metadata: 
       if (events.some(({ metadata }) => isOwnEvent(metadata))) throw new AlreadyAppliedError();
       return events;
     },
-    async readLast<Event extends CatalogEvent>(stream: string) {
-      return (await recognizingLog.read<Event>(stream)).at(-1);
+    async readLast<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+      return (await recognizingLog.read<Event>(stream, maxRevision)).at(-1);
     },
   };
   return recognizingLog;

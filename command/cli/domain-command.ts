@@ -156,8 +156,7 @@ export function toCommand({ name, summary, example, options, check }: DomainComm
       const context = createOperatorContext(operator, Date.now());
       const printedResult = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
       await terminal.writeOutput(formatResult(name, printedResult, json === true));
-      if (terminal.columns !== undefined && json !== true)
-        await terminal.writeError(suggestNext(`audit events --stream ${checkResult.prepared.stream}`));
+      await suggestNext(terminal, json === true, `audit events --stream ${checkResult.prepared.stream}`);
       return undefined;
     },
   };

@@ -115,7 +115,7 @@ export const projectionCommandLine: CommandLine = {
     defineServerCommand({
       name: "verify",
       summary: "Compares the read models with the event log, and lists every row that differs.",
-      options: {},
+      options: { json: option.flag("print one JSON object per line") },
       run: verifyReadModels,
     }),
     defineServerCommand({

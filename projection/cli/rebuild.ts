@@ -1,4 +1,5 @@
 import { EXIT_CODE } from "../../shared/command-line/failure.ts";
+import { suggestNext } from "../../shared/command-line/format-command-line.ts";
 import { showProgress } from "../../shared/command-line/terminal.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { adoptLog } from "../adoption/adopt-log.ts";
@@ -81,8 +82,14 @@ export async function adoptCurrentLog(
   return 0;
 }
 
-/** Compares the read models with the log. @returns the exit code: 1 if rows differ */
-export async function verifyReadModels(context: CommandContext): Promise<number> {
+/**
+ * Compares the read models with the log.
+ *
+ * @param options.json if true, each differing row and each quarantined stream is one line of JSON, and the last line has
+ *   the totals
+ * @returns the exit code: 1 if rows differ
+ */
+export async function verifyReadModels(context: CommandContext, { json }: { json: boolean }): Promise<number> {
   const { client, pool, dataKeys, readLog, logger, terminal, signal } = context;
   const { position, rows, differenceCount, quarantinedStreams } = await verify(
     {
@@ -93,7 +100,9 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
       models: readModels,
       logger,
       onProgress: createProgressReporter((text) => showProgress(terminal, text), await readLogEnd(client)),
-      onDifference: ({ table, key, kind, columns }) => {
+      onDifference: (difference) => {
+        const { table, key, kind, columns } = difference;
+        if (json) return void terminal.writeOutput(JSON.stringify(difference));
         const columnsText = columns.length > 0 ? `: ${columns.join(", ")}` : "";
         void terminal.writeOutput(`${kind} ${table} ${key.join(" ")}${columnsText}`);
       },
@@ -101,15 +110,25 @@ export async function verifyReadModels(context: CommandContext): Promise<number>
     signal,
   );
   if (signal.aborted) {
-    await terminal.writeOutput("Interrupted.");
+    await terminal.writeError("Interrupted.");
     return EXIT_CODE.interrupted;
   }
   for (const [stream, { revision, cause }] of quarantinedStreams)
-    await terminal.writeOutput(`quarantined ${stream} from revision ${revision} on: ${cause}`);
+    await terminal.writeOutput(
+      json
+        ? JSON.stringify({ quarantined: stream, revision: String(revision), cause })
+        : `quarantined ${stream} from revision ${revision} on: ${cause}`,
+    );
+  const exitCode = differenceCount === 0 ? EXIT_CODE.done : EXIT_CODE.failed;
+  if (json) {
+    await terminal.writeOutput(JSON.stringify({ rows, position: String(position), differing: differenceCount }));
+    return exitCode;
+  }
   const skippedText =
     quarantinedStreams.size === 0 ? "" : `, not counting ${quarantinedStreams.size} quarantined streams`;
   await terminal.writeOutput(`${rows} rows compared at position ${position}${skippedText}: ${differenceCount} differ`);
-  return differenceCount === 0 ? EXIT_CODE.done : EXIT_CODE.failed;
+  await suggestNext(terminal, json, `projection ${differenceCount === 0 ? "status" : "rebuild"}`);
+  return exitCode;
 }
 
 const PROGRESS_INTERVAL_MS = 1_000;

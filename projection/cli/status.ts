@@ -1,4 +1,4 @@
-import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
+import { formatCommandLine, suggestNext } from "../../shared/command-line/format-command-line.ts";
 import { readModels } from "../read-models/all.ts";
 import {
   type FollowerStatus,
@@ -20,7 +20,12 @@ export async function showStatus(
   if (json) {
     const replacer = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
     await terminal.writeOutput(JSON.stringify(status, replacer, 2));
-  } else for (const line of formatStatus(status, now)) await terminal.writeOutput(line);
+    return 0;
+  }
+  for (const line of formatStatus(status, now)) await terminal.writeOutput(line);
+  const [quarantinedStream] = status.quarantined;
+  const next = quarantinedStream ? `resume ${quarantinedStream.position} --reason …` : "verify";
+  await suggestNext(terminal, json, `projection ${next}`);
   return 0;
 }
 

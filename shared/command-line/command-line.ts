@@ -1,6 +1,6 @@
-import { CommanderError, Command as Program } from "commander";
+import { CommanderError, Help, Command as Program } from "commander";
 import { describeFailure, EXIT_CODE, type OwnExitCodes } from "./failure.ts";
-import { formatCommandLine } from "./format-command-line.ts";
+import { foldCommandLine, formatCommandLine } from "./format-command-line.ts";
 import { type Option, type Options, type OptionValues, readOptions, toOptionName } from "./option.ts";
 import { escapeControlCharacters, type Terminal } from "./terminal.ts";
 
@@ -95,6 +95,12 @@ function describeUsageError({ code, exitCode, message }: CommanderError) {
 /** Width of help texts that are not written to a terminal, in characters. */
 const HELP_WIDTH = 80;
 
+/** Fits paragraphs to a width in characters. Indented lines stay as they are, for example a line of a file. */
+function wrapParagraphs(text: string, width: number): string {
+  const help = new Help();
+  return text.replaceAll(/^\S.*(?:\n\S.*)*/gm, (paragraph) => help.boxWrap(paragraph.replaceAll("\n", " "), width));
+}
+
 /** Creates the parser of the command line. It throws errors instead of printing them. */
 function createProgram(
   { program: programName, description, commands, details }: CommandLine,
@@ -105,8 +111,11 @@ function createProgram(
   }: { setExitCode(code: number): void; showMissingCommandHelp(text: string): void },
 ): Program {
   const [, ...prefix] = programName.split(" ");
-  const formatHelp = (details: string | undefined, ...example: string[]) =>
-    `${details === undefined ? "" : `\n${details}\n`}\nExample:\n  ${formatCommandLine([...prefix, ...example].join(" ").trimEnd())}`;
+  const helpWidth = terminal.columns ?? HELP_WIDTH;
+  const formatHelp = (details: string | undefined, ...example: string[]) => {
+    const exampleLine = formatCommandLine([...prefix, ...example].join(" ").trimEnd());
+    return `${details === undefined ? "" : `\n${wrapParagraphs(details, helpWidth)}\n`}\nExample:\n  ${foldCommandLine(exampleLine, helpWidth - 2)}`;
+  };
   const program = new Program(programName)
     .description(description)
     .exitOverride()
@@ -114,7 +123,7 @@ function createProgram(
       writeOut: (text) => void terminal.writeOutput(text.trimEnd()),
       writeErr: showMissingCommandHelp,
     })
-    .configureHelp({ sortSubcommands: false, helpWidth: terminal.columns ?? HELP_WIDTH });
+    .configureHelp({ sortSubcommands: false, helpWidth });
   const [firstCommand] = commands;
   if (firstCommand) program.addHelpText("after", formatHelp(details, firstCommand.name, firstCommand.example));
   for (const command of commands) {

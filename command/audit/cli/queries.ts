@@ -33,7 +33,7 @@ export async function showEvents(options: CommandOptions, terminal: Terminal): P
     }
     if (options.json) return;
     await terminal.writeError(`${count} ${count === 1 ? "event" : "events"}`);
-    if (lastStream !== undefined) await terminal.writeError(suggestNext(`audit replay ${lastStream}`));
+    if (lastStream !== undefined) await suggestNext(terminal, options.json, `audit replay ${lastStream}`);
   });
 }
 
@@ -42,30 +42,38 @@ export async function showLatestEvents(options: CommandOptions, terminal: Termin
     const print = await createPrinter(options, terminal);
     for (const event of events) await print(event);
     if (next !== null) await terminal.writeError(`For earlier events, add --before ${next}`);
+    const [latestEvent] = events;
+    if (latestEvent) await suggestNext(terminal, options.json, `audit replay ${latestEvent.stream}`);
   });
 }
 
 export async function showAccesses(options: CommandOptions, terminal: Terminal): Promise<void> {
   await runQuery(accessesQuery, options, terminal, async (accesses) => {
     let count = 0;
+    let lastAuditorId: string | undefined;
     for await (const access of accesses) {
       count += 1;
+      if (access.actor?.type === "auditor") lastAuditorId = access.actor.id;
       await terminal.writeOutput(options.json ? JSON.stringify(access) : formatAccess(access));
     }
     if (!options.json) await terminal.writeError(`${count} ${count === 1 ? "access" : "accesses"}`);
+    if (lastAuditorId !== undefined)
+      await suggestNext(terminal, options.json, `audit accesses --auditor ${lastAuditorId}`);
   });
 }
 
 export async function showState(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(stateQuery, options, terminal, (state) =>
-    terminal.writeOutput(options.json ? JSON.stringify(state) : formatState(state)),
-  );
+  await runQuery(stateQuery, options, terminal, async (state) => {
+    await terminal.writeOutput(options.json ? JSON.stringify(state) : formatState(state));
+    await suggestNext(terminal, options.json, `audit diff ${state.stream}`);
+  });
 }
 
 export async function showDiff(options: CommandOptions, terminal: Terminal): Promise<void> {
-  await runQuery(diffQuery, options, terminal, (diff) =>
-    terminal.writeOutput(options.json ? JSON.stringify(diff) : formatDiff(diff)),
-  );
+  await runQuery(diffQuery, options, terminal, async (diff) => {
+    await terminal.writeOutput(options.json ? JSON.stringify(diff) : formatDiff(diff));
+    await suggestNext(terminal, options.json, `audit replay ${diff.stream}`);
+  });
 }
 
 /**
@@ -85,6 +93,7 @@ export async function showReplay(
       await terminal.writeOutput(options.json ? JSON.stringify(step) : formatStep(step));
       if (readKey && stepCount === 1) await terminal.writeError("(Enter: next event; q: quit)");
     }
+    await suggestNext(terminal, options.json, `audit as-of ${options.stream}`);
   });
 }
 

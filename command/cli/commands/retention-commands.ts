@@ -1,5 +1,6 @@
 import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { EXIT_CODE } from "../../../shared/command-line/failure.ts";
+import { suggestNext } from "../../../shared/command-line/format-command-line.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
@@ -48,12 +49,13 @@ export const listRetentionCommand = defineCommand({
   summary: "Shows a clinic's retention rules.",
   options: { clinic, json: jsonOption },
   example: EXAMPLE_CLINIC_ARGUMENT,
-  async run({ clinic: clinicId, json }, { env, writeOutput }) {
-    const { state } = await withEventLog(env, (log) => loadAggregate(log, clinicAggregate, clinicId));
+  async run({ clinic: clinicId, json }, terminal) {
+    const { state } = await withEventLog(terminal.env, (log) => loadAggregate(log, clinicAggregate, clinicId));
     const { retentionMonths: months } = requireExisting(state, "clinic");
-    if (json) return writeOutput(JSON.stringify({ command: "retention list", clinicId, months }));
+    if (json) return terminal.writeOutput(JSON.stringify({ command: "retention list", clinicId, months }));
     const rules = Object.entries(months).map(([category, count]) => `${category}: ${count} months`);
-    await writeOutput(rules.length > 0 ? rules.join("\n") : "The clinic has no retention rules.");
+    await terminal.writeOutput(rules.length > 0 ? rules.join("\n") : "The clinic has no retention rules.");
+    await suggestNext(terminal, json, `retention apply --clinic ${clinicId} --dry-run`);
   },
 });
 
@@ -100,6 +102,7 @@ export const applyRetentionCommand = defineCommand({
         : `${APPLY}: ${formatSummary(summary, isDryRun)}`,
     );
     if (summary.isInterrupted) return EXIT_CODE.interrupted;
+    if (isDryRun) await suggestNext(terminal, json, `${APPLY}${clinicId === undefined ? "" : ` --clinic ${clinicId}`}`);
     return summary.refused + summary.skippedClinics > 0 ? EXIT_CODE.failed : EXIT_CODE.done;
   },
 });

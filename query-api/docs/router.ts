@@ -65,6 +65,7 @@ const rendererFolder = path.dirname(createRequire(import.meta.url).resolve("swag
 const siteFiles: readonly [path: string, type: string, file: string][] = [
   ["/docs", "text/html", path.join(assetsFolder, "index.html")],
   ["/docs/docs.css", "text/css", path.join(assetsFolder, "docs.css")],
+  ["/docs/renderer.css", "text/css", path.join(assetsFolder, "renderer.css")],
   ["/docs/operations.css", "text/css", path.join(assetsFolder, "operations.css")],
   ["/docs/docs.js", "text/javascript", path.join(assetsFolder, "docs.js")],
   ["/docs/curl.js", "text/javascript", path.join(assetsFolder, "curl.js")],

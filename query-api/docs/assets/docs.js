@@ -143,6 +143,12 @@ async function showApi(section) {
   return entries;
 }
 
+/** Selects the color scheme of Swagger UI, which does not follow the setting of the operating system itself. */
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+const adaptToScheme = () => document.documentElement.classList.toggle("dark-mode", darkScheme.matches);
+darkScheme.addEventListener("change", adaptToScheme);
+adaptToScheme();
+
 const sections = [...document.querySelectorAll("[data-document]")];
 const entryLists = await Promise.all(sections.map(showApi));
 for (const [index, section] of sections.entries()) addEntries(section.getAttribute("aria-label"), entryLists[index]);

@@ -8,13 +8,10 @@ import { startChromium } from "../../support/chromium.ts";
 import { eventually } from "../../support/eventually.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 
-/** Omits the elements that pass a rule, because collecting them takes time. */
-const AXE_OPTIONS = "{ resultTypes: ['violations'] }";
-
 const documentPaths = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
 
 describe("the page /docs", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let service: Awaited<ReturnType<typeof startQueryApi>>;
   let browser: Browser;
   let page: Page;
@@ -119,15 +116,18 @@ describe("the page /docs", function () {
     expect(await operation.locator("input:visible, textarea:visible").count()).to.equal(0);
   });
 
+  const checkAccessibility = async (context: string, options: axe.RunOptions = {}) => {
+    if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(axe.source);
+    // Elements that pass a rule are omitted, because collecting them takes time.
+    const runOptions = JSON.stringify({ ...options, resultTypes: ["violations"] });
+    const { violations } = await page.evaluate<axe.AxeResults>(`axe.run(${context}, ${runOptions})`);
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html} (${nodes.length})`)).to.deep.equal([]);
+  };
+
   it("the page /docs has no violations of accessibility rules, in wide and narrow windows", async () => {
     // Only the operation of the test above is open, because the check takes time for each open operation.
     const operation = locateOperation("partner", "createPartnerAppointment");
     await operation.getByRole("tab", { name: "Schema" }).first().click();
-    await page.evaluate(axe.source);
-    const checkAccessibility = async (context: string) => {
-      const { violations } = await page.evaluate<axe.AxeResults>(`axe.run(${context}, ${AXE_OPTIONS})`);
-      expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html} (${nodes.length})`)).to.deep.equal([]);
-    };
     await page.setViewportSize({ width: 1440, height: 900 });
     // The closed operations of a group have the same elements as the first one, and so have the responses.
     const copies = "['.opblock:not(.is-open):not(:first-child)', '.response ~ .response']";
@@ -138,6 +138,26 @@ describe("the page /docs", function () {
     await page.locator("#contents summary").click();
     await page.setViewportSize({ width: 1280, height: 900 });
   });
+
+  for (const colorScheme of ["dark", "light"] as const) {
+    it(`the colors of the page /docs have enough contrast in the ${colorScheme} scheme, for each method`, async () => {
+      await page.emulateMedia({ colorScheme });
+      for (const id of [
+        "getWebhookEndpoint",
+        "updateWebhookEndpoint",
+        "revokeWebhookEndpoint",
+        "onAppointmentCreated",
+      ]) {
+        await page.goto(`${service.url}/docs#partner/${id}`);
+        await awaitFocus("partner", id);
+      }
+      const ground = await page.evaluate<string>("getComputedStyle(document.body).backgroundColor");
+      expect(ground).to.equal(colorScheme === "dark" ? "rgb(23, 37, 39)" : "rgb(255, 255, 255)");
+      const context =
+        "{ include: ['header', 'aside', '.info', '#partner .is-open'], exclude: ['.response ~ .response'] }";
+      await checkAccessibility(context, { runOnly: ["color-contrast"] });
+    });
+  }
 
   it("the navigation of the page /docs links to every operation and event, and opens them", async () => {
     const links = await page

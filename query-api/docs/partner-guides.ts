@@ -1,3 +1,6 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+
 /**
  * Sections of the partner document's introduction that do not belong to one operation. Renderers show them above the
  * operations.
@@ -26,17 +29,11 @@ part of the secret after \`whsec_\`, decoded from base64. The header \`webhook-s
 and after a rotation several of them, separated by spaces. \`X-${brand}-Signature\` has the same value. Reject
 timestamps older than five minutes, and deduplicate by \`webhook-id\`.
 
-Libraries of [Standard Webhooks](https://www.standardwebhooks.com) verify it in TypeScript, Python, Go, C# and PHP:
+Libraries of [Standard Webhooks](https://www.standardwebhooks.com) do the same. The following functions need no library.
+Their parameters are the secret, the headers \`webhook-id\`, \`webhook-timestamp\` and \`webhook-signature\`, and the
+body as received, before it is parsed.
 
-\`\`\`ts
-import { Webhook } from "standardwebhooks";
-const event = new Webhook(secret).verify(body, headers); // throws an error if the signature is wrong
-\`\`\`
-
-\`\`\`python
-from standardwebhooks import Webhook
-event = Webhook(secret).verify(body, headers)
-\`\`\`
+${readSignatureExamples()}
 
 ## Limits
 
@@ -50,4 +47,21 @@ refused too. A request body has at most 64 KiB, and an endpoint receives no more
 The base paths end in \`/v1\`. Within \`v1\`, operations, optional parameters, fields, error codes and event types can be
 added. Ignore unknown fields, and handle unknown error codes by their status. An operation is retired only after at
 least twelve months with the headers \`Deprecation\` and \`Sunset\`.`;
+}
+
+const signatureExamples: readonly [language: string, codeName: string, file: string][] = [
+  ["JavaScript (Node)", "js", "verify.js"],
+  ["Python", "python", "verify.py"],
+  ["Go", "go", "verify.go"],
+  ["Java", "java", "WebhookSignature.java"],
+  ["C#", "csharp", "verify.cs"],
+];
+
+/** Formats the function that verifies a signature as one collapsed block of code for each language. */
+function readSignatureExamples(): string {
+  const blocks = signatureExamples.map(([language, codeName, file]) => {
+    const code = readFileSync(path.join(import.meta.dirname, "assets", "signatures", file), "utf8");
+    return `<details><summary>${language}</summary>\n\n\`\`\`${codeName}\n${code}\`\`\`\n\n</details>`;
+  });
+  return blocks.join("\n\n");
 }

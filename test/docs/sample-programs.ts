@@ -76,13 +76,13 @@ const buildEnv = (env: Record<string, string>) => ({
   ...env,
 });
 
-/** Runs a program in a folder of `docs/examples` and returns its output. @throws {Error} if it exits with an error */
+/** Runs a program in an absolute folder, or one of `docs/examples`, and returns its output. @throws {Error} if it exits with an error */
 export async function run(
   [program, ...args]: Language["createCommand"],
   env: Record<string, string>,
   folder = "",
 ): Promise<string> {
-  const options = { cwd: path.join(SAMPLES_FOLDER, folder), env: buildEnv(env), timeout: PROGRAM_TIMEOUT_MS };
+  const options = { cwd: path.resolve(SAMPLES_FOLDER, folder), env: buildEnv(env), timeout: PROGRAM_TIMEOUT_MS };
   const { stdout } = await promisify(execFile)(program, args, options);
   return stdout;
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../../support/eventually.ts";
@@ -14,6 +14,9 @@ export const INSTALLATION_PREFIX = "installation-";
 
 /** Folder of the running containers' state, which a reboot deletes. */
 const RUN_FOLDER = "/run/clinic-deploy-test";
+
+/** Folder of the names and addresses of all running containers of the machine, which a reboot deletes. */
+const NETWORKS_FOLDER = "/run/containers/networks";
 
 /** Image of the process that holds the namespaces of a pod. */
 export const PAUSE_IMAGE = "localhost/clinic-pause:latest";
@@ -47,30 +50,55 @@ export async function startEngine(): Promise<Engine> {
     ...(existsSync("/run/systemd/system") ? {} : { DISABLE_HC_SYSTEMD: "true" }),
   };
   const podman = (args: readonly string[], options: RunOptions = {}) => runChecked("podman", args, { env, ...options });
-  const state: { service?: ChildProcess; checksHealth: boolean } = { checksHealth: false };
+  const state: { service?: ChildProcess; checksHealth: boolean; healthChecks?: Promise<void> } = {
+    checksHealth: false,
+  };
 
   const engine: Engine = {
     env,
     version: (await podman(["version", "--format", "{{.Client.Version}}"])).trim(),
     podman,
     startHealthChecks() {
-      if (!state.checksHealth) void runHealthChecks();
+      if (!state.checksHealth) state.healthChecks = runHealthChecks();
     },
     async crash() {
+      if ((await runChecked("podman", ["ps", "--quiet"])).trim() !== "")
+        throw new Error("Other containers run on this machine, whose networks would end");
+      // No program of the engine may run, because it would restore the state.
       state.service?.kill("SIGKILL");
-      const pids = (await podman(["ps", "--format", "{{.ID}}"])).split("\n").filter(Boolean);
-      const inspected = await podman(["inspect", "--format", "{{.State.ConmonPid}} {{.State.Pid}}", ...pids]);
-      const [monitors, processes] = [0, 1].map((index) => inspected.split("\n").map((line) => line.split(" ")[index]!));
+      const checkedHealth = state.checksHealth;
+      state.checksHealth = false;
+      await state.healthChecks;
+      const ids = (await podman(["ps", "--no-trunc", "--format", "{{.ID}}"])).split("\n").filter(Boolean);
+      if (ids.length === 0) throw new Error("No container is running");
+      const inspected = await podman([
+        "inspect",
+        "--format",
+        "{{.State.ConmonPid}} {{.State.Pid}} {{.NetworkSettings.SandboxKey}}",
+        ...ids,
+      ]);
+      const [monitors, processes, sandboxes] = [0, 1, 2].map((index) =>
+        inspected.split("\n").map((line) => line.split(" ")[index] ?? ""),
+      );
+      const namespaces = [...new Set(sandboxes)].join(" ");
       // The monitors die first, so that nothing restarts the containers.
       for (const group of [monitors!, processes!]) await run("kill", ["-9", ...group]);
-      // A reboot also removes mounts and network interfaces.
-      const cleanUp = () =>
-        podman(["container", "cleanup", "--all"]).then(
-          () => true,
-          () => false,
-        );
-      await eventually("podman notices the end of all containers", cleanUp);
-      rmSync(RUN_FOLDER, { recursive: true, force: true });
+      await eventually("the end of all processes", async () => (await run("kill", ["-0", ...processes!])).code !== 0);
+      // A reboot also removes mounts, network namespaces, rules and the state in /run.
+      const mounts = readFileSync("/proc/mounts", "utf8")
+        .split("\n")
+        .map((line) => line.split(" ")[1] ?? "");
+      const isOfEngine = (mount: string) =>
+        mount.startsWith(`${CACHE_FOLDER}/storage/`) || mount.startsWith(RUN_FOLDER);
+      const engineMounts = mounts.filter(isOfEngine).reverse();
+      if (engineMounts.length > 0) await runChecked("umount", ["--lazy", ...engineMounts]);
+      await runChecked("sh", ["-c", `umount --lazy ${namespaces} && rm ${namespaces}`]);
+      const runtimeStates = ids.flatMap((id) => [`/run/runc/${id}`, `/run/crun/${id}`]);
+      await runChecked("sh", ["-c", `kill "$(cat ${NETWORKS_FOLDER}/aardvark-dns/aardvark.pid)"`]);
+      for (const file of [RUN_FOLDER, NETWORKS_FOLDER, ...runtimeStates])
+        rmSync(file, { recursive: true, force: true });
+      await removeForwarding(ids.join("|"));
+      if (checkedHealth) engine.startHealthChecks();
     },
     async start() {
       mkdirSync(RUN_FOLDER, { recursive: true });
@@ -105,8 +133,22 @@ export async function startEngine(): Promise<Engine> {
   }
 
   await engine.close();
+  await removeForwarding("name: clinic_");
+  // podman prefers the folders in its database to those of its configuration.
+  for (const file of ["libpod/bolt_state.db", "db.sql"])
+    rmSync(path.join(CACHE_FOLDER, "storage", file), { force: true });
   await engine.start();
   return engine;
+}
+
+/**
+ * Removes the rules that lead published ports to former containers: a killed run and a simulated reboot leave them.
+ * @param pattern extended regular expression that the comments of the rules match
+ */
+async function removeForwarding(pattern: string): Promise<void> {
+  const listRules = `iptables -t nat -S NETAVARK-HOSTPORT-DNAT | grep -E '${pattern}'`;
+  for (const edit of ["s/.* -j /-t nat -F /", "s/^-A/-t nat -D/"])
+    await runChecked("sh", ["-c", `${listRules} | sed '${edit}' | xargs --no-run-if-empty --max-lines=1 iptables`]);
 }
 
 /** Writes the configuration of podman. @returns the path of containers.conf */

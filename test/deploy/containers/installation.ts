@@ -31,6 +31,12 @@ export interface Installation {
   compose(args: readonly string[], options?: RunOptions): Promise<string>;
   /** Runs the executable `clinic`. @throws {Error} if the exit code is not 0 */
   clinic(...args: string[]): Promise<string>;
+  /**
+   * Runs shell commands that call `docker-compose`. `up` also recreates containers whose image has not changed.
+   *
+   * @throws {Error} if the exit code is not 0
+   */
+  recreateBy(commands: string): Promise<string>;
   /** Sends an HTTPS request to the ingress. */
   request(path: string, options?: RequestOptions): Promise<Response>;
   waitUntilReady(): Promise<void>;
@@ -61,6 +67,11 @@ export async function install(engine: Engine, compose: string): Promise<Installa
     tryCompose,
     compose: composeChecked,
     clinic: (...args) => composeChecked(["exec", "-T", "clinic", "clinic", ...args]),
+    recreateBy: (commands) =>
+      runChecked("bash", ["-ec", `${RECREATING_COMPOSE}\n${commands}`], {
+        env: { ...engine.env, COMPOSE_PROGRAM: compose },
+        cwd: folder,
+      }),
     request,
     async waitUntilReady() {
       const isReady = async () => {
@@ -84,6 +95,11 @@ export async function install(engine: Engine, compose: string): Promise<Installa
     container: (service) => `clinic-${service}-1`,
   };
 }
+
+const RECREATING_COMPOSE = `docker-compose() {
+  if [ "$1" = up ]; then shift; set -- up --force-recreate "$@"; fi
+  command "$COMPOSE_PROGRAM" "$@"
+}`;
 
 /** Services that respond to requests and have a health check. */
 export const SERVICES = ["projection", "webhooks", "command", "query-api", "audit"] as const;

@@ -44,7 +44,7 @@ await runEntry(async () => {
     await checkLimits(report, engine, installation);
     await checkCommands(report, engine, installation);
     await checkPods(report, engine, installation);
-    await checkUpgrade(report, installation, partner);
+    await checkUpgrade(report, engine, installation, partner);
     await checkLifecycle(report, engine, installation, partner);
     await checkTrial(report, installation, partner);
   } finally {

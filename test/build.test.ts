@@ -75,7 +75,8 @@ describe("the services, compiled for production", function () {
     ]);
     expect(helpResult.stdout).to.match(/\n {2}audit --help .*\n {2}projection --help /);
     expect(helpResult.stdout).to.match(/\nExample:\n {2}clinic clinic register /);
-    const [, exampleFile = ""] = /\nA complete example: (.*)\n/.exec(importHelpResult.stdout) ?? [];
+    const [, exampleFile = ""] =
+      /\nA complete example is in this file:\n {2}(.*)\n/.exec(importHelpResult.stdout) ?? [];
     expect(await readFile(exampleFile, "utf8")).to.match(/^\{"command": /);
     expect(exampleFile).to.contain(join(projectDir, "dist"));
     expect(projectionHelpResult.stdout).to.match(/^Usage: clinic projection .*[\s\S]*\n {2}migrate /);

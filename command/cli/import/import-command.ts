@@ -27,7 +27,8 @@ const IMPORT_HELP = `Each line contains a command and its options in camelCase. 
 To migrate a clinic, import its past appointments with their final status, and its future appointments. Partners are not
 notified. "requestedAt", "statusAt", "customer" and "resources" are optional:
   {"command": "appointment import", "id": "2d9b7e31-61a0-4c88-9d35-3c1f8a7e0007", "clinic": "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001", "branch": "7c2f9d14-0d7e-4c07-9a6f-1b8e4f5a0005", "animal": "9c1d6c1e-5b60-4a7b-8a38-6f2f6a1e0003", "scheduledAt": "2024-03-01T09:00:00+01:00", "status": "completed"}
-A complete example: ${EXAMPLE_FILE}
+A complete example is in this file:
+  ${EXAMPLE_FILE}
 
 The file must be UTF-8, with at most 1,000,000 lines of up to 1 MiB each. The import reports each
 failed line and continues. Later lines that change the same object are not applied. If the event log is unavailable, the

@@ -1,0 +1,164 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { requestAppointment, rescheduleAppointment } from "../../../../command/operations/appointment-operations.ts";
+import { registerCustomer } from "../../../../command/operations/people-operations.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
+import { createEventLog } from "../../../../shared/eventstore/log.ts";
+import { appointmentRequested } from "../../../support/clinics.ts";
+import { createTestDataKeys } from "../../../support/data-keys.ts";
+import { createTestOperatorContext } from "../../../support/partner.ts";
+import { CONFIRMATION_NOTE } from "../world.ts";
+import { type AuditPage, startAuditPage } from "./audit-page.ts";
+
+describe("the events on the page /audit", function () {
+  this.timeout(180_000);
+  let audit: AuditPage;
+  let page: AuditPage["page"];
+  let history: AuditPage["history"];
+
+  before(async () => {
+    audit = await startAuditPage();
+    ({ page, history } = audit);
+    await audit.openDesk();
+  });
+
+  after(() => audit?.stop());
+
+  it("the audit page shows the events of an appointment and the changes of each event", async () => {
+    await audit.search("appointment", history.appointmentId);
+    expect(await audit.readTimeline()).to.deep.equal([
+      "Appointment requested",
+      "Appointment confirmed",
+      "Appointment cancelled",
+    ]);
+    await page.getByRole("button", { name: "Appointment confirmed" }).click();
+    const changesRegion = page.getByRole("region", { name: "Changes" });
+    await changesRegion.getByRole("row", { name: "status requested confirmed" }).waitFor();
+    expect(await page.locator(".facts").innerText())
+      .to.contain("operator test")
+      .and.to.contain(CONFIRMATION_NOTE)
+      .and.to.contain("2026-05-04 11:10:00 UTC+3")
+      .and.to.contain("2026-05-04 08:10:00.000 UTC")
+      .and.to.contain("Happy Paws");
+    await page.getByRole("region", { name: "State" }).getByText("Ada Yilmaz").waitFor();
+    await audit.requireAccessible("an event");
+  });
+
+  it("the audit page shows a move on the day before the move, and in a sentence with the reason", async () => {
+    const { clinicId, branchId, animalId, customerId } = history;
+    const appointmentId = randomUUID();
+    const [before, after] = ["2026-11-27T05:30:00.000Z", "2026-11-27T12:00:00.000Z"];
+    const context = createTestOperatorContext(Date.parse("2026-05-04T08:00:00Z"));
+    const details = { animalId, durationMinutes: 30, reason: null, notes: null };
+    const request = { appointmentId, clinicId, branchId, scheduledAt: before, ...details };
+    await requestAppointment(audit.world.log, request, context);
+    const move = { scheduledAt: after, reason: "Power cut <b>" };
+    await rescheduleAppointment(
+      audit.world.log,
+      { appointmentId, clinicId, ...move },
+      createTestOperatorContext(context.now + 1),
+    );
+    await audit.database.given(
+      appointmentRequested(clinicId, branchId, before, { appointmentId, customerId, animalId }),
+      {
+        type: "AppointmentRescheduled",
+        data: { appointmentId, durationMinutes: 30, ...move },
+      },
+    );
+    await page.getByRole("tab", { name: "Appointment", exact: true }).click();
+    await page.locator("#appointment-day").fill("2026-11-27");
+    await page.locator("#appointment-time").fill("08:30");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 appointment on 2026-11-27 at 08:30").waitFor();
+    await page.getByText("moved to 2026-11-27 15:00 UTC+3").waitFor();
+    await audit.requireAccessible("a moved appointment");
+    await page.getByRole("link", { name: "2026-11-27 08:30 UTC+3" }).click();
+    await page.getByText("2 events", { exact: true }).waitFor();
+    const sentence = "Moved from Fri 27 Nov 2026, 08:30 to 15:00";
+    expect(await page.locator("#panel-timeline .sentence").allInnerTexts()).to.deep.equal([
+      "For Fri 27 Nov 2026, 08:30, 30 min",
+      `${sentence}, reason: Power cut <b>`,
+    ]);
+    expect(await page.locator("#panel-timeline .where").allInnerTexts())
+      .to.satisfy(([first]: string[]) => first?.includes("Pamuk 2026-11-27 08:30 UTC+3"))
+      .and.satisfy(([, second]: string[]) => second?.includes("Pamuk 2026-11-27 15:00 UTC+3"));
+    await page.getByRole("button", { name: "Appointment rescheduled" }).click();
+    const detail = page.locator("#detail-body .sentence");
+    await detail.waitFor();
+    expect(await detail.innerText()).to.equal(`${sentence} by operator test, reason: Power cut <b>`);
+    await audit.requireAccessible("a move");
+    await audit.search("appointment", history.appointmentId);
+    await page.getByRole("button", { name: "Appointment confirmed" }).click();
+  });
+
+  it("the audit page shows the state after the event that the user selects with slider, button or keyboard", async () => {
+    const waitForStatus = (value: string) =>
+      page
+        .getByRole("region", { name: "State" })
+        .getByRole("row", { name: `status changed ${value}` })
+        .waitFor();
+    await waitForStatus("confirmed");
+    await page.getByRole("slider").focus();
+    await page.keyboard.press("ArrowRight");
+    await waitForStatus("cancelled");
+    expect(await page.evaluate("document.activeElement.id")).to.equal("point");
+    expect(await page.getByRole("slider").getAttribute("aria-valuetext")).to.equal(
+      "after event 3 of 3, Appointment cancelled",
+    );
+    await page.getByRole("button", { name: "Previous" }).click();
+    await waitForStatus("confirmed");
+    expect(await page.locator(".event[aria-current]").first().innerText()).to.contain("Appointment confirmed");
+  });
+
+  it("the audit page shows stored text as text, never as HTML", async () => {
+    await page.getByRole("button", { name: "Appointment requested" }).click();
+    await page.getByRole("region", { name: "State" }).getByText("onerror").waitFor();
+    await page.getByText("Data as stored").click();
+    expect(await page.locator("#detail pre").innerText()).to.contain("<script>");
+    expect(await page.title()).to.equal("Audit · Clinic Service");
+    expect(await page.locator("#desk img, #desk script").count()).to.equal(0);
+  });
+
+  it("the audit page shows an event's causes and deliveries, but no data of clinics outside the auditor's scope", async () => {
+    await page.getByRole("tab", { name: "Timeline" }).focus();
+    await page.keyboard.press("ArrowRight");
+    await page.locator("#panel-causes .root").first().waitFor();
+    expect(await page.locator("#panel-causes .root").count()).to.equal(3);
+    await audit.requireAccessible("the causes");
+    await page.keyboard.press("ArrowRight");
+    await page.getByRole("article").first().waitFor();
+    expect(await page.getByRole("article").count()).to.equal(1);
+    expect(await page.getByRole("article").innerText())
+      .to.contain("failed")
+      .and.contain("42 ms")
+      .and.contain("onerror");
+    await audit.requireAccessible("the deliveries");
+  });
+
+  it("the audit page marks an event whose personal data was erased", async () => {
+    const dataKeys = createTestDataKeys(audit.database.admin);
+    const customer = { customerId: randomUUID(), clinicId: history.clinicId, phone: null, email: null, city: null };
+    const client = connectEventStore(audit.world.env.EVENTSTORE_URL ?? "", "test");
+    const log = createEventLog(client, { dataKeys });
+    await registerCustomer(log, { ...customer, fullName: "Ana Kos" }, createTestOperatorContext());
+    await client.dispose();
+    await dataKeys.destroy({ type: "customer", id: customer.customerId });
+    await audit.search("customer", customer.customerId);
+    await page.getByRole("button", { name: "Customer registered erased" }).click();
+    await page.getByText("The personal data of this event was erased.").waitFor();
+    await page.getByRole("region", { name: "State" }).getByText("(erased)").first().waitFor();
+  });
+
+  it("the audit page fits a narrow screen", async () => {
+    await page.setViewportSize({ width: 320, height: 640 });
+    await audit.search("appointment", history.appointmentId);
+    await page.getByRole("button", { name: "Appointment confirmed" }).click();
+    await page.getByRole("region", { name: "State" }).waitFor();
+    expect(await page.evaluate("document.documentElement.scrollWidth")).to.be.at.most(320);
+    await audit.requireAccessible("a narrow screen");
+  });
+
+  it("the page caused no errors, no requests to other origins, and no URLs with names or credentials", () => {
+    audit.expectProblems(/nothing/);
+  });
+});

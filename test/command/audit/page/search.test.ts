@@ -1,0 +1,134 @@
+import { readFile } from "node:fs/promises";
+import { expect } from "chai";
+import { createClinicWithHistory } from "../world.ts";
+import { type AuditPage, startAuditPage } from "./audit-page.ts";
+
+describe("the searches of the page /audit", function () {
+  this.timeout(180_000);
+  let audit: AuditPage;
+  let page: AuditPage["page"];
+  let history: AuditPage["history"];
+
+  before(async () => {
+    audit = await startAuditPage();
+    ({ page, history } = audit);
+    await audit.openDesk();
+  });
+
+  after(() => audit?.stop());
+
+  it("the audit page finds a customer by a part of the name, with the keyboard only", async () => {
+    await page.keyboard.type("YILM");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 name matches").waitFor();
+    await audit.requireAccessible("the matches");
+    const link = page.getByRole("link", { name: "Ada Yilmaz" });
+    while (!(await link.evaluate((element) => element.matches(":focus")))) await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Events of customer Ada Yilmaz" }).waitFor();
+    await page.getByText("5 events", { exact: true }).waitFor();
+    expect((await audit.readTimeline())[0]).to.equal("Customer registered");
+    await page.getByLabel("Part of a name").fill("nobody");
+    await page.getByLabel("Part of a name").press("Enter");
+    await page.getByText("No name contains this text.").waitFor();
+    await page.getByLabel("Part of a name").fill("onerror");
+    await page.getByLabel("Part of a name").press("Enter");
+    await page.getByRole("link", { name: /^Eve <img/ }).waitFor();
+  });
+
+  it("the audit page finds appointments by day and time in the clinic's time zone", async () => {
+    await page.getByRole("tab", { name: "Appointment", exact: true }).click();
+    await page.getByLabel("Day (Europe/Istanbul)", { exact: true }).fill("2026-05-06");
+    await page.getByLabel("Time (Europe/Istanbul), optional").fill("13:15");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 appointment on 2026-05-06 at 13:15").waitFor();
+    await audit.requireAccessible("the appointments");
+    await page.getByRole("link", { name: "2026-05-06 13:00 UTC+3" }).click();
+    await page.getByText("3 events", { exact: true }).waitFor();
+    await page.getByLabel("Time (Europe/Istanbul), optional").fill("14:00");
+    await page.keyboard.press("Enter");
+    await page.getByText("No appointment takes place at this time.").waitFor();
+  });
+
+  it("the audit page finds events by actor and day, and suggests actors", async () => {
+    await page.getByRole("tab", { name: "Actor and day" }).click();
+    expect(await page.locator("#known-actors option").first().getAttribute("value")).to.equal("operator:test");
+    await page.getByLabel("Done by, optional").fill("operator:test");
+    await page.locator("#actor-day").fill("2026-05-04");
+    await page.keyboard.press("Enter");
+    await page
+      .getByRole("heading", { name: /^Events of clinic Happy Paws .*on 2026-05-04, done by operator:test$/ })
+      .waitFor();
+    await page.getByText("3 events", { exact: true }).waitFor();
+    await audit.requireAccessible("the search by actor");
+  });
+
+  it("the audit page shows the accesses to the subject on screen, in a period or on a day", async () => {
+    const showAccesses = async (kind: string, id: string) => {
+      await audit.search(kind, id);
+      await page.getByRole("tab", { name: "Accesses" }).click();
+      await page.locator("#accesses-body .summary").waitFor();
+      return page.getByRole("list", { name: "Accesses" }).innerText();
+    };
+    await page.getByRole("link", { name: "Latest events" }).click();
+    await page.getByText("the newest first").waitFor();
+    const { animalId, customerId } = history;
+    const reader = await audit.world.registerAuditor([history.clinicId]);
+    await reader.request(`/audit/v1/state?stream=clinic-${history.clinicId}`);
+    await reader.request(`/audit/v1/state?stream=${history.stream}`);
+    expect(await showAccesses("animal", animalId))
+      .to.match(/state by/)
+      .and.not.match(/stream clinic/);
+    expect(await page.locator("#accesses-hint").innerText()).to.match(/data of animal Pamuk/);
+    expect(await showAccesses("clinic", history.clinicId)).to.match(/stream clinic/);
+    await showAccesses("customer", customerId);
+    expect(await page.locator("#accesses-body .summary").innerText()).to.match(/^2 readers: .*Ada Audit/);
+    await page.getByLabel("Period").selectOption("day");
+    await page.getByText("Select a day.").waitFor();
+    await page.locator("#access-day").fill("2026-05-04");
+    await page.getByText("No recorded access in this period.").waitFor();
+    await audit.requireAccessible("the accesses on a day");
+    await page.getByLabel("Period").selectOption("30");
+    await audit.search("clinic", history.clinicId);
+  });
+
+  it("the audit page shows who read the clinic's data, with names", async () => {
+    await page.getByRole("tab", { name: "Accesses" }).click();
+    const accesses = page.getByRole("list", { name: "Accesses" });
+    await accesses.getByText("search by auditor Ada Audit").first().waitFor();
+    expect(await accesses.innerText())
+      .to.contain("name (withheld)")
+      .and.to.match(/UTC\+3/);
+    await audit.requireAccessible("the accesses");
+  });
+
+  it("the audit page supports links and the Back button, and shows no events of another clinic", async () => {
+    const foreignHistory = await createClinicWithHistory(audit.world.log);
+    await audit.awaitSearch(() => page.goto(`${audit.world.url}/audit#stream=${history.stream}`));
+    await page.getByRole("button", { name: "Appointment requested" }).click();
+    await page.getByRole("link", { name: history.requestContext.correlationId }).click();
+    await page.getByText("1 event", { exact: true }).waitFor();
+    await page.goBack();
+    await page.getByText("3 events", { exact: true }).waitFor();
+    await audit.search("customer", foreignHistory.customerId);
+    await page.getByText("No visible events match this search.").waitFor();
+  });
+
+  it("the audit page exports the events of the selected clinic to a file", async () => {
+    await page.getByRole("tab", { name: "Export" }).click();
+    await audit.requireAccessible("the export");
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Export", exact: true }).click(),
+    ]);
+    expect(download.suggestedFilename()).to.equal(`audit-${history.clinicId}.ndjson`);
+    const lines = (await readFile(await download.path(), "utf8")).trimEnd().split("\n");
+    expect(lines.some((line) => line.includes(history.appointmentId))).to.equal(true);
+    await page.getByText("To verify it, run clinic audit verify").waitFor();
+    await audit.requireAccessible("an export");
+  });
+
+  it("the page caused no errors, no requests to other origins, and no URLs with names or credentials", () => {
+    audit.expectProblems(/nothing/);
+  });
+});

@@ -1,0 +1,90 @@
+import { expect } from "chai";
+import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
+import { type AuditPage, startAuditPage } from "./audit-page.ts";
+
+describe("the sign-in of the page /audit", function () {
+  this.timeout(180_000);
+  let audit: AuditPage;
+  let page: AuditPage["page"];
+  let history: AuditPage["history"];
+
+  before(async () => {
+    audit = await startAuditPage();
+    ({ page, history } = audit);
+  });
+
+  after(() => audit?.stop());
+
+  it("the audit page has a content security policy that forbids other origins and inline code", async () => {
+    const { headers, status } = await fetch(`${audit.world.url}/audit`);
+    const policy = headers.get("Content-Security-Policy") ?? "";
+    expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([200, false, true]);
+    expect((await fetch(`${audit.world.url}/audit`, { method: "POST" })).status).to.equal(405);
+    expect((await fetch(`${audit.world.url}/audit/`)).status, "a path with a trailing slash").to.equal(404);
+    expect((await fetch(`${audit.world.url}/audit/../main.ts`)).status).to.equal(404);
+  });
+
+  it("the audit page refuses an invalid credential and shows the reason", async () => {
+    await audit.requireAccessible("signing in");
+    await audit.signIn(`${audit.auditor.credential.slice(0, -1)}~`);
+    await page.getByText("The credential is invalid").waitFor();
+    expect(await page.locator("#desk").isVisible()).to.equal(false);
+    // The browser itself logs the 401 to the console.
+    audit.expectProblems(/401/);
+  });
+
+  it("the audit page signs an auditor in and shows the clinic's latest events with names and time zones", async () => {
+    await audit.signIn(audit.auditor.credential);
+    await page.getByText("Ada Audit, 1 clinic").waitFor();
+    await page.getByRole("heading", { name: "Latest events of Happy Paws" }).waitFor();
+    expect(await page.evaluate("document.activeElement.id")).to.equal("name");
+    expect(await page.locator("#clinic-hint").innerText()).to.contain("Europe/Istanbul");
+    const latestEvent = page.locator("#panel-timeline .event").first();
+    await latestEvent.getByText("2026-05-06 13:00 UTC+3").waitFor();
+    await latestEvent.getByText("Pamuk").waitFor();
+    expect(await latestEvent.innerText())
+      .to.contain("Appointment cancelled")
+      .and.contain("2026-05-04 11:20:00 UTC+3")
+      .and.contain("2026-05-04 08:20:00.000 UTC");
+    await audit.requireAccessible("the desk");
+  });
+
+  it("the audit page shows that the service is unreachable, and tries again", async () => {
+    await audit.search("appointment", history.appointmentId);
+    await page.context().setOffline(true);
+    await page.getByRole("link", { name: "Latest events" }).click();
+    await page.getByText("The service is unreachable.").waitFor();
+    await audit.requireAccessible("an error");
+    await page.context().setOffline(false);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("the newest first").waitFor();
+    expect(await page.locator("#failure").isVisible()).to.equal(false);
+    audit.expectProblems(/ERR_INTERNET_DISCONNECTED/);
+  });
+
+  it("the audit page signs a revoked auditor out, removes all data, and continues the search after the next sign-in", async () => {
+    await audit.search("appointment", history.appointmentId);
+    await audit.auditor.revoke();
+    await page.locator("#subject").press("Enter");
+    await page.getByText("The credential is invalid, expired or revoked. Sign in again").waitFor();
+    expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).to.eql([0, 0, ""]);
+    expect(await audit.readTimeline()).to.deep.equal([]);
+    expect(await page.locator("#desk").evaluate((desk) => desk.textContent)).not.to.match(/Yilmaz|Pamuk|Happy Paws/);
+    const nextAuditor = await audit.world.registerAuditor([history.clinicId]);
+    await audit.signIn(nextAuditor.credential);
+    await page.getByRole("heading", { name: "Events of appointment Pamuk" }).waitFor();
+    audit.expectProblems(/401/);
+  });
+
+  it("while the read models are unavailable, the audit page says so, and searches by id still work", async () => {
+    await audit.database.admin.query(`REVOKE ALL ON ALL TABLES IN SCHEMA ${READ_MODEL_SCHEMA} FROM clinic_audit`);
+    await page.goto("about:blank");
+    await page.goto(`${audit.world.url}/audit`);
+    await page.getByText("Names are unavailable at the moment. You can still search by id.").waitFor();
+    await page.getByRole("heading", { name: `Latest events of ${history.clinicId}` }).waitFor();
+    await audit.search("appointment", history.appointmentId);
+    expect(await audit.readTimeline()).to.have.length(3);
+    await audit.requireAccessible("unavailable names");
+    audit.expectProblems(/503/);
+  });
+});

@@ -1,0 +1,150 @@
+import { expect } from "chai";
+import { revokeCredential } from "../../../command/operations/application-operations.ts";
+import { fromLocalTime } from "../../../shared/domain/time/local-time.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { eventually } from "../../support/eventually.ts";
+import {
+  createApplication,
+  createClinic,
+  createTestOperatorContext,
+  installApplication,
+  sendRequest,
+  sendTokenRequest,
+} from "../../support/partner.ts";
+import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
+
+describe("the sign-in of the page /partner", function () {
+  this.timeout(180_000);
+  let world: PartnerPage;
+  let page: PartnerPage["page"];
+
+  before(async () => {
+    world = await startPartnerPage();
+    page = world.page;
+  });
+
+  after(() => world?.stop());
+
+  const openTab = (name: string) => page.getByRole("tab", { name, exact: true }).click();
+  const clickButton = (name: string) => page.getByRole("button", { name, exact: true }).click();
+  /** Confirms the dialog. The button of the dialog has the same name as the button that opened it. */
+  const confirm = (name: string) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+
+  it("the partner page has a content security policy that forbids other origins and inline code", async () => {
+    const { headers, status } = await fetch(`${world.origin}/partner`);
+    const policy = headers.get("Content-Security-Policy") ?? "";
+    expect([status, policy.includes("unsafe"), policy.startsWith("default-src 'none'")]).to.eql([200, false, true]);
+    expect((await fetch(`${world.origin}/partner/`)).status, "a path with a trailing slash").to.equal(404);
+  });
+
+  it("the partner page converts local times as the domain does, with all clock changes", async () => {
+    const localTimes = [
+      ["Europe/Zurich", "2026-10-25", "02:30"],
+      ["Europe/Zurich", "2026-10-25", "03:00"],
+      ["Atlantic/Azores", "2026-10-25", "00:00"],
+      ["Asia/Amman", "2021-10-29", "00:00"],
+      ["Asia/Beirut", "2026-03-29", "00:00"],
+      ["Australia/Lord_Howe", "2026-04-05", "01:45"],
+      ["Pacific/Auckland", "2026-09-27", "03:00"],
+    ] as const;
+    for (const [timeZone, date, time] of localTimes) {
+      const script = `import("/partner/local-time.js").then(({ toInstant }) => toInstant("${date}T${time}", "${timeZone}"))`;
+      expect(await page.evaluate(script), `${date} ${time} in ${timeZone}`).to.equal(
+        toInstant(fromLocalTime(timeZone, date, time)),
+      );
+    }
+  });
+
+  it("the partner page refuses a wrong secret, and says what to check", async () => {
+    await world.requireAccessible("signing in");
+    await world.signIn({ ...world.partner, clientSecret: "wrong" });
+    await page.getByText("The client id or the secret is wrong or revoked").waitFor();
+    expect(await page.locator("#desk").isVisible()).to.equal(false);
+    await world.signIn({ ...world.partner, environment: "production" });
+    await page.getByText("or belongs to the other environment").waitFor();
+    world.expectProblems(/401/);
+  });
+
+  it("the partner page signs an application in, and shows its sandbox and the usage of the rate limit", async () => {
+    await world.signIn(world.partner);
+    await page.getByRole("heading", { name: "Sandbox Clinic" }).waitFor();
+    await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
+    expect(await page.locator("#environment").innerText()).to.equal("Sandbox");
+    expect(await page.locator("#usage").innerText()).to.match(/^11\d of 120 requests\/min left$/);
+    expect(await page.getByLabel("Client secret").inputValue()).to.equal("");
+    await openTab("Clinic");
+    const clinicPanel = page.getByRole("tabpanel", { name: "Clinic" });
+    expect(await clinicPanel.innerText())
+      .to.contain("webhooks:write")
+      .and.contain("120 requests per minute")
+      .and.contain("Biscuit, dog");
+    await world.requireAccessible("the clinic");
+  });
+
+  it("the partner page lists its requests, and says that the service is unreachable", async () => {
+    await clickButton("Reset sandbox");
+    await confirm("Reset sandbox");
+    await page.getByText("The sandbox has the data of today again.").waitFor();
+    await openTab("Requests");
+    const requests = page.locator(".requests > li");
+    const reset = requests.filter({ hasText: /POST \/sandbox\/v1\/sandbox\/reset/ });
+    await reset.locator("summary").click();
+    const curl = await reset.getByRole("region", { name: "curl" }).innerText();
+    expect(curl).to.match(/^curl -X POST 'http[^']*\/sandbox\/v1\/sandbox\/reset' /);
+    expect(curl).to.contain(`-H "Authorization: Bearer $TOKEN"`);
+    expect(await reset.getByRole("region", { name: "Response body" }).innerText()).to.match(/"ok": true/);
+    expect(await page.locator("#requests-body").evaluate((list) => list.textContent)).to.not.match(/eyJ|whsec_/);
+    await world.requireAccessible("the requests");
+    await page.context().setOffline(true);
+    await openTab("Appointments");
+    await page.getByText("The service is unreachable. Check your connection and try again.").waitFor();
+    await page.context().setOffline(false);
+    await clickButton("Show");
+    await page.locator("#appointments-status", { hasText: /^\d appointments$/ }).waitFor();
+    world.expectProblems(/ERR_INTERNET_DISCONNECTED/);
+  });
+
+  it("in production, the partner page shows the clinics that have approved the application", async () => {
+    const { log } = world.service.api.command;
+    const application = await createApplication(log);
+    await clickButton("Sign out");
+    await world.signIn(application);
+    await page.getByText("No clinic has approved this application yet.").waitFor();
+    await clickButton("Sign out");
+    const clinic = await createClinic(log);
+    const otherClinic = await createClinic(log);
+    await installApplication(log, application, clinic, { rateLimitPerMinute: 50 });
+    await installApplication(log, application, otherClinic, { branchIds: [otherClinic.branchId] });
+    await world.waitForInstallations(application, 2);
+    await world.signIn(application);
+    await page.getByRole("combobox", { name: "Clinic" }).selectOption(otherClinic.clinicId);
+    await page.locator("#clinic-hint", { hasText: otherClinic.clinicId }).waitFor();
+    expect(await page.locator("#environment").innerText()).to.equal("Production");
+    await openTab("Clinic");
+    expect(await page.getByRole("tabpanel", { name: "Clinic" }).innerText())
+      .to.contain("only these branches")
+      .and.not.contain("Harbour");
+    expect(await page.getByRole("button", { name: "Reset sandbox" }).count()).to.equal(0);
+    await openTab("Appointments");
+    await page.getByLabel("Animal id").fill(otherClinic.animalId);
+    await page.getByLabel("Start (Europe/Istanbul)").fill("2099-05-04T10:30");
+    await clickButton("Create appointment");
+    await page.getByText("on 2099-05-04 10:30 UTC+3").waitFor();
+    const { body: token } = await sendTokenRequest(world.service.api.command.url, application);
+    await revokeCredential(log, application, createTestOperatorContext());
+    await eventually("the revocation", async () => {
+      const authorization = { Authorization: `Bearer ${token.access_token}` };
+      const response = await sendRequest("GET", `${world.origin}/production/v1/installations`, authorization);
+      return response.status === 401;
+    });
+    await clickButton("Show");
+    await page.getByText("wrong or revoked").waitFor();
+    expect(await world.readAllText()).to.not.contain(otherClinic.animalId);
+    world.expectProblems(/401/);
+  });
+
+  it("the partner page sends requests only to its own origin, and causes no errors", () => {
+    expect(world.urls.filter((url) => new URL(url).origin !== world.origin)).to.deep.equal([]);
+    world.expectProblems(/nothing/);
+  });
+});

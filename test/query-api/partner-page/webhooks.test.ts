@@ -1,0 +1,278 @@
+import { expect } from "chai";
+import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
+
+const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
+
+describe("the webhooks and appointments on the page /partner", function () {
+  this.timeout(180_000);
+  let world: PartnerPage;
+  let page: PartnerPage["page"];
+
+  before(async () => {
+    world = await startPartnerPage();
+    page = world.page;
+    await world.signIn(world.partner);
+    await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
+  });
+
+  after(() => world?.stop());
+
+  const openTab = (name: string) => page.getByRole("tab", { name, exact: true }).click();
+  const clickButton = (name: string) => page.getByRole("button", { name, exact: true }).click();
+  /** Confirms the dialog. The button of the dialog has the same name as the button that opened it. */
+  const confirm = (name: string) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+  const waitForDelivery = (status: string) =>
+    page.locator(".deliveries summary", { hasText: status }).first().waitFor();
+
+  it("the partner page creates an endpoint with the keyboard only, and shows its secret once", async () => {
+    await openTab("Webhooks");
+    await page.getByRole("textbox", { name: "URL" }).fill("https://10.0.0.1/");
+    await page.keyboard.press("Enter");
+    await page.locator("#endpoint-form-alert", { hasText: "Correlation id" }).waitFor();
+    world.expectProblems(/400/);
+    await page.getByRole("textbox", { name: "URL" }).fill(`${world.receiver.url}/hook?%3Cscript%3E`);
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Space");
+    // The secret is shown before the list of endpoints is loaded.
+    const secretHint = page.getByText("Store this secret now.");
+    await page.route("**/webhook-endpoints", async (route) => {
+      if (route.request().method() === "GET") await secretHint.waitFor();
+      await route.continue();
+    });
+    await page.keyboard.press("Enter");
+    await secretHint.waitFor();
+    await page.unroute("**/webhook-endpoints");
+    expect(await page.evaluate("document.activeElement.id")).to.equal("secret-title");
+    const secret = await page.getByRole("textbox", { name: "Signing secret" }).inputValue();
+    expect(secret).to.match(/^whsec_/);
+    await world.requireAccessible("a new endpoint");
+    await clickButton("I have stored it");
+    expect(await page.evaluate("document.activeElement.id")).to.equal("endpoint-title");
+    expect(await world.readAllText()).to.not.contain(secret);
+    await page.locator("#endpoint-settings", { hasText: "Endpoint id" }).waitFor();
+    expect(await page.locator("#endpoint-settings").innerText())
+      .to.contain("appointment.created")
+      .and.contain("all branches of the installation");
+    const listedEvents = await page.locator("#endpoint-settings dd .tag").allInnerTexts();
+    expect(listedEvents).to.deep.equal(["appointment.created"]);
+  });
+
+  it("the partner page shows a failing endpoint with the receiver's answers as text, and replays a delivery", async () => {
+    world.receiver.queueReactions({ status: 500, body: ATTACK_HTML }, { status: 503, body: "busy" });
+    await clickButton("Send test event");
+    await waitForDelivery("failed");
+    await page
+      .getByText(/^Failing since .*: all 2 attempts since then failed.* Of 1 listed delivery: 1 failed/)
+      .waitFor();
+    expect(await page.locator(".choice .tag").innerText()).to.equal("failing");
+    await page.locator(".deliveries summary", { hasText: "503" }).click();
+    const attempts = page.getByRole("region", { name: /^Attempts of/ });
+    expect(await attempts.innerText())
+      .to.contain("<script>")
+      .and.contain("503")
+      .and.contain("busy");
+    const [request] = world.receiver.requests;
+    const shownBody = await page.getByRole("region", { name: /^Body of/ }).innerText();
+    expect(JSON.parse(shownBody)).to.deep.equal(JSON.parse(request!.body));
+    const shownHeaders = await page.getByRole("region", { name: /^Headers of/ }).innerText();
+    expect(shownHeaders).to.contain(`webhook-id: ${request!.headers["webhook-id"]}`);
+    expect(await page.locator("#desk img, #desk script").count()).to.equal(0);
+    expect(await page.title()).to.equal("Partner · Clinic Service");
+    await world.requireAccessible("a failed delivery");
+    await clickButton("Replay");
+    await waitForDelivery("delivered");
+    await page.getByRole("button", { name: "Send again" }).waitFor();
+    await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor({ state: "hidden" });
+    await page.getByText("Working. The latest successful delivery was at").waitFor();
+    expect(await attempts.innerText(), "The delivery is still open.").to.contain("200");
+  });
+
+  it("the partner page creates an appointment once per idempotency key, and shows its deliveries", async () => {
+    await openTab("Appointments");
+    await page.locator("#appointments-status", { hasText: /appointments$/ }).waitFor();
+    const replayHint = page.getByText("The key was already used: the API returned its first response");
+    await page.route("**/appointments?*", async (route) => {
+      await replayHint.waitFor();
+      await route.continue();
+    });
+    await page.getByLabel("Notes, optional").fill(ATTACK_HTML);
+    await clickButton("Create appointment");
+    await page.getByText(/^Created appointment/).waitFor();
+    await page.getByLabel("Start (Europe/London)").press("Enter");
+    // The button works again before the list of appointments is loaded.
+    await replayHint.waitFor();
+    await page.unroute("**/appointments?*");
+    await page.getByLabel("Notes, optional").fill("other notes");
+    await clickButton("Create appointment");
+    await page.getByText("The key was already used for a different appointment. Use a new key.").waitFor();
+    world.expectProblems(/409/);
+    const row = page.getByRole("row", { name: "onerror" });
+    const rowText = await row.innerText();
+    expect(rowText).to.contain("Biscuit").and.contain("10:00 UTC");
+    await world.requireAccessible("the appointments");
+    await row.getByRole("button", { name: "Deliveries" }).click();
+    await waitForDelivery("delivered");
+    const appointmentId = new URLSearchParams(new URL(page.url()).hash.slice(1)).get("appointmentId");
+    expect(await page.locator(".deliveries summary .id").getAttribute("title")).to.equal(appointmentId);
+    expect(rowText).to.contain(appointmentId);
+    expect(await page.locator(".deliveries summary").allInnerTexts()).to.have.length(1);
+    await page.getByLabel("Status").selectOption("failed");
+    await page.getByText("No delivery matches the filters.").waitFor();
+    await page.getByText("Active. Send a test event to try it.").waitFor();
+    await clickButton("Clear filters");
+    await page.locator(".deliveries summary").nth(1).waitFor();
+  });
+
+  it("the URL contains tab, endpoint and filters, for the Back button, bookmarks and shared links", async () => {
+    const requestUrl = (condition: (query: URLSearchParams) => boolean) =>
+      page.waitForRequest((request) => {
+        const { pathname, searchParams } = new URL(request.url());
+        return pathname.endsWith("/deliveries") && condition(searchParams);
+      });
+    await Promise.all([
+      requestUrl((query) => Date.now() - Date.parse(query.get("from") ?? "") < 3_700_000 && !query.has("to")),
+      page.getByLabel("Period").selectOption("last hour"),
+    ]);
+    await page.getByLabel("Rows").selectOption("50");
+    await page.getByLabel("Period").selectOption("from … to …");
+    await Promise.all([
+      requestUrl((query) => query.get("from") === "2026-01-01T00:00:00.000Z" && query.get("limit") === "50"),
+      page.getByLabel("From (Europe/London)").fill("2026-01-01T00:00"),
+    ]);
+    await page.getByLabel("Event").selectOption("endpoint.test");
+    await world.requireAccessible("the filters");
+    const url = page.url();
+    await openTab("Clinic");
+    await page.goBack();
+    await page.getByRole("tab", { name: "Webhooks", selected: true }).waitFor();
+    expect(page.url()).to.equal(url);
+    await page.goto("about:blank");
+    await page.goto(url);
+    await world.signIn(world.partner);
+    await page.locator(".deliveries summary", { hasText: "endpoint.test" }).waitFor();
+    expect(page.url()).to.equal(url);
+    expect(await page.getByLabel("Rows").inputValue()).to.equal("50");
+    const [reference] = await Promise.all([
+      page.waitForEvent("popup"),
+      page.getByRole("link", { name: "API reference" }).click(),
+    ]);
+    await reference.close();
+    expect(await page.locator("#desk").isVisible(), "The session has survived.").to.equal(true);
+    await page.getByLabel("Period").selectOption("30 days");
+    await page.getByLabel("Event").selectOption("all");
+    await page.locator(".deliveries summary").nth(1).waitFor();
+  });
+
+  it("the partner page changes the settings of an endpoint", async () => {
+    await page.getByText("Change settings").click();
+    await page.getByLabel("endpoint.failing").check();
+    await page.getByLabel("Riverside").check();
+    await page.getByLabel("Attempts per second").fill("7");
+    await page.getByLabel("Order of deliveries").selectOption("per appointment");
+    await page.getByLabel("Format of the bodies").selectOption("CloudEvents 1.0");
+    await page.getByLabel("Also sign with Ed25519").check();
+    await page.getByLabel("New custom header").fill("X-Api-Key");
+    await page.getByLabel("Value of the header").fill("hidden value");
+    await world.requireAccessible("the settings");
+    await clickButton("Save settings");
+    await page.getByText("asymmetricSignature: is not available, because the operator has configured no key").waitFor();
+    world.expectProblems(/400/);
+    await page.getByLabel("Also sign with Ed25519").uncheck();
+    await clickButton("Save settings");
+    await page.getByText("Settings saved.").waitFor();
+    expect(await page.locator("#endpoint-settings .facts").innerText())
+      .to.contain("endpoint.failing")
+      .and.contain("Riverside")
+      .and.contain("7 attempts per second")
+      .and.contain("per appointment")
+      .and.contain("CloudEvents")
+      .and.contain("X-Api-Key");
+    expect(await world.readAllText()).to.not.contain("hidden value");
+    await page.getByText("Change settings").click();
+    await page.getByLabel("Attempts per second").fill("");
+    await page.getByRole("group", { name: "Remove custom headers" }).getByLabel("X-Api-Key").check();
+    await clickButton("Save settings");
+    await page.locator("#endpoint-settings .facts", { hasNotText: "X-Api-Key" }).waitFor();
+  });
+
+  it("the partner page rotates a secret after a confirmation that Escape refuses", async () => {
+    await clickButton("Rotate secret");
+    await world.requireAccessible("a confirmation");
+    await page.keyboard.press("Escape");
+    expect(await page.getByRole("dialog").count()).to.equal(0);
+    expect(await page.getByRole("textbox", { name: "Signing secret" }).count()).to.equal(0);
+    await clickButton("Rotate secret");
+    await confirm("Rotate secret");
+    await page.getByText("Store this secret now.").waitFor();
+    expect(await page.getByRole("textbox", { name: "Signing secret" }).inputValue()).to.match(/^whsec_/);
+  });
+
+  it("the partner page disables and enables an endpoint, replays its skipped deliveries, and revokes it", async () => {
+    await clickButton("Disable");
+    await confirm("Disable");
+    await page.getByText("Your application disabled it.").waitFor();
+    expect(await page.getByRole("button", { name: "Send test event" }).count()).to.equal(0);
+    await openTab("Appointments");
+    await clickButton("New key");
+    await page.getByLabel("Branch", { exact: true }).selectOption("Riverside");
+    await clickButton("Create appointment");
+    await page.getByText(/^Created appointment/).waitFor();
+    await world.waitForSkippedDelivery();
+    await openTab("Webhooks");
+    await page.getByLabel("Status").selectOption("skipped");
+    await waitForDelivery("skipped");
+    await clickButton("Enable");
+    await page.getByText("The endpoint is active again.").waitFor();
+    await clickButton("Replay failed deliveries");
+    await confirm("Replay all");
+    await page.getByText("1 delivery queued again.").waitFor();
+    // Only a list that contains the pending delivery is loaded again automatically.
+    await page.getByLabel("Status").selectOption("");
+    const created = page.locator(".deliveries summary", { hasText: "appointment.created" });
+    await created.filter({ hasText: "delivered" }).nth(1).waitFor();
+    await clickButton("Revoke");
+    await confirm("Revoke");
+    await page.getByText("The endpoint is revoked.").waitFor();
+    await page.getByText("Revoked (1)").waitFor();
+    expect(await page.locator("#endpoint-body button, #endpoint-settings button").count()).to.equal(0);
+  });
+
+  it("the partner page resets the sandbox", async () => {
+    await openTab("Clinic");
+    await page.locator("#sandbox-body", { hasText: /Appointments\s*9/ }).waitFor();
+    await clickButton("Reset sandbox");
+    await confirm("Reset sandbox");
+    await page.getByText("The sandbox has the data of today again.").waitFor();
+    expect(await page.locator("#sandbox-body").innerText()).to.match(/Appointments\s*7/);
+  });
+
+  it("after the sign-out and after the Back button, nothing of the session is left", async () => {
+    const { clientSecret, applicationId } = world.partner;
+    const storageScript = "[sessionStorage.length, localStorage.length, document.cookie, location.href, history.state]";
+    const pageUrl = `${world.origin}/partner`;
+    const expectNoTrace = async () => {
+      const text = await world.readAllText();
+      for (const trace of [clientSecret, applicationId, "Sandbox Clinic", "whsec_", "Biscuit", world.receiver.url])
+        expect(text).to.not.contain(trace);
+    };
+    expect(await page.evaluate(storageScript)).to.eql([0, 0, "", page.url(), null]);
+    await clickButton("Sign out");
+    expect(await page.evaluate(storageScript)).to.eql([0, 0, "", pageUrl, null]);
+    await expectNoTrace();
+    await world.signIn(world.partner);
+    await page.getByRole("heading", { name: "Sandbox Clinic" }).waitFor();
+    await page.goto("about:blank");
+    await page.goBack();
+    await page.getByRole("heading", { name: "Sign in as an application" }).waitFor();
+    await expectNoTrace();
+    const ids = [...new URLSearchParams(new URL(page.url()).hash.slice(1)).keys()];
+    expect(ids).to.have.members(["clinic", "tab"]);
+    expect(world.urls.filter((url) => url.includes(clientSecret) || /eyJ|whsec/.test(url))).to.deep.equal([]);
+  });
+
+  it("the partner page sends requests only to its own origin, and causes no errors", () => {
+    expect(world.urls.filter((url) => new URL(url).origin !== world.origin)).to.deep.equal([]);
+    world.expectProblems(/nothing/);
+  });
+});

@@ -1,5 +1,6 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { DomainError } from "../../shared/domain/domain-error.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
 import { type WebhookDeliveryEvent, webhookDeliveryStreams } from "../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { deliveryAggregate, isReplayable } from "../../shared/domain/partner/webhook-delivery.ts";
@@ -9,7 +10,7 @@ import {
   requireExistingEndpoint,
 } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { type EventLog, LogUnavailableError, toLogError } from "../../shared/eventstore/log.ts";
-import { subscribeToLog, UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
 import { replayDelivery } from "./replay-operations.ts";
 
@@ -21,6 +22,10 @@ export interface RecoveryProgress {
    * longer active.
    */
   left: number;
+  /**
+   * Number of deliveries, of any endpoint, that are not replayed because this release cannot read one of their events.
+   */
+  unreadable: number;
 }
 
 const MAX_CONCURRENT_REPLAYS = 8;
@@ -44,8 +49,8 @@ export async function recoverDeliveries(
   const { endpointId } = input;
   const { state } = await loadAggregate(log, endpointAggregate, endpointId);
   const owner = input.isDryRun ? requireExistingEndpoint(state) : requireActiveEndpoint(state);
-  const deliveryIds = await findReplayableDeliveries(client, input);
-  const progress = { found: deliveryIds.length, requested: 0, left: 0 };
+  const { deliveryIds, unreadableCount } = await findReplayableDeliveries(client, input);
+  const progress = { found: deliveryIds.length, requested: 0, left: 0, unreadable: unreadableCount };
   if (input.isDryRun) return progress;
   const remainingIds = deliveryIds.values();
   let fatalError: { error: unknown } | undefined;
@@ -77,11 +82,14 @@ interface ReplayableFilter {
   maxDeliveries?: number;
 }
 
+const STREAM_PREFIX = toStreamName(webhookDeliveryStreams, "");
+
 const DEFAULT_MAX_DELIVERIES = 1_000_000;
 
 /**
  * Finds the failed or skipped deliveries of an endpoint, oldest failure first. Reads the log once. The server returns
- * only events of deliveries.
+ * only events of deliveries. A delivery with an event that this release cannot read is omitted, because the event may
+ * have ended it.
  *
  * @throws {DomainError} `too_many_deliveries`
  * @throws {LogUnavailableError}
@@ -89,8 +97,9 @@ const DEFAULT_MAX_DELIVERIES = 1_000_000;
 export async function findReplayableDeliveries(
   client: EventStoreDBClient,
   filter: ReplayableFilter,
-): Promise<string[]> {
+): Promise<{ deliveryIds: string[]; unreadableCount: number }> {
   const replayableIds = new Set<string>();
+  const unreadableIds = new Set<string>();
   const { maxDeliveries = DEFAULT_MAX_DELIVERIES } = filter;
   const abortController = new AbortController();
   const categories = [webhookDeliveryStreams];
@@ -101,7 +110,7 @@ export async function findReplayableDeliveries(
         isComplete = true;
         break;
       }
-      if (item.kind === "unreadable") throw new UnreadableEventError(item);
+      if (item.kind === "unreadable") unreadableIds.add(item.stream.slice(STREAM_PREFIX.length));
       if (item.kind !== "event") continue;
       const { event } = item as { event: RecordedEvent<WebhookDeliveryEvent> };
       if (event.data.endpointId !== filter.endpointId) continue;
@@ -122,7 +131,8 @@ export async function findReplayableDeliveries(
     abortController.abort();
   }
   if (!isComplete) throw new LogUnavailableError("the event log ended the subscription before it caught up");
-  return [...replayableIds];
+  const deliveryIds = [...replayableIds].filter((id) => !unreadableIds.has(id));
+  return { deliveryIds, unreadableCount: unreadableIds.size };
 }
 
 function isReplayableInRange(

@@ -1,6 +1,5 @@
 import type pg from "pg";
 import { formatCommandLine } from "../../shared/command-line/format-command-line.ts";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
@@ -26,7 +25,6 @@ export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "o
  */
 export function startProjectors(options: ProjectorsOptions): Role {
   const logger = options.logger.child({ role: "projectors" });
-  const log = createEventLog(options.client);
   const stopController = new AbortController();
   const { signal } = stopController;
   let status: RoleStatus = { state: "starting", detail: null, isLeader: false };
@@ -38,7 +36,7 @@ export function startProjectors(options: ProjectorsOptions): Role {
     const onProgress = (progress: ProjectionProgress) => {
       status = toRunningStatus(status, progress, eventCountBefore);
     };
-    const loadDecisions = () => readQuarantineDecisions(log);
+    const loadDecisions = () => readQuarantineDecisions(options.client);
     const runOptions = { ...options, schema: READ_MODEL_SCHEMA, logger, loadDecisions, onProgress };
     await runUntilLeadershipLost(runOptions, logger, termSignal);
   };

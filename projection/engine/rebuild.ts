@@ -1,5 +1,4 @@
 import type pg from "pg";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
@@ -35,8 +34,7 @@ type RebuildRun = RebuildOptions & Omit<ProjectionOptions, "schema">;
  * @throws {ProjectionError} if only an operator can resolve a failure
  */
 export async function rebuild(options: RebuildOptions, signal: AbortSignal): Promise<bigint | undefined> {
-  const log = createEventLog(options.client);
-  const loadDecisions = () => readQuarantineDecisions(log);
+  const loadDecisions = () => readQuarantineDecisions(options.client);
   const adoptsLog = options.adopt !== undefined;
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!adoptsLog) await requireSameLog(options);

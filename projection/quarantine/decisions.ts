@@ -1,7 +1,10 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { toStreamName } from "../../shared/domain/events/category.ts";
+import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 import { type QuarantineEvent, quarantineStreams } from "../../shared/domain/events/quarantine.ts";
-import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
+import { EventSchemaError, parseStoredEvent, type StoredEvent } from "../../shared/domain/events/stored-event.ts";
+import { EMPTY_STREAM } from "../../shared/eventstore/log.ts";
+import { readStoredEvents } from "../../shared/eventstore/read-log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 
 /** Stream of the quarantine events: `StreamQuarantined` and `StreamResumed`. */
@@ -29,7 +32,7 @@ interface QuarantineDecisions {
   lastRevision: bigint;
 }
 
-function foldQuarantineEvents(events: readonly RecordedEvent<QuarantineEvent>[]): QuarantineDecisions {
+function foldQuarantineEvents(events: readonly QuarantineEventWithMetadata[]): QuarantineDecisions["streams"] {
   const streams = new Map<string, QuarantineDecision>();
   for (const { type, data, metadata } of events) {
     const { stream } = data;
@@ -41,7 +44,7 @@ function foldQuarantineEvents(events: readonly RecordedEvent<QuarantineEvent>[])
     const decision = { revision: BigInt(revision), position: BigInt(position), eventType, cause, reason };
     streams.set(stream, { stream, ...decision, actor: metadata.actor.id, since: metadata.occurredAt });
   }
-  return { streams, lastRevision: events.at(-1)?.revision ?? EMPTY_STREAM };
+  return streams;
 }
 
 export function isQuarantined(
@@ -52,7 +55,39 @@ export function isQuarantined(
   return quarantinedStream !== undefined && quarantinedStream.revision <= revision;
 }
 
-/** @throws {LogUnavailableError} */
-export async function readQuarantineDecisions(log: EventLog): Promise<QuarantineDecisions> {
-  return foldQuarantineEvents(await log.read<QuarantineEvent>(QUARANTINE_STREAM));
+/**
+ * Reads the operators' decisions. A decision that this release cannot read concerns one stream, so it is ignored. The
+ * status shows it, because the projectors quarantine the stream of the decisions.
+ *
+ * @throws {LogUnavailableError}
+ */
+export async function readQuarantineDecisions(client: EventStoreDBClient): Promise<QuarantineDecisions> {
+  const events: QuarantineEventWithMetadata[] = [];
+  let lastRevision = EMPTY_STREAM;
+  for (;;) {
+    const page = await readStoredEvents(client, QUARANTINE_STREAM, {
+      fromRevision: lastRevision + 1n,
+      maxCount: PAGE_SIZE,
+    });
+    for (const storedEvent of page) {
+      const event = parseIfReadable(storedEvent);
+      if (event) events.push(event);
+      lastRevision = storedEvent.revision;
+    }
+    if (page.length < PAGE_SIZE) return { streams: foldQuarantineEvents(events), lastRevision };
+  }
+}
+
+const PAGE_SIZE = 500;
+
+type QuarantineEventWithMetadata = QuarantineEvent & { metadata: EventMetadata };
+
+function parseIfReadable(storedEvent: StoredEvent): QuarantineEventWithMetadata | undefined {
+  try {
+    const event = parseStoredEvent(storedEvent);
+    return event.type === "StreamQuarantined" || event.type === "StreamResumed" ? event : undefined;
+  } catch (error) {
+    if (error instanceof EventSchemaError) return undefined;
+    throw error;
+  }
 }

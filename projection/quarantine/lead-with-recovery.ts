@@ -1,4 +1,3 @@
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { DifferentLogError, waitForSameLog } from "../checkpoints/same-log.ts";
@@ -47,11 +46,10 @@ async function waitUntilRecoverable(
   { client, logger, signal }: RecoveryOptions,
   { failedEventPosition, hasCheckpointMoved }: Failure,
 ): Promise<void> {
-  const log = createEventLog(client);
   while (!signal.aborted) {
     await pause(RECOVERY_CHECK_INTERVAL_MS, signal);
     try {
-      if (failedEventPosition && isQuarantined(await readQuarantineDecisions(log), failedEventPosition)) return;
+      if (failedEventPosition && isQuarantined(await readQuarantineDecisions(client), failedEventPosition)) return;
       if (await hasCheckpointMoved()) return;
     } catch (error) {
       logger.warn({ error }, "Cannot check whether the stream is quarantined or the checkpoint has moved.");

@@ -57,7 +57,7 @@ export async function quarantineStream(
       `The projectors have not stopped at position ${position}. Run status to see the position.`,
     );
   }
-  const decisions = await readQuarantineDecisions(deps.log);
+  const decisions = await readQuarantineDecisions(deps.client);
   if (isQuarantined(decisions, event))
     throw new CommandRefusedError(`Stream ${stream} is already quarantined. Run status for details.`);
   const { reason } = command;
@@ -84,11 +84,11 @@ async function findCause(pool: pg.Pool, position: bigint): Promise<string | unde
  * @throws {CommandRefusedError}
  */
 export async function resumeStream(
-  { log, pool }: QuarantineDeps,
+  { client, log, pool }: QuarantineDeps,
   position: bigint,
   command: QuarantineCommand,
 ): Promise<{ stream: string; revision: bigint; problem: string | undefined }> {
-  const { streams, lastRevision } = await readQuarantineDecisions(log);
+  const { streams, lastRevision } = await readQuarantineDecisions(client);
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
   const automaticStreams = [...quarantinedStreams].map(([stream, values]) => ({ stream, ...values }));
   const candidates = [...streams.values(), ...automaticStreams];

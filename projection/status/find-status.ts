@@ -1,6 +1,5 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { isFilled, readCheckpoint } from "../checkpoints/checkpoint.ts";
@@ -134,7 +133,7 @@ async function listQuarantinedStreams(
   pool: pg.Pool,
   position: bigint,
 ): Promise<QuarantinedStatus[]> {
-  const { streams } = await readQuarantineDecisions(createEventLog(client));
+  const { streams } = await readQuarantineDecisions(client);
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
   const decidedStatuses = [...streams.values()].map((stream): QuarantinedStatus => {
     const events = quarantinedStreams.get(stream.stream)?.events ?? 0n;

@@ -1,5 +1,4 @@
 import { hostname } from "node:os";
-import { createEventLog } from "../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
@@ -114,7 +113,7 @@ async function measureGauges(
     metrics.lagEvents.set({ role: name }, lag.events);
     metrics.lagSeconds.set({ role: name }, lag.seconds);
   }
-  const { streams } = await readQuarantineDecisions(createEventLog(client));
+  const { streams } = await readQuarantineDecisions(client);
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
   const unsentEvents = await pool.query<{ stream: string }>("SELECT DISTINCT stream FROM webhooks.quarantined_event");
   const unsentStreams = unsentEvents.rows.map(({ stream }) => stream);

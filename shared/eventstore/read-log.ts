@@ -4,7 +4,10 @@ import {
   BACKWARDS,
   END,
   type EventStoreDBClient,
+  type ReadStreamOptions,
+  type RecordedEvent as StoredEvent,
   StreamDeletedError,
+  StreamNotFoundError,
 } from "@eventstore/db-client";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
@@ -77,6 +80,30 @@ interface ServiceError extends Error {
  */
 function isInvalidPosition({ code, message }: ServiceError): boolean {
   return code === 3 || (code === 2 && message.includes("InvalidPosition"));
+}
+
+const PAGE_TIMEOUT_MS = 10_000;
+
+/**
+ * Reads events of a stream as they are stored, so that an unreadable event affects no other. Returns no events if the
+ * stream does not exist.
+ *
+ * @throws {LogUnavailableError}
+ */
+export async function readStoredEvents(
+  client: EventStoreDBClient,
+  stream: string,
+  options: ReadStreamOptions,
+): Promise<StoredEvent[]> {
+  const events: StoredEvent[] = [];
+  try {
+    const streamingRead = client.readStream(stream, { ...options, deadline: PAGE_TIMEOUT_MS });
+    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, streamingRead)) if (event) events.push(event);
+  } catch (error) {
+    if (error instanceof StreamNotFoundError) return [];
+    throw error;
+  }
+  return events;
 }
 
 export const BEFORE_FIRST_EVENT = -1n;

@@ -17,12 +17,15 @@ export async function concernsOneStream(log: Pick<EventLog, "readLast">, error: 
   return error instanceof Error && isCommandError(error) && isLogAvailable(log);
 }
 
-/** Returns true if the log answers a read of a small stream, so that a failure concerns another stream. */
+/**
+ * Returns true if the log answers a read of a small stream, so that a failure concerns another stream. The answer may be
+ * an unreadable event.
+ */
 export async function isLogAvailable(log: Pick<EventLog, "readLast">): Promise<boolean> {
   try {
     await log.readLast(OTHER_STREAM);
     return true;
-  } catch {
-    return false;
+  } catch (error) {
+    return error instanceof EventSchemaError;
   }
 }

@@ -48,19 +48,6 @@ export function describeLogPosition({ position, stream, revision }: LogPosition)
   return `position ${position}, stream ${stream}, revision ${revision}`;
 }
 
-export class UnreadableEventError extends Error {
-  override readonly name = "UnreadableEventError";
-  readonly id: string;
-  readonly logPosition: LogPosition;
-
-  constructor({ id, reason, position, stream, revision, type }: UnreadableItem) {
-    const logPosition = { position, stream, revision, type };
-    super(`${describeLogPosition(logPosition)}: ${reason}`);
-    this.id = id;
-    this.logPosition = logPosition;
-  }
-}
-
 interface SubscriptionOptions {
   client: EventStoreDBClient;
   /**

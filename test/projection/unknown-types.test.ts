@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { findReplayableDeliveries } from "../../command/operations/recover-deliveries.ts";
 import { startProjectors } from "../../projection/engine/projectors.ts";
+import { QUARANTINE_STREAM, readQuarantineDecisions } from "../../projection/quarantine/decisions.ts";
 import { readQuarantinedStreams } from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { startRelay } from "../../projection/relay/relay.ts";
@@ -9,7 +10,7 @@ import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { type Reporter, startReporter } from "../../projection/status/reporter.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { UnreadableEventError } from "../../shared/eventstore/subscription.ts";
+import { isLogAvailable } from "../../shared/eventstore/stream-failure.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../support/eventually.ts";
 import { getTestServers } from "../support/stack.ts";
@@ -92,10 +93,37 @@ describe("an event of a type that only a newer release knows", () => {
     expect(roles[1]!.getStatus().state).to.equal("running");
   });
 
-  it("the search for replayable deliveries fails at an event of an unknown type", async () => {
-    await world.append(`webhookDelivery-${randomUUID()}`, { type: "WebhookDeliveryPraised", data: {} });
-    const filter = { endpointId: randomUUID(), since: 0, until: undefined };
-    const error = await findReplayableDeliveries(world.client, filter).catch((error: Error) => error);
-    expect(error).to.be.instanceOf(UnreadableEventError);
+  it("a quarantine decision of an unknown type stops neither projectors nor commands, and later decisions are effective", async () => {
+    await world.append(QUARANTINE_STREAM, { type: "StreamForgiven", data: {} });
+    await stopRoles();
+    await startRoles();
+    const laterCustomerId = randomUUID();
+    await world.append(`customer-${laterCustomerId}`, createRegisteredEvent(laterCustomerId, "Cai"));
+    await eventually("the later stream", async () => (await world.readName(laterCustomerId)) === "Cai");
+    expect(await isLogAvailable(world.log)).to.equal(true);
+    const { stdout } = await world.runCommand("status");
+    expect(stdout).to.contain(`stream ${QUARANTINE_STREAM}, from revision 0 on: 1 events skipped`);
+    const resumed = await world.runCommand("resume", String(position), "--reason", "another try");
+    expect(resumed.stdout + resumed.stderr).to.contain(UNKNOWN_TYPE_TEXT);
+    expect((await readQuarantineDecisions(world.client)).lastRevision).to.equal(1n);
+    await eventually("the replay after the decision", async () => {
+      const quarantined = (await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).get(`customer-${customerId}`);
+      return quarantined?.replayedAfterDecision === 1n;
+    });
+  });
+
+  it("the search for replayable deliveries omits only the delivery with an event of an unknown type", async () => {
+    const endpointId = randomUUID();
+    const [unreadableId, readableId, foreignId] = [randomUUID(), randomUUID(), randomUUID()];
+    for (const deliveryId of [unreadableId, readableId]) {
+      const data = { deliveryId, endpointId, attempts: 8 };
+      await world.append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryFailed", data });
+    }
+    for (const deliveryId of [unreadableId, foreignId])
+      await world.append(`webhookDelivery-${deliveryId}`, { type: "WebhookDeliveryPraised", data: {} });
+    expect(await findReplayableDeliveries(world.client, { endpointId, since: 0, until: undefined })).to.deep.equal({
+      deliveryIds: [readableId],
+      unreadableCount: 2,
+    });
   });
 });

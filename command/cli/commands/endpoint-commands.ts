@@ -125,9 +125,11 @@ export const recoverWebhooksCommand = defineCommand({
   },
 });
 
-function formatRecovery({ found, requested, left }: RecoveryProgress, isDryRun: boolean): string {
+function formatRecovery({ found, requested, left, unreadable }: RecoveryProgress, isDryRun: boolean): string {
   const summary = isDryRun
     ? `${found} deliveries failed or were skipped; none was replayed (dry run)`
     : `${requested} of ${found} deliveries will be replayed${left > 0 ? `; ${left} can no longer be replayed` : ""}`;
-  return `${RECOVER}: ${summary}`;
+  const unreadableText =
+    unreadable > 0 ? `; ${unreadable} of all deliveries have events that this release cannot read` : "";
+  return `${RECOVER}: ${summary}${unreadableText}`;
 }

@@ -102,11 +102,17 @@ describe("the recovery of an endpoint's deliveries", () => {
       found: 3,
       requested: 0,
       left: 0,
+      unreadable: 0,
     });
     expect(await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes))).to.deep.equal(
       typesBefore,
     );
-    expect(await recoverEndpointDeliveries(ownEndpoint)).to.deep.equal({ found: 3, requested: 3, left: 0 });
+    expect(await recoverEndpointDeliveries(ownEndpoint)).to.deep.equal({
+      found: 3,
+      requested: 3,
+      left: 0,
+      unreadable: 0,
+    });
     const typesAfter = await Promise.all([...replayableDeliveryIds, ...otherDeliveryIds].map(readTypes));
     expect(typesAfter).to.deep.equal(
       typesBefore.map((types, index) => (index < 3 ? [...types, REQUESTED_EVENT_TYPE] : types)),
@@ -224,6 +230,7 @@ describe("the recovery of an endpoint's deliveries", () => {
         found: 0,
         requested: 0,
         left: 0,
+        unreadable: 0,
       });
     });
 

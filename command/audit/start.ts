@@ -84,8 +84,7 @@ export async function startAuditService(env: NodeJS.ProcessEnv): Promise<Running
     };
     if (intervalMs > 0) {
       const { signal } = controller;
-      const runTiles =
-        directory && runTileWriter({ log, client, signer, logger, intervalMs, directory, signal }, signal);
+      const runTiles = directory && runTileWriter({ client, signer, logger, intervalMs, directory, signal }, signal);
       publisherRun = Promise.all([runTreeHeadPublisher(publisherOptions, signal), runTiles]);
     }
     logger.info({ url: service.url, exportKey: signer.thumbprint }, "audit service is listening");

@@ -1,17 +1,21 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
-import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
-import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
+import type { Aggregate } from "../../shared/domain/aggregate.ts";
+import type { Customer } from "../../shared/domain/clinic/customer.ts";
 import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
-import { toStreamName } from "../../shared/domain/events/category.ts";
+import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
+import { customerStreams } from "../../shared/domain/events/people.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import { isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { accessesQuery, readAuditorName } from "../audit/access/list-accesses.ts";
 import { recordAccess } from "../audit/access/record-access.ts";
+import { readClinicRegistration, readFirstEvent } from "../audit/log/read-stream.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";
 import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
@@ -46,18 +50,14 @@ export async function collectDisclosure(
   { clinicId, customerId }: { clinicId: string; customerId: string },
   context: CommandContext,
 ): Promise<Disclosure> {
-  const { log, pool } = dependencies;
-  const clinic = requireExisting((await loadAggregate(log, clinicAggregate, clinicId)).state, "clinic");
-  const customer = requireOwnedBy(
-    clinicId,
-    (await loadAggregate(log, customerAggregate, customerId)).state,
-    "customer",
-  );
+  const { log, client, pool } = dependencies;
+  const { name, timezone } = requireExisting(await readClinicRegistration(client, clinicId), "clinic");
+  await requireCustomer(client, clinicId, customerId);
   const query = { clinic: clinicId, customer: customerId };
   const access = { auditorId: null, action: "disclose", query, found: [customerId] } as const;
   const id = await recordAccess(log, access, context);
   const records = await findPersonRecords(dependencies, clinicId, customerId);
-  const { name, timezone } = clinic.registration;
+  const customer = requireExisting(records.customer, "customer");
   const names = createNameFinder(log);
   return {
     format: "clinic-service/disclosure/1",
@@ -69,7 +69,7 @@ export async function collectDisclosure(
     ...(await describeRecords(records, names)),
     accesses: await findAccesses(dependencies, customer, records, names),
     deliveries: await describeDeliveries(pool, clinicId, records, names),
-    limits: [...DISCLOSURE_LIMITS, ...describeLostData(records)],
+    limits: [...DISCLOSURE_LIMITS, ...describeLostData(records), ...describeUnreadableEvents(records)],
   };
 }
 
@@ -78,6 +78,27 @@ function describeLostData({ events }: PersonRecords): string[] {
   if (lostCount === 0) return [];
   const changes = lostCount === 1 ? "1 change" : `${lostCount} changes`;
   return [`The personal data of ${changes} is unreadable, because its data keys are missing.`];
+}
+
+function describeUnreadableEvents({ unreadableEvents }: PersonRecords): string[] {
+  return unreadableEvents.map(
+    ({ stream, revision }) =>
+      `Revision ${revision} of ${stream} is not included, because this release cannot read it. Data of this record may be missing or outdated.`,
+  );
+}
+
+/**
+ * Requires that the customer belongs to the clinic.
+ *
+ * @throws {DomainError} `customer_not_found`
+ * @throws {EventSchemaError} if this release cannot read the customer's registration
+ */
+async function requireCustomer(client: EventStoreDBClient, clinicId: string, customerId: string): Promise<void> {
+  const firstEvent = await readFirstEvent(client, toStreamName(customerStreams, customerId));
+  const problem = firstEvent?.auditEvent.problem;
+  if (problem !== undefined) throw new EventSchemaError(problem);
+  const { catalogEvent } = firstEvent ?? {};
+  requireOwnedBy(clinicId, catalogEvent?.type === "CustomerRegistered" ? catalogEvent.data : undefined, "customer");
 }
 
 type ActorRef = { type: string; id: string; note?: string | undefined };
@@ -156,6 +177,16 @@ async function describeDeliveries(
   return deliveries;
 }
 
+/** Returns the state of an aggregate. Returns undefined if it does not exist, or this release cannot read its stream. */
+async function loadReadable<C extends Category, State>(log: EventLog, aggregate: Aggregate<C, State>, id: string) {
+  try {
+    return (await loadAggregate(log, aggregate, id)).state;
+  } catch (error) {
+    if (isDecryptionError(error)) return undefined;
+    throw error;
+  }
+}
+
 function createNameFinder(log: EventLog) {
   const namePromises = new Map<string, Promise<string | null>>();
   const remember = (key: string, findName: () => Promise<string | null>) => {
@@ -164,11 +195,11 @@ function createNameFinder(log: EventLog) {
     return namePromise;
   };
   const findApplicationName = (id: string) =>
-    remember(`application ${id}`, async () => (await loadAggregate(log, applicationAggregate, id)).state?.name ?? null);
+    remember(`application ${id}`, async () => (await loadReadable(log, applicationAggregate, id))?.name ?? null);
   const findAuditorName = (id: string) => remember(`auditor ${id}`, () => readAuditorName(log, id));
   const findEndpointOrigin = (id: string) =>
     remember(`endpoint ${id}`, async () => {
-      const { state } = await loadAggregate(log, endpointAggregate, id);
+      const state = await loadReadable(log, endpointAggregate, id);
       return state ? new URL(state.url).origin : null;
     });
   const findActorName = ({ type, id }: ActorRef) => {

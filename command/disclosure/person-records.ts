@@ -1,12 +1,14 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { type QueueTicket, queueTicketAggregate } from "../../shared/domain/clinic/queue-ticket.ts";
 import type { Category } from "../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
-import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
-import type { AuditEvent } from "../audit/log/audit-event.ts";
+import { decryptEvent, findKeysOf, isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
+import { type LogEvent, toRecordedEvent } from "../audit/log/audit-event.ts";
+import { readStreamEvents } from "../audit/log/read-stream.ts";
 import type { ScanProgress } from "../audit/log/scan.ts";
 import { OPERATOR_SCOPE } from "../audit/queries/audit-query.ts";
 import { eventsQuery } from "../audit/queries/list-events.ts";
@@ -18,16 +20,23 @@ export interface PersonEvent {
   storedAt: string;
 }
 
+/** An event that this release cannot read, for example because a newer release wrote it. */
+interface UnreadableEvent {
+  stream: string;
+  revision: number;
+}
+
 /** Records that belong to a customer, and the events of their streams in log order. */
 export interface PersonRecords {
+  customer: Customer | undefined;
   events: PersonEvent[];
+  unreadableEvents: UnreadableEvent[];
   animals: Animal[];
   appointments: Appointment[];
   queueTickets: QueueTicket[];
 }
 
 interface RecordDependencies {
-  log: EventLog;
   client: EventStoreDBClient;
   dataKeys: DataKeys;
   onProgress(progress: ScanProgress): void;
@@ -37,16 +46,16 @@ interface RecordDependencies {
 const PERSON_CATEGORIES = new Set(["customer", "animal", "appointment", "queueTicket"]);
 
 /**
- * Finds the records of a customer in one pass over the log, and reads their streams.
+ * Finds the records of a customer in one pass over the log, and reads their streams. Events that this release cannot
+ * read are listed, and the records are folded without them.
  *
  * @throws {LogUnavailableError}
  */
 export async function findPersonRecords(
-  { log, client, dataKeys, onProgress }: RecordDependencies,
+  { client, dataKeys, onProgress }: RecordDependencies,
   clinicId: string,
   customerId: string,
 ): Promise<PersonRecords> {
-  const auditEventsById = new Map<string, AuditEvent>();
   const streams = new Set<string>();
   const query = eventsQuery.schema.parse({ customer: customerId });
   const { signal } = new AbortController();
@@ -54,21 +63,38 @@ export async function findPersonRecords(
   for await (const auditEvent of await eventsQuery.run(query, options)) {
     if (!PERSON_CATEGORIES.has(getCategoryName(auditEvent.stream)) || auditEvent.clinicId !== clinicId) continue;
     streams.add(auditEvent.stream);
-    auditEventsById.set(auditEvent.id, auditEvent);
   }
-  const recordedEvents: RecordedEvent[] = [];
-  for (const stream of streams) recordedEvents.push(...(await log.read<RecordedEvent>(stream)));
-  const personEvents = recordedEvents.flatMap((event) => {
-    const storedAt = auditEventsById.get(event.id)?.storedAt;
-    return storedAt === undefined ? [] : [{ event, storedAt }];
-  });
+  const personEvents: PersonEvent[] = [];
+  const unreadableEvents: UnreadableEvent[] = [];
+  for (const stream of streams) {
+    for await (const logEvent of readStreamEvents(client, stream)) {
+      const { revision, storedAt } = logEvent.auditEvent;
+      const event = await revealEvent(logEvent, dataKeys);
+      if (event) personEvents.push({ event, storedAt });
+      else unreadableEvents.push({ stream, revision });
+    }
+  }
+  const recordedEvents = personEvents.map(({ event }) => event);
   personEvents.sort((a, b) => Number(a.event.position - b.event.position));
   return {
+    customer: foldStreams<Customer>(customerAggregate, recordedEvents)[0],
     events: personEvents,
+    unreadableEvents,
     animals: foldStreams(animalAggregate, recordedEvents),
     appointments: foldStreams(appointmentAggregate, recordedEvents),
     queueTickets: foldStreams(queueTicketAggregate, recordedEvents),
   };
+}
+
+/** Returns an event with its personal data. Returns undefined if this release cannot read the event. */
+async function revealEvent(logEvent: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | undefined> {
+  const event = toRecordedEvent(logEvent);
+  try {
+    return event && decryptEvent(event, await findKeysOf([event], dataKeys));
+  } catch (error) {
+    if (!isDecryptionError(error)) throw error;
+    return undefined;
+  }
 }
 
 function foldStreams<State>(

@@ -1,5 +1,4 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
 import type { AuditAccessEvent } from "../../../shared/domain/events/audit.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readFirstEvent } from "../log/read-stream.ts";
@@ -29,9 +28,9 @@ export interface RelationFinder {
   /**
    * Returns the relation of an access; undefined if the access did not concern the subject.
    *
-   * @param auditor the auditor who made the access; undefined for an operator, who may see all clinics
+   * @param auditorScope clinics that the reader may see; null for all clinics, as for an operator
    */
-  find(access: AccessData, auditor: Auditor | undefined): Promise<AccessRelation | undefined>;
+  find(access: AccessData, auditorScope: readonly string[] | null): Promise<AccessRelation | undefined>;
 }
 
 const ACCESS_PREFIX = "auditAccess-";
@@ -67,8 +66,8 @@ export function createClinicRelationFinder(client: EventStoreDBClient, clinicId:
   return {
     prefixes: [ACCESS_PREFIX],
     addEvent: () => undefined,
-    async find({ asked, clinicIds }, auditor) {
-      if (auditor?.clinicIds && !auditor.clinicIds.includes(clinicId)) return undefined;
+    async find({ asked, clinicIds }, auditorScope) {
+      if (auditorScope && !auditorScope.includes(clinicId)) return undefined;
       if (clinicIds.includes(clinicId) || toId(asked.clinic) === clinicId) return "certain";
       for (const stream of listStreams(asked)) {
         if ((await findClinicIds(stream)).includes(clinicId)) return "certain";
@@ -92,8 +91,8 @@ export function createSubjectRelationFinder(subject: Subject, isVisible: IsVisib
       if (!isRelated(event) || !isVisible(event)) return;
       if (subject.kind === "correlation" || startsObject(event)) records.add(event.stream, event);
     },
-    find: async (access, auditor) =>
-      records.find(access, auditor, toId(access.asked[subject.kind]) === subject.id.toLowerCase()),
+    find: async (access, auditorScope) =>
+      records.find(access, auditorScope, toId(access.asked[subject.kind]) === subject.id.toLowerCase()),
   };
 }
 
@@ -109,7 +108,7 @@ export async function createStreamRelationFinder(
   return {
     prefixes: [ACCESS_PREFIX],
     addEvent: () => undefined,
-    find: async (access, auditor) => records.find(access, auditor, false),
+    find: async (access, auditorScope) => records.find(access, auditorScope, false),
   };
 }
 
@@ -124,10 +123,10 @@ function createRecordFinder() {
       ids.add(stream.slice(stream.indexOf("-") + 1));
       for (const id of getClinicIds(event)) clinicIds.add(id);
     },
-    find(access: AccessData, auditor: Auditor | undefined, isNamed: boolean): AccessRelation | undefined {
+    find(access: AccessData, auditorScope: readonly string[] | null, isNamed: boolean): AccessRelation | undefined {
       const { asked, found, action } = access;
       if (streams.size === 0) return undefined;
-      if (auditor?.clinicIds && !auditor.clinicIds.some((id) => clinicIds.has(id))) return undefined;
+      if (auditorScope && !auditorScope.some((id) => clinicIds.has(id))) return undefined;
       if (isNamed || found.some((id) => ids.has(id))) return "certain";
       if (listStreams(asked).some((stream) => streams.has(stream))) return "certain";
       const namesClinic = clinicIds.has(toId(asked.clinic) ?? "") && RESPONSES_WITHOUT_IDS.has(action);

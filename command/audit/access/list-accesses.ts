@@ -1,6 +1,8 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
-import type { AuditAccessEvent, AuditAction } from "../../../shared/domain/events/audit.ts";
+import { type AuditAccessEvent, type AuditAction, auditorStreams } from "../../../shared/domain/events/audit.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { instant } from "../../../shared/domain/events/fields.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
@@ -8,6 +10,7 @@ import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-key
 import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import type { AuditEvent, LogEvent } from "../log/audit-event.ts";
+import { readFirstEvent } from "../log/read-stream.ts";
 import { scanLog } from "../log/scan.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "../queries/audit-query.ts";
 import {
@@ -71,9 +74,7 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
   if (permittedClinicIds && query.clinic && !permittedClinicIds.includes(query.clinic)) return;
   const endPosition = await readLogEnd(client);
   const relations = await createRelationFinder(query, options);
-  // The auditor's scope must be known even if the name cannot be decrypted.
-  const log = createEventLog(client);
-  const findAuditor = remember(async (id) => (await loadAggregate(log, auditorAggregate, id)).state);
+  const findScope = remember((id) => readAuditorScope(client, id));
   const personalLog = createEventLog(client, { dataKeys });
   const findAuditorName = remember((id) => readAuditorName(personalLog, id));
   const scan = scanLog({ client, prefixes: relations.prefixes, endPosition, signal, onProgress });
@@ -84,8 +85,8 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
     if ((after !== undefined && BigInt(auditEvent.position) <= after) || occurredAt < (from ?? "")) continue;
     if (to !== undefined && occurredAt >= to) continue;
     const { data } = catalogEvent;
-    const auditor = data.auditorId === null ? undefined : await findAuditor(data.auditorId);
-    const relation = await relations.find(data, auditor);
+    const auditorScope = data.auditorId === null ? null : await findScope(data.auditorId);
+    const relation = await relations.find(data, auditorScope);
     if (!relation) continue;
     const isWithinScope =
       !permittedClinicIds ||
@@ -128,6 +129,17 @@ function remember<Result>(find: (id: string) => Promise<Result>): (id: string) =
     promises.set(id, promise);
     return promise;
   };
+}
+
+/**
+ * Reads the clinics that an auditor may see from the registration, because the scope never changes.
+ *
+ * @returns null for all clinics, also if this release cannot read the registration
+ * @throws {LogUnavailableError}
+ */
+async function readAuditorScope(client: EventStoreDBClient, auditorId: string): Promise<readonly string[] | null> {
+  const event = (await readFirstEvent(client, toStreamName(auditorStreams, auditorId)))?.catalogEvent;
+  return event?.type === "AuditorRegistered" ? event.data.clinicIds : null;
 }
 
 /**

@@ -1,13 +1,14 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
-import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
+import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
 import { createAuditSigner } from "../export/signing.ts";
+import { readFirstEvent } from "../log/read-stream.ts";
 import { type CommandOptions, readQuery, withAuditedAccess } from "./audited-query.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
 import { createProgressReporter } from "./scan-progress.ts";
@@ -25,10 +26,10 @@ export async function exportToFile(
   const file = out ?? `audit-${query.clinic}.ndjson`;
   requireNewFile(file);
   await withAuditedAccess(terminal, { actor, action: "export", query: options }, async (dependencies) => {
-    const { client, log, context, accessId } = dependencies;
+    const { client, context, accessId } = dependencies;
     const futureParameter = findFutureParameter(query, context.now);
     if (futureParameter) throw new InputError(`--${futureParameter} must not be in the future`);
-    await requireClinic(log, query.clinic);
+    await requireClinic(client, query.clinic);
     const { signal } = new AbortController();
     const onProgress = createProgressReporter(terminal);
     const exportedBy = { type: context.actor.type, id: context.actor.id };
@@ -43,7 +44,7 @@ export async function exportToFile(
   });
 }
 
-async function requireClinic(log: EventLog, clinicId: string): Promise<void> {
-  if (!(await loadAggregate(log, clinicAggregate, clinicId)).state)
+async function requireClinic(client: EventStoreDBClient, clinicId: string): Promise<void> {
+  if (!(await readFirstEvent(client, toStreamName(clinicStreams, clinicId))))
     throw new RefusedError(`clinic ${clinicId} does not exist`);
 }

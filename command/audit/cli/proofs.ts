@@ -89,7 +89,7 @@ async function writeProof(
     const { signal } = new AbortController();
     const options = { client, signal, onProgress, tilesDirectory: config.AUDIT_TILES_DIR, onTileProblem };
     const getHead = (headFile: string | undefined) =>
-      headFile === undefined ? requireLastHead(log, client, signer) : readTreeHeadFile(headFile, signer.getTrustedKey);
+      headFile === undefined ? requireLastHead(client, signer) : readTreeHeadFile(headFile, signer.getTrustedKey);
     return computeProof({ log, getHead, options });
   });
   if (!proof) return;
@@ -99,8 +99,8 @@ async function writeProof(
   await terminal.writeOutput(`wrote the proof to ${file}\nverify it with: ${verifyCommand}`);
 }
 
-async function requireLastHead(log: EventLog, client: EventStoreDBClient, signer: AuditSigner) {
-  const head = await findPublishedHead(log, client, undefined, signer.getTrustedKey);
+async function requireLastHead(client: EventStoreDBClient, signer: AuditSigner) {
+  const head = await findPublishedHead(client, undefined, signer.getTrustedKey);
   if (head) return head;
   throw new RefusedError(
     `there is no published tree head; publish one with \`${formatCommandLine("audit tree-head")}\``,

@@ -120,10 +120,11 @@ function formatDiff({ stream, from, to, changes }: StateDiff): string {
   return `${stream}\n  from ${formatLastEvent(from)}\n  to   ${formatLastEvent(to)}\n${formatChanges(changes)}`;
 }
 
-function formatStep({ event, changes }: ReplayStep): string {
+function formatStep({ event, changes, problem }: ReplayStep): string {
   const { revision, type, occurredAt, actor, correlationId } = event;
   const headLine = `@ ${revision}  ${occurredAt}  ${type}  by ${formatActor({ actor })}  request ${correlationId}`;
-  return `${escapeControlCharacters(headLine)}\n${formatChanges(changes)}`;
+  const changeLines = problem === undefined ? formatChanges(changes) : escapeControlCharacters(`    ${problem}`);
+  return `${escapeControlCharacters(headLine)}\n${changeLines}`;
 }
 
 function formatLastEvent(lastEvent: StreamState["last"]): string {

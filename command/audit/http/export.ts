@@ -1,11 +1,12 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { Auditor } from "../../../shared/domain/audit/auditor.ts";
-import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
+import { toStreamName } from "../../../shared/domain/events/category.ts";
+import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
-import { loadAggregate } from "../../handling/handle.ts";
 import { exportClinic, exportQuerySchema, findFutureParameter } from "../export/export-clinic.ts";
 import type { AuditSigner } from "../export/signing.ts";
+import { readFirstEvent } from "../log/read-stream.ts";
 import { type AuditHandler, readQuery, recordRequestAccess } from "./audited-query.ts";
 import type { AuditDependencies } from "./queries.ts";
 import { streamWithSlot } from "./scan-slots.ts";
@@ -23,7 +24,7 @@ export function streamExport(dependencies: AuditDependencies & { signer: AuditSi
     }
     await streamWithSlot(ctx, takeSlot, async (signal) => {
       const accessId = await recordRequestAccess(log, ctx, "export");
-      await requirePermittedClinic(log, auditor, query.clinic);
+      await requirePermittedClinic(client, auditor, query.clinic);
       const exportedBy = { type: "auditor", id: auditor.id };
       const exportContext = { exportedBy, accessId, now: toInstant(now) };
       const lines = await exportClinic(query, { client, signal, signer, ...exportContext });
@@ -34,7 +35,11 @@ export function streamExport(dependencies: AuditDependencies & { signer: AuditSi
 }
 
 /** Throws the same 404 error whether the clinic does not exist or the auditor may not see it. */
-async function requirePermittedClinic(log: EventLog, { clinicIds }: Auditor, clinicId: string): Promise<void> {
-  const { state } = await loadAggregate(log, clinicAggregate, clinicId);
-  if (!state || (clinicIds && !clinicIds.includes(clinicId))) throw new ApiError(404, "clinic_not_found");
+async function requirePermittedClinic(
+  client: EventStoreDBClient,
+  { clinicIds }: Auditor,
+  clinicId: string,
+): Promise<void> {
+  const firstEvent = await readFirstEvent(client, toStreamName(clinicStreams, clinicId));
+  if (!firstEvent || (clinicIds && !clinicIds.includes(clinicId))) throw new ApiError(404, "clinic_not_found");
 }

@@ -79,10 +79,10 @@ async function requireVisibleEvent(
 }
 
 async function requirePublishedHead(
-  { log, client, signer }: ProofDependencies,
+  { client, signer }: ProofDependencies,
   size: number | undefined,
 ): Promise<SignedTreeHead> {
-  const head = await findPublishedHead(log, client, size, signer.getTrustedKey);
+  const head = await findPublishedHead(client, size, signer.getTrustedKey);
   if (!head) throw new ApiError(404, "tree_head_not_found");
   return head;
 }

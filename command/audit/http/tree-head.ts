@@ -18,10 +18,10 @@ const treeHeadQuerySchema = z.strictObject({ size: treeSizeSchema.optional() });
  * head contains no records of clinics.
  */
 export function sendTreeHead(dependencies: AuditDependencies & { signer: AuditSigner }): AuditHandler {
-  const { log, client, signer } = dependencies;
+  const { client, signer } = dependencies;
   return async (ctx) => {
     const { size } = readQuery(ctx.query, treeHeadQuerySchema);
-    const head = await findPublishedHead(log, client, size, signer.getTrustedKey);
+    const head = await findPublishedHead(client, size, signer.getTrustedKey);
     if (!head) throw new ApiError(404, "tree_head_not_found");
     ctx.type = "application/json";
     ctx.body = formatDocument(head);

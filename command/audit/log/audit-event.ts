@@ -195,6 +195,13 @@ export async function revealAuditEvent(event: AuditEvent, dataKeys: DataKeys): P
   }
 }
 
+/** Returns an event in the form that aggregates fold. Returns undefined if this release cannot read the event. */
+export function toRecordedEvent({ auditEvent, catalogEvent }: LogEvent): RecordedEvent | undefined {
+  const { id, stream, revision, position } = auditEvent;
+  const recordedFields = { id, stream, revision: BigInt(revision), position: BigInt(position) };
+  return catalogEvent && ({ ...catalogEvent, ...recordedFields } as RecordedEvent);
+}
+
 /**
  * Returns a parsed event with its personal data, or with neutral values if the data was erased.
  *

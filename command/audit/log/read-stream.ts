@@ -1,10 +1,10 @@
-import { type EventStoreDBClient, StreamNotFoundError } from "@eventstore/db-client";
-import { readWithin } from "../../../shared/eventstore/read-log.ts";
+import { BACKWARDS, END, type EventStoreDBClient, type ReadStreamOptions } from "@eventstore/db-client";
+import { type DataOf, toStreamName } from "../../../shared/domain/events/category.ts";
+import { type ClinicEvent, clinicStreams } from "../../../shared/domain/events/clinic.ts";
+import { readStoredEvents } from "../../../shared/eventstore/read-log.ts";
 import { type LogEvent, toLogEvent } from "./audit-event.ts";
 
 const PAGE_SIZE = 1_000;
-
-const PAGE_TIMEOUT_MS = 10_000;
 
 /**
  * Reads the events of one stream in order. Yields nothing if the stream does not exist. May include events that are
@@ -18,7 +18,7 @@ export async function* readStreamEvents(
   startRevision = 0n,
 ): AsyncGenerator<LogEvent> {
   for (let fromRevision = startRevision; ; ) {
-    const page = await readPage(client, stream, fromRevision);
+    const page = await readPage(client, stream, { fromRevision, maxCount: PAGE_SIZE });
     yield* page;
     const lastEvent = page.at(-1);
     if (page.length < PAGE_SIZE || !lastEvent) return;
@@ -32,26 +32,37 @@ export async function* readStreamEvents(
  * @throws {LogUnavailableError} if the event log cannot be read
  */
 export async function readFirstEvent(client: EventStoreDBClient, stream: string): Promise<LogEvent | undefined> {
-  return (await readPage(client, stream, 0n, 1))[0];
+  return (await readPage(client, stream, { fromRevision: 0n, maxCount: 1 }))[0];
 }
 
-async function readPage(
+/**
+ * Reads the last event of a stream. Returns undefined if the stream does not exist.
+ *
+ * @param maxRevision last revision to consider; all revisions if undefined
+ * @throws {LogUnavailableError} if the event log cannot be read
+ */
+export async function readLastEvent(
   client: EventStoreDBClient,
   stream: string,
-  startRevision: bigint,
-  maxCount = PAGE_SIZE,
-): Promise<LogEvent[]> {
-  const streamingRead = client.readStream(stream, {
-    fromRevision: startRevision,
-    maxCount,
-    deadline: PAGE_TIMEOUT_MS,
-  });
-  const events: LogEvent[] = [];
-  try {
-    for await (const { event } of readWithin(PAGE_TIMEOUT_MS, streamingRead)) if (event) events.push(toLogEvent(event));
-  } catch (error) {
-    if (error instanceof StreamNotFoundError) return [];
-    throw error;
-  }
-  return events;
+  maxRevision?: bigint,
+): Promise<LogEvent | undefined> {
+  return (await readPage(client, stream, { direction: BACKWARDS, fromRevision: maxRevision ?? END, maxCount: 1 }))[0];
+}
+
+/**
+ * Reads the registration of a clinic. It contains the clinic's name and time zone, which never change.
+ *
+ * @returns undefined if the clinic does not exist, or this release cannot read the registration
+ * @throws {LogUnavailableError} if the event log cannot be read
+ */
+export async function readClinicRegistration(
+  client: EventStoreDBClient,
+  clinicId: string,
+): Promise<DataOf<ClinicEvent, "ClinicRegistered"> | undefined> {
+  const event = (await readFirstEvent(client, toStreamName(clinicStreams, clinicId)))?.catalogEvent;
+  return event?.type === "ClinicRegistered" ? event.data : undefined;
+}
+
+async function readPage(client: EventStoreDBClient, stream: string, options: ReadStreamOptions): Promise<LogEvent[]> {
+  return (await readStoredEvents(client, stream, options)).map((event) => toLogEvent(event));
 }

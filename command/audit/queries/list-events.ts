@@ -1,13 +1,10 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { z } from "zod";
-import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { calendarDate } from "../../../shared/domain/events/fields.ts";
 import { getDay } from "../../../shared/domain/time/local-time.ts";
-import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
-import { loadAggregate } from "../../handling/handle.ts";
 import { type AuditEvent, revealAuditEvent } from "../log/audit-event.ts";
-import { readStreamEvents } from "../log/read-stream.ts";
+import { readClinicRegistration, readStreamEvents } from "../log/read-stream.ts";
 import { scanLog } from "../log/scan.ts";
 import { createRelatedEventFilter, getStreamPrefixes } from "../related-events/related-events.ts";
 import { type AuditQuery, type ItemStream, limitItems, type ReadOptions } from "./audit-query.ts";
@@ -99,6 +96,6 @@ async function* readCandidates(
 async function resolveDay(query: ListQuery, client: EventStoreDBClient): Promise<ListQuery> {
   const { day, clinic } = query;
   if (day === undefined || clinic === undefined) return query;
-  const { state } = await loadAggregate(createEventLog(client), clinicAggregate, clinic);
-  return { ...query, ...getDay(state?.timezone ?? "UTC", day) };
+  const registration = await readClinicRegistration(client, clinic);
+  return { ...query, ...getDay(registration?.timezone ?? "UTC", day) };
 }

@@ -21,7 +21,13 @@ import { endpointAggregate } from "../../../shared/domain/partner/webhook-endpoi
 import type { DataKeys } from "../../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { toSandbox } from "../../operations/sandbox-operations.ts";
-import { type AuditEvent, revealAuditEvent, revealRecordedEvent } from "../log/audit-event.ts";
+import {
+  type AuditEvent,
+  type LogEvent,
+  revealAuditEvent,
+  revealRecordedEvent,
+  toRecordedEvent,
+} from "../log/audit-event.ts";
 import { readStreamEvents } from "../log/read-stream.ts";
 import { type AuditQuery, type ItemStream, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { getCategoryName, streamField } from "../queries/query-fields.ts";
@@ -33,11 +39,14 @@ export interface ReplayStep {
   event: AuditEvent;
   changes: Change[];
   state: unknown;
+  /** Reason why changes and state are unknown: this release cannot read this event or an earlier one of the stream. */
+  problem?: string;
 }
 
 /**
- * Lists each event of a stream, with the fields that the event changed and the resulting state. Throws the errors of
- * {@link foldStream}, and {@link StreamNotFoundError}.
+ * Lists each event of a stream, with the fields that the event changed and the resulting state. From an event on that
+ * this release cannot read, no changes are known, and the state is null. Throws the errors of {@link foldStream}, and
+ * {@link StreamNotFoundError}.
  */
 export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<ReplayStep>> = {
   action: "replay",
@@ -51,8 +60,9 @@ export const replayQuery: AuditQuery<typeof replayQuerySchema, ItemStream<Replay
 };
 
 async function* replayStream(stream: string, options: ReadOptions): AsyncGenerator<ReplayStep, void> {
-  for await (const { event, stateBefore, stateAfter } of foldStream(stream, options)) {
-    yield { event, changes: findChanges(stateBefore, stateAfter), state: stateAfter ?? null };
+  for await (const { event, stateBefore, stateAfter, problem } of foldStream(stream, options)) {
+    if (problem !== undefined) yield { event, changes: [], state: null, problem };
+    else yield { event, changes: findChanges(stateBefore, stateAfter), state: stateAfter ?? null };
   }
 }
 
@@ -71,6 +81,8 @@ interface StateTransition {
   event: AuditEvent;
   stateBefore: unknown;
   stateAfter: unknown;
+  /** Reason why the state after the event is unknown. */
+  problem: string | undefined;
 }
 
 /** The stream contains an event that this release cannot read, so the states after the event are unknown. */
@@ -82,7 +94,6 @@ export class UnreadableStreamError extends Error {
  * Folds the events of a stream with the same function as the service's commands. Events that the reader may not see and
  * events that the predicate excludes are skipped.
  *
- * @throws {UnreadableStreamError} at an event that this release cannot read
  * @throws {LogUnavailableError} if the event log cannot be read
  */
 export async function* foldStream(
@@ -92,26 +103,28 @@ export async function* foldStream(
 ): AsyncGenerator<StateTransition, void> {
   const fold = getFold(stream);
   let state: unknown;
-  for await (const { auditEvent, catalogEvent } of readStreamEvents(client, stream)) {
+  let problem: string | undefined;
+  for await (const logEvent of readStreamEvents(client, stream)) {
+    const { auditEvent } = logEvent;
     if (!isVisible(auditEvent) || !isIncluded(auditEvent)) continue;
-    const { id, revision, position, problem } = auditEvent;
-    if (!catalogEvent)
-      throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${problem}`);
-    const recordedFields = { id, stream, revision: BigInt(revision), position: BigInt(position) };
     const stateBefore = state;
-    state = fold(stateBefore, await reveal({ ...catalogEvent, ...recordedFields } as RecordedEvent, dataKeys));
-    yield { event: await revealAuditEvent(auditEvent, dataKeys), stateBefore, stateAfter: state };
+    const recordedEvent = await revealLogEvent(logEvent, dataKeys);
+    if (typeof recordedEvent === "string")
+      problem ??= `stream ${stream} cannot be read at revision ${auditEvent.revision}: ${recordedEvent}`;
+    else if (problem === undefined) state = fold(stateBefore, recordedEvent);
+    yield { event: await revealAuditEvent(auditEvent, dataKeys), stateBefore, stateAfter: state, problem };
   }
 }
 
-/** @throws {UnreadableStreamError} if the event's personal data cannot be decrypted */
-async function reveal(event: RecordedEvent, dataKeys: DataKeys): Promise<RecordedEvent> {
+/** Returns an event of a stream with its personal data, or the reason why this release cannot read the event. */
+async function revealLogEvent(event: LogEvent, dataKeys: DataKeys): Promise<RecordedEvent | string> {
+  const recordedEvent = toRecordedEvent(event);
+  if (!recordedEvent) return event.auditEvent.problem ?? "";
   try {
-    return await revealRecordedEvent(event, dataKeys);
+    return await revealRecordedEvent(recordedEvent, dataKeys);
   } catch (error) {
     if (!isDecryptionError(error)) throw error;
-    const { stream, revision } = event;
-    throw new UnreadableStreamError(`stream ${stream} cannot be read at revision ${revision}: ${error.message}`);
+    return error.message;
   }
 }
 

@@ -4,7 +4,7 @@ import type { AuditEvent } from "../log/audit-event.ts";
 import { type AuditQuery, type ReadOptions, StreamNotFoundError } from "../queries/audit-query.ts";
 import { getEventTime, streamField, type TimeBasis, timeBasisField } from "../queries/query-fields.ts";
 import { type Change, findChanges } from "./changes.ts";
-import { foldStream } from "./replay.ts";
+import { foldStream, UnreadableStreamError } from "./replay.ts";
 
 type Point =
   | { kind: "start" | "end" }
@@ -64,7 +64,7 @@ export interface StateDiff {
 /**
  * Returns the state of a stream at a point in the stream's history, computed with the same code as in the service. If
  * the point is a time, folds the events that had occurred (or had been stored) by then, in stream order. Throws the
- * errors of {@link foldStream}, and {@link StreamNotFoundError}.
+ * errors of {@link foldStream}, {@link StreamNotFoundError}, and {@link UnreadableStreamError}.
  */
 export const stateQuery: AuditQuery<typeof stateQuerySchema, StreamState> = {
   action: "state",
@@ -98,7 +98,8 @@ async function foldUpToPoint(stream: string, point: Point, timeBasis: TimeBasis,
   };
   let lastEvent: LastEvent | null = null;
   let state: unknown;
-  for await (const { event, stateAfter } of foldStream(stream, options, isIncluded)) {
+  for await (const { event, stateAfter, problem } of foldStream(stream, options, isIncluded)) {
+    if (problem !== undefined) throw new UnreadableStreamError(problem);
     const { revision, position, type, occurredAt, storedAt } = event;
     lastEvent = { revision, position, type, occurredAt, storedAt };
     state = stateAfter;

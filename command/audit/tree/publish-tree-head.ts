@@ -2,12 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import {
-  EMPTY_STREAM,
-  type EventLog,
-  LogUnavailableError,
-  WrongExpectedRevisionError,
-} from "../../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import { readEventAt, readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { pause } from "../../../shared/runtime/backoff.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
@@ -56,7 +51,7 @@ const MAX_NEW_LEAVES = 500_000;
  */
 export async function publishTreeHead(options: PublishOptions): Promise<Publication> {
   const { log, client, signer, context, isNewTree = false } = options;
-  const lastHead = await readLastHead(log);
+  const { lastHead, lastRevision } = await readLastHead(client);
   const start = lastHead && !isNewTree ? await resumeTree(client, signer, lastHead) : startTree();
   const { lastLeaf, isComplete } = await addNewLeaves(start, options);
   if (!lastLeaf) return { head: start.head, isNew: false, isComplete };
@@ -70,7 +65,7 @@ export async function publishTreeHead(options: PublishOptions): Promise<Publicat
   const event = { type: "TreeHeadPublished", data } as const;
   const newEvent = { id: randomUUID(), event, metadata: toMetadata(context) };
   try {
-    await log.append(TREE_HEAD_STREAM, lastHead?.revision ?? EMPTY_STREAM, [newEvent]);
+    await log.append(TREE_HEAD_STREAM, lastRevision, [newEvent]);
     return { head, isNew: true, isComplete };
   } catch (error) {
     // Another process has published a tree head in the meantime.
@@ -177,9 +172,9 @@ export async function runTreeHeadPublisher(options: PublisherOptions, signal: Ab
  * @returns true if the last published tree head now covers the log
  */
 async function publishIfDue(options: PublisherOptions, signal: AbortSignal): Promise<boolean> {
-  const { log, logger, intervalMs, countOutcome } = options;
+  const { client, logger, intervalMs, countOutcome } = options;
   try {
-    const lastHead = await readLastHead(log);
+    const { lastHead } = await readLastHead(client);
     if (lastHead && Date.parse(lastHead.metadata.occurredAt) + intervalMs > Date.now()) return false;
     for (;;) {
       const { head, isNew, isComplete } = await publishTreeHead({ ...options, signal, context: createContext() });

@@ -2,9 +2,10 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import { type AuditTreeEvent, auditTreeStreams } from "../../../shared/domain/events/audit.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
-import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { EMPTY_STREAM } from "../../../shared/eventstore/log.ts";
 import type { GetTrustedKey } from "../export/signing.ts";
-import { readStreamEvents } from "../log/read-stream.ts";
+import { toRecordedEvent } from "../log/audit-event.ts";
+import { readLastEvent, readStreamEvents } from "../log/read-stream.ts";
 import { readSignedTreeHead, type SignedTreeHead, type TreeHead } from "./tree-head.ts";
 
 export const TREE_HEAD_STREAM = toStreamName(auditTreeStreams, "heads");
@@ -23,12 +24,25 @@ export function createChangedLogError({ size, at }: Pick<TreeHead, "size" | "at"
 }
 
 /**
- * Reads the tree head that was published last. Returns undefined if no tree head has been published.
+ * Reads the last published tree head that this release can read. The tree can continue from any of its heads.
  *
+ * @returns the tree head, undefined if there is none; and the last revision of the stream of tree heads
  * @throws {LogUnavailableError}
  */
-export function readLastHead(log: EventLog): Promise<PublishedHead | undefined> {
-  return log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM);
+export async function readLastHead(
+  client: EventStoreDBClient,
+): Promise<{ lastHead: PublishedHead | undefined; lastRevision: bigint }> {
+  let lastRevision: bigint | undefined;
+  let maxRevision: bigint | undefined;
+  for (;;) {
+    const event = await readLastEvent(client, TREE_HEAD_STREAM, maxRevision);
+    if (!event) return { lastHead: undefined, lastRevision: lastRevision ?? EMPTY_STREAM };
+    maxRevision = BigInt(event.auditEvent.revision) - 1n;
+    lastRevision ??= BigInt(event.auditEvent.revision);
+    const lastHead = toRecordedEvent(event);
+    if (lastHead?.type === "TreeHeadPublished") return { lastHead, lastRevision };
+    if (maxRevision < 0n) return { lastHead: undefined, lastRevision };
+  }
 }
 
 /**
@@ -39,13 +53,12 @@ export function readLastHead(log: EventLog): Promise<PublishedHead | undefined> 
  * @throws {LogUnavailableError}
  */
 export async function findPublishedHead(
-  log: EventLog,
   client: EventStoreDBClient,
   size: number | undefined,
   getTrustedKey: GetTrustedKey,
 ): Promise<SignedTreeHead | undefined> {
   let foundData: PublishedHead["data"] | undefined;
-  if (size === undefined) foundData = (await readLastHead(log))?.data;
+  if (size === undefined) foundData = (await readLastHead(client)).lastHead?.data;
   else {
     for await (const { catalogEvent } of readStreamEvents(client, TREE_HEAD_STREAM))
       if (catalogEvent?.type === "TreeHeadPublished" && catalogEvent.data.size === size) foundData = catalogEvent.data;

@@ -27,7 +27,7 @@ import {
   toTreeFolder,
 } from "./tiled-tree.ts";
 
-type TileOptions = Pick<PublishOptions, "log" | "client" | "signer" | "signal" | "onProgress"> & { directory: string };
+type TileOptions = Pick<PublishOptions, "client" | "signer" | "signal" | "onProgress"> & { directory: string };
 type HeadData = Pick<PublishedHead["data"], "treeId" | "size" | "logPosition" | "signature">;
 
 /**
@@ -41,8 +41,8 @@ type HeadData = Pick<PublishedHead["data"], "treeId" | "size" | "logPosition" | 
  * @throws {LogUnavailableError}
  */
 export async function writeTiles(options: TileOptions, startRevision = 0n): Promise<bigint> {
-  const { directory, log, client, signer, signal, onProgress } = options;
-  const lastHead = await readLastHead(log);
+  const { directory, client, signer, signal, onProgress } = options;
+  const { lastHead } = await readLastHead(client);
   if (!lastHead) return 0n;
   const folder = toTreeFolder(directory, lastHead.data.treeId);
   const heads = await readHeads(options, lastHead, startRevision);

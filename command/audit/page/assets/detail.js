@@ -116,7 +116,7 @@ function createValue(value, clinicId) {
 
 /** Creates the changes of an event and the state after the event. The slider selects another event of the stream. */
 function createState(steps, index, onSelect) {
-  const { changes, state, event } = steps[index];
+  const { changes, state, event, problem } = steps[index];
   const last = steps.length - 1;
   const slider = h("input", {
     ...{ type: "range", id: "point", min: 0, max: last, step: 1, value: index, disabled: last === 0 },
@@ -129,6 +129,7 @@ function createState(steps, index, onSelect) {
   };
   const buttons = [createStepButton(index - 1, "Previous"), createStepButton(index + 1, "Next")];
   return [
+    problem ? h("p", { class: "alert" }, `The state is unknown: ${problem}`) : "",
     h("h3", {}, "Changes"),
     changes.length === 0 ? createEmptyText("No changes in the state.") : createChangeTable(changes, event.clinicId),
     h("h3", {}, "State after the event"),

@@ -2,7 +2,8 @@ import fs from "node:fs";
 import { expect } from "chai";
 import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
 import { publishTreeHead } from "../../../../command/audit/tree/publish-tree-head.ts";
-import { readLastHead, TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
+import { TREE_HEAD_STREAM } from "../../../../command/audit/tree/published-heads.ts";
+import type { AuditTreeEvent } from "../../../../shared/domain/events/audit.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../../shared/eventstore/log.ts";
 import { readConfig } from "../../../../shared/runtime/config.ts";
@@ -37,7 +38,7 @@ describe("tree heads", () => {
       .to.deep.include(0)
       .and.satisfy(([, text]: string[]) => text?.includes(`verify-proof ${file}`));
     const { treeHead } = readJson(file);
-    const lastHead = await readLastHead(world.log);
+    const lastHead = await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM);
     expect(lastHead?.data).to.include({ size: treeHead.size, treeId: treeHead.treeId });
     expect(lastHead?.stream).to.equal(TREE_HEAD_STREAM);
     const verdict = await world.run(["verify-proof", file, "--key", world.keyFile, "--json"], {});
@@ -47,16 +48,16 @@ describe("tree heads", () => {
 
   it("without new events, the last tree head is returned again; tree heads alone are not new events", async () => {
     const firstFile = await world.publishHead();
-    const revision = (await readLastHead(world.log))?.revision;
+    const revision = (await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.revision;
     const secondFile = await world.publishHead();
     expect(readJson(secondFile)).to.deep.equal(readJson(firstFile));
-    expect((await readLastHead(world.log))?.revision).to.equal(revision);
+    expect((await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.revision).to.equal(revision);
   });
 
   it("of two concurrent publications, one is appended, and both return a tree head that covers the log", async () => {
     const { clinicId } = await createClinic(world.log);
     const lastPosition = (await world.log.readLast(`clinic-${clinicId}`))?.position ?? 0n;
-    const revision = (await readLastHead(world.log))?.revision ?? 0n;
+    const revision = (await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.revision ?? 0n;
     const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], world.env));
     const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
     const { signal } = new AbortController();
@@ -71,7 +72,7 @@ describe("tree heads", () => {
     await client.dispose();
     expect(publications.map(({ isNew }) => isNew).sort()).to.deep.equal([false, true]);
     for (const { head } of publications) expect(BigInt(head?.treeHead.logPosition ?? 0) >= lastPosition).to.equal(true);
-    expect((await readLastHead(world.log))?.revision).to.equal(revision + 1n);
+    expect((await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.revision).to.equal(revision + 1n);
   });
 
   it("a long log is published in parts, so that an interruption loses only a part of the work", async () => {
@@ -119,7 +120,7 @@ describe("tree heads", () => {
   });
 
   it("a tree does not continue in a different log, where `--new-tree` starts a new tree", async () => {
-    const treeHeadEvent = await readLastHead(world.log);
+    const treeHeadEvent = await world.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM);
     if (!treeHeadEvent) throw new Error("no tree head is published");
     const otherLog = await startOwnLog();
     const client = connectEventStore(otherLog.eventstoreUrl, "test");
@@ -147,7 +148,7 @@ describe("tree heads", () => {
   it("the audit service publishes tree heads at the interval, as long as there are new events", async () => {
     const ownWorld = await startTreeWorld({ AUDIT_TREE_HEAD_INTERVAL_MS: "20" });
     try {
-      const readSize = async () => (await readLastHead(ownWorld.log))?.data.size;
+      const readSize = async () => (await ownWorld.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM))?.data.size;
       await createClinic(ownWorld.log);
       const firstSize = await eventually("the first tree head", readSize);
       await createClinic(ownWorld.log);
@@ -157,7 +158,7 @@ describe("tree heads", () => {
           await (await fetch(`${ownWorld.url}/metrics`)).text(),
         ),
       );
-      const { metadata } = (await readLastHead(ownWorld.log)) ?? {};
+      const { metadata } = (await ownWorld.log.readLast<AuditTreeEvent>(TREE_HEAD_STREAM)) ?? {};
       expect(metadata?.actor).to.deep.equal({ type: "system", id: "audit" });
     } finally {
       await ownWorld.stop();

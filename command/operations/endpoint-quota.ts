@@ -8,6 +8,7 @@ import {
   webhookEndpointPlacesStreams,
   webhookEndpointStreams,
 } from "../../shared/domain/events/partner.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { type EndpointOwner, endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
@@ -56,11 +57,17 @@ async function removeReleasedPlaces(
   now: number,
 ): Promise<EndpointReservation[]> {
   const isTaken = async ({ endpointId, takenAt }: EndpointReservation) => {
-    const lastEvent = await log.readLast<WebhookEndpointEvent>(toStreamName(webhookEndpointStreams, endpointId));
-    if (!lastEvent) return now - Date.parse(takenAt) < REGISTRATION_TIMEOUT_MS;
-    // After a revocation, only a report or a summary can follow.
-    if (!/(Reported|Summarized)$/.test(lastEvent.type)) return lastEvent.type !== "WebhookEndpointRevoked";
-    return (await loadAggregate(log, endpointAggregate, endpointId)).state?.status !== "revoked";
+    try {
+      const lastEvent = await log.readLast<WebhookEndpointEvent>(toStreamName(webhookEndpointStreams, endpointId));
+      if (!lastEvent) return now - Date.parse(takenAt) < REGISTRATION_TIMEOUT_MS;
+      // After a revocation, only a report or a summary can follow.
+      if (!/(Reported|Summarized)$/.test(lastEvent.type)) return lastEvent.type !== "WebhookEndpointRevoked";
+      return (await loadAggregate(log, endpointAggregate, endpointId)).state?.status !== "revoked";
+    } catch (error) {
+      // An endpoint with an unreadable event keeps its place.
+      if (error instanceof EventSchemaError) return true;
+      throw error;
+    }
   };
   const takenFlags = await Promise.all(places.map(isTaken));
   return places.filter((_, index) => takenFlags[index]);

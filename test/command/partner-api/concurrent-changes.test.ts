@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { MAX_ENDPOINTS, reserveEndpointPlace } from "../../../command/operations/endpoint-quota.ts";
+import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
 import {
   createPartnerWorld,
   createTestOperatorContext,
@@ -94,5 +95,26 @@ describe("concurrent changes of one object", function () {
     for (let n = 0; n < MAX_ENDPOINTS; n += 1) expect(await reservePlace(NOON_MS)).to.equal("reserved");
     expect(await reservePlace(NOON_MS + 59_000)).to.equal("webhook_endpoint_limit_reached");
     expect(await reservePlace(NOON_MS + 60_000)).to.equal("reserved");
+  });
+
+  it("an endpoint with an unreadable event keeps its place in the quota, and the other places are released", async () => {
+    const { applicationId, clinicId, environment } = world;
+    const owner = { applicationId, clinicId, environment };
+    const unreadableId = randomUUID();
+    const { log } = commands[0]!;
+    const readLast = ((stream: string) =>
+      stream.endsWith(unreadableId)
+        ? Promise.reject(new EventSchemaError("the event is unreadable"))
+        : log.readLast(stream)) as typeof log.readLast;
+    const reservePlace = (now: number, endpointId = randomUUID()) =>
+      reserveEndpointPlace({ ...log, readLast }, { owner, endpointId }, createTestOperatorContext(now)).then(
+        () => "reserved",
+        (error: { code?: string }) => error.code,
+      );
+    await reservePlace(NOON_MS, unreadableId);
+    for (const now of [NOON_MS, NOON_MS + 60_000]) {
+      for (let n = 0; n < MAX_ENDPOINTS - 1; n += 1) expect(await reservePlace(now)).to.equal("reserved");
+      expect(await reservePlace(now)).to.equal("webhook_endpoint_limit_reached");
+    }
   });
 });

@@ -14,6 +14,7 @@ import {
   readLastHead,
   requireSignedHead,
   TREE_HEAD_STREAM,
+  TreeHeadError,
 } from "./published-heads.ts";
 import {
   countHashes,
@@ -26,6 +27,7 @@ import {
   toTileFile,
   toTreeFolder,
 } from "./tiled-tree.ts";
+import type { SignedTreeHead } from "./tree-head.ts";
 
 type TileOptions = Pick<PublishOptions, "client" | "signer" | "signal" | "onProgress"> & { directory: string };
 type HeadData = Pick<PublishedHead["data"], "treeId" | "size" | "logPosition" | "signature">;
@@ -55,7 +57,10 @@ export async function writeTiles(options: TileOptions, startRevision = 0n): Prom
   let startAfter = start && BigInt(start.logPosition);
   try {
     for (const head of heads.slice(startIndex + 1)) {
-      const { treeHead } = await requireSignedHead(head, signer.getTrustedKey);
+      const isLast = head === heads.at(-1);
+      const signedHead = await (isLast ? requireSignedHead(head, signer.getTrustedKey) : findSignedHead(head, options));
+      if (!signedHead) continue;
+      const { treeHead } = signedHead;
       const endPosition = BigInt(head.logPosition);
       for await (const { hash, event } of readLeaves({ client, startAfter, endPosition, signal, onProgress }))
         await edge.append(hash, BigInt(event.position));
@@ -86,16 +91,26 @@ async function readHeads({ client }: TileOptions, last: PublishedHead, startRevi
   return heads;
 }
 
+/** Verifies a head. Returns undefined if no current key has signed it. A later head then verifies the same leaves. */
+async function findSignedHead(head: HeadData, { signer }: TileOptions): Promise<SignedTreeHead | undefined> {
+  try {
+    return await requireSignedHead(head, signer.getTrustedKey);
+  } catch (error) {
+    if (error instanceof TreeHeadError) return undefined;
+    throw error;
+  }
+}
+
 /** Finds the last head whose root the tiles contain. Returns -1 if there is none. */
-async function findContainedHead(heads: HeadData[], tree: TiledTree, { signer }: TileOptions): Promise<number> {
+async function findContainedHead(heads: HeadData[], tree: TiledTree, options: TileOptions): Promise<number> {
   for (let index = heads.length - 1; index >= 0; index -= 1) {
     const head = heads[index] as HeadData;
     if (head.size > tree.size) continue;
-    const { treeHead } = await requireSignedHead(head, signer.getTrustedKey);
+    const signedHead = await findSignedHead(head, options);
     const root = await tree.computeRoot(0, head.size).catch((error) => {
       if (!(error instanceof TileError)) throw error;
     });
-    if (root?.toString("hex") === treeHead.root) return index;
+    if (signedHead && root?.toString("hex") === signedHead.treeHead.root) return index;
   }
   return -1;
 }

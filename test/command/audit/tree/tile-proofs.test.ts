@@ -20,6 +20,7 @@ import { createClinic, createTestOperatorContext } from "../../../support/partne
 import { createPlainLog } from "../../../support/plain-log.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { createStoredMetadata } from "../../../support/stored-metadata.ts";
+import { createSigningKeys } from "../world.ts";
 import { readJson, startTreeWorld, type TreeWorld } from "./tree-world.ts";
 
 /** Returns the content of all files of a folder, by name. */
@@ -246,6 +247,33 @@ describe("proofs from hash tiles", () => {
     });
     expect(readFolder(killedFolder)).to.include(readFolder(path.join(clean, path.basename(folder))));
   }).timeout(120_000);
+
+  it("tiles are written from the start of the log although the key of an earlier tree head was removed", async () => {
+    const ownLog = await startOwnLog();
+    const client = connectEventStore(ownLog.eventstoreUrl, "test");
+    try {
+      const [formerKeys, keys] = [JSON.parse(await createSigningKeys("former")), JSON.parse(await createSigningKeys())];
+      const createSigner = (...jwks: unknown[]) =>
+        createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], { AUDIT_SIGNING_KEYS: JSON.stringify({ keys: jwks }) }));
+      const signers = [await createSigner(...formerKeys.keys), await createSigner(...keys.keys, ...formerKeys.keys)];
+      const options = { log: createPlainLog(client), client, signal: new AbortController().signal };
+      let size = 0;
+      for (const signer of signers) {
+        await createClinic(options.log);
+        const { head } = await publishTreeHead({ ...options, signer, context: createTestOperatorContext() });
+        size = head?.treeHead.size ?? 0;
+      }
+      const parent = makeTestRoot();
+      await writeTiles({ ...options, signer: await createSigner(...keys.keys), directory: parent });
+      const [treeId = ""] = fs.readdirSync(parent);
+      expect((await TiledTree.open(path.join(parent, treeId)))?.size)
+        .to.equal(size)
+        .and.above(0);
+    } finally {
+      await client.dispose();
+      await ownLog.stop();
+    }
+  });
 
   it("a folder that cannot be written is reported in one line, and the tree head is published", async () => {
     const file = world.writeFile("not a folder");

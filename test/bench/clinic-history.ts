@@ -23,6 +23,11 @@ const APPOINTMENT_DURATION_MS = 1_800_000;
 const DAY_MS = 86_400_000;
 const ROWS_PER_WRITE = 2_000;
 
+/** Row of a read model, which is what its handlers return. */
+type RowOf<M extends { on: object }> = NonNullable<
+  ReturnType<Extract<M["on"][keyof M["on"]], (...args: never[]) => unknown>>
+>;
+
 /**
  * Fills the read models directly with a clinic's past appointments, its appointments of the next 35 days, and related
  * rows. The number of future appointments does not depend on the history.
@@ -46,8 +51,8 @@ export async function fillClinic(
   const clinicColumns = { clinic_id: clinicId };
   const branchColumns = { ...clinicColumns, branch_id: branchId };
   const timeColumns = { created_at: now, updated_at: now };
-  const write = (model: unknown, fromNumber: number, toNumber: number, createRow: (n: number) => Row) =>
-    writeRows(adminPool, model as AnyReadModel, fromNumber, toNumber, createRow);
+  const write = <M extends { on: object }>(model: M, from: number, to: number, createRow: (n: number) => RowOf<M>) =>
+    writeRows(adminPool, model as unknown as AnyReadModel, from, to, createRow as (n: number) => Row);
 
   await write(resources, 0, RESOURCE_COUNT, (n) => ({
     resource_id: toId("resource", n),
@@ -90,6 +95,7 @@ export async function fillClinic(
     customer_id: toId("customer", toCustomerNumber(n)),
     application_id: null,
     scheduled_at: toSpan(n)[0],
+    former_times: [],
     duration_minutes: 30,
     status: n < 0 ? "completed" : n < 20 ? "waiting" : "confirmed",
     reason: "Vaccination",
@@ -103,7 +109,7 @@ export async function fillClinic(
         id: toResourceId(n),
         type: "room",
         name: `Room ${Math.abs(n) % RESOURCE_COUNT}`,
-        status: "allocated",
+        status: "allocated" as const,
         allocationStart: toSpan(n)[0],
         allocationEnd: toSpan(n)[1],
         assignmentId: toId("assignment", n),
@@ -124,6 +130,7 @@ export async function fillClinic(
     appointment_id: toId("appointment", n),
     visit_id: null,
     animal_id: toId("animal", toCustomerNumber(n)),
+    customer_id: toId("customer", toCustomerNumber(n)),
     ticket_number: String(Math.abs(n)),
     queue_date: toSpan(n)[0].slice(0, 10),
     arrival_type: "scheduled",

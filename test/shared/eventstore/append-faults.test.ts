@@ -319,11 +319,13 @@ describe("appends while calls and connections fail", function () {
 
   it("under load with random faults, each acknowledged event is stored once, and appends work 2 s after the last fault", async () => {
     const logs = [1, 2].map(() => createEventLog(connect(proxy.url)));
-    const faults = Object.values(TEMPORARY_FAULTS);
+    const faults = [...Object.values(TEMPORARY_FAULTS), () => delay(300), () => delay(300)];
+    const faultCounts = faults.map(() => 0);
     proxy.onStep = (_, call) => {
       if (Math.random() > 0.01) return undefined;
-      const fault = faults[Math.floor(Math.random() * faults.length)];
-      return Math.random() < 0.3 ? delay(300) : fault?.(call);
+      const index = Math.floor(Math.random() * faults.length);
+      faultCounts[index]! += 1;
+      return faults[index]!(call);
     };
     let isOver = false;
     const writers = logs.flatMap((eventLog) =>
@@ -339,7 +341,7 @@ describe("appends while calls and connections fail", function () {
         return { stream, ids };
       }),
     );
-    await delay(10_000);
+    await eventually("10 faults of each kind", () => faultCounts.every((count) => count >= 10));
     proxy.onStep = () => undefined;
     const endedAt = performance.now();
     for (const eventLog of logs) expect(await getAppendError(eventLog)).to.equal(undefined);

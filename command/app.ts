@@ -11,7 +11,13 @@ import { parseJsonBody, parseOptionalJsonBody } from "../shared/http/request-bod
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { partnerOperations } from "../shared/partner-api/operations.ts";
-import { countRefusals, limitAddress, limitInstallation, limitResets } from "../shared/partner-api/rate-limits.ts";
+import {
+  countRefusals,
+  limitAddress,
+  limitInstallation,
+  limitResets,
+  limitWrongCodes,
+} from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
@@ -19,6 +25,8 @@ import type { Logger } from "../shared/runtime/logger.ts";
 import type { DeprecatedPath } from "../shared/runtime/setting-schemas.ts";
 import { WEBHOOK_KEYS_PATH, type WebhookKeySet } from "../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "./handling/aggregate-cache.ts";
+import type { LinkCodes } from "./operations/link-codes.ts";
+import { endAnimalLink, linkAnimal } from "./partner-api/animal-links.ts";
 import { authorize } from "./partner-api/authorize.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
@@ -53,6 +61,7 @@ export interface CommandAppOptions {
   /** `iss` claim of access tokens: the public origin of the partner API. */
   tokenIssuer: string;
   secretBox: SecretBox;
+  linkCodes: LinkCodes;
   webhookKeys: WebhookKeySet;
   /** If true, webhook endpoints may have loopback addresses. */
   allowsLoopback: boolean;
@@ -137,6 +146,12 @@ function createWriteRouter(options: CommandAppOptions) {
       [requireActiveClinic(decide), parseJsonBody()],
       rescheduleSandboxAppointment(options),
     ),
+    linkAnimal: defineOperation(
+      "linkAnimal",
+      [requireActiveClinic(decide), parseJsonBody(), limitWrongCodes(limiter)],
+      linkAnimal(options),
+    ),
+    endAnimalLink: defineOperation("endAnimalLink", [], endAnimalLink(options)),
     resetSandbox: defineOperation("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),
     createWebhookEndpoint: defineOperation(
       "createWebhookEndpoint",

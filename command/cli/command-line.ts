@@ -1,4 +1,5 @@
 import type { CommandLine } from "../../shared/command-line/command-line.ts";
+import { createLinkCodeCommand } from "./commands/animal-link-commands.ts";
 import { discloseCommand } from "./commands/disclose.ts";
 import { domainCommands } from "./commands/domain-commands.ts";
 import { recoverWebhooksCommand, rotateSecretCommand } from "./commands/endpoint-commands.ts";
@@ -14,6 +15,7 @@ export const clinicCommandLine: CommandLine = {
   description: "Manages clinics, partners and auditors. Every change is recorded in the event log.",
   commands: [
     ...domainCommands.map(toCommand),
+    createLinkCodeCommand,
     discloseCommand,
     rotateSecretCommand,
     recoverWebhooksCommand,

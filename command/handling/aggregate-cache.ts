@@ -5,6 +5,7 @@ import type { Aggregate } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
 import { clinicStreams } from "../../shared/domain/events/clinic.ts";
+import { animalConsentStreams } from "../../shared/domain/events/consent.ts";
 import { installationStreams, partnerApplicationStreams } from "../../shared/domain/events/partner.ts";
 import { animalStreams, customerStreams } from "../../shared/domain/events/people.ts";
 import { reachEventStore } from "../../shared/eventstore/connect.ts";
@@ -41,6 +42,7 @@ const CACHED_CATEGORIES = [
   installationStreams,
   clinicStreams,
   animalStreams,
+  animalConsentStreams,
   customerStreams,
 ];
 

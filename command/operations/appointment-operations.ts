@@ -53,7 +53,8 @@ export const requestAppointment = defineClinicOperation(
   ) => {
     refuseSandbox(clinic);
     const request = { ...requestDefaults, ...input, ...hashRequest(input) };
-    return decideRequest(request, { clinic, animal, customer, permittedBranchIds: null, now });
+    const animalAccess = "appointments_write";
+    return decideRequest(request, { clinic, animal, customer, animalAccess, permittedBranchIds: null, now });
   },
   async (log, { animalId }) => {
     const animal = await loadState(log, animalAggregate, animalId);

@@ -2,7 +2,7 @@ import type { Decision } from "../../shared/domain/aggregate.ts";
 import { type Clinic, requireBranch, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
 import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
-import type { InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
+import type { AnimalAccess, InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import {
   type Approval,
@@ -62,9 +62,9 @@ export const approveInstallation = defineOperation(
 );
 
 export const narrowInstallation = defineOperation(
-  (input: InstallationReference & { scopes?: Scope[]; branchIds?: string[] }, clinic) => {
+  (input: InstallationReference & { scopes?: Scope[]; branchIds?: string[]; animalAccess?: AnimalAccess }, clinic) => {
     for (const branchId of input.branchIds ?? []) requireBranch(clinic, branchId);
-    return decideNarrowInstallation(input);
+    return decideNarrowInstallation(input, clinic);
   },
 );
 

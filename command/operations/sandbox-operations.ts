@@ -73,7 +73,12 @@ export async function approveSandbox(
   const clinicId = deriveSandboxClinicId(applicationId);
   const installationId = deriveInstallationId(applicationId, clinicId);
   const request = { installationId, applicationId, clinicId, scopes: [...new Set(scopes)] };
-  const approval = { approvedBy: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE, branchIds: null };
+  const approval = {
+    approvedBy: null,
+    rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE,
+    branchIds: null,
+    animalAccess: "all" as const,
+  };
   const events: InstallationEvent[] = [
     { type: "InstallationRequested", data: request },
     { type: "InstallationApproved", data: { ...request, ...approval } },

@@ -53,6 +53,6 @@ function isActiveCredential(application: Application, credentialId: string): boo
 
 function toInstallationRecord(installation: Installation | undefined): InstallationRecord | null {
   if (installation?.status !== "approved") return null;
-  const { scopes, branchIds, rateLimitPerMinute } = installation;
-  return { scopes, branchIds, rateLimitPerMinute };
+  const { scopes, branchIds, animalAccess, rateLimitPerMinute } = installation;
+  return { scopes, branchIds, animalAccess, rateLimitPerMinute };
 }

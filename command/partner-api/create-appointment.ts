@@ -5,10 +5,13 @@ import type { z } from "zod";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import { decideRequest } from "../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../shared/domain/clinic/animal.ts";
-import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
+import { animalConsentAggregate, findAnimalLink } from "../../shared/domain/clinic/animal-consent.ts";
+import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { requestDefaults } from "../../shared/domain/events/appointment.ts";
+import type { ConsentCoverage } from "../../shared/domain/events/consent.ts";
 import { derivePartnerAppointmentId } from "../../shared/domain/events/ids.ts";
 import { findFixtureAnimal } from "../../shared/domain/partner/sandbox.ts";
+import { isErased } from "../../shared/domain/personal-data/erasure.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { toPartnerAppointment } from "../../shared/partner-api/records.ts";
@@ -77,6 +80,7 @@ async function requestIdempotently(
   // The animals of a sandbox's fixture have no owner in the log.
   const animal = sandbox ? findFixtureAnimal(sandbox, animalId) : (await load(animalAggregate, animalId)).state;
   const customer = !sandbox && animal ? (await load(customerAggregate, animal.customerId)).state : undefined;
+  const animalAccess = await loadAnimalAccess(dependencies, animalId, customer);
   const decide = decideRequest(
     {
       ...requestDefaults,
@@ -88,7 +92,7 @@ async function requestIdempotently(
       applicationId,
       sandboxGeneration,
     },
-    { clinic, animal, customer, permittedBranchIds: dependencies.installation.branchIds, now },
+    { clinic, animal, customer, animalAccess, permittedBranchIds: dependencies.installation.branchIds, now },
   );
   const earlierResult = recentRequests.get(appointmentId);
   if (earlierResult?.initialState) return { ...earlierResult, events: decide(earlierResult.initialState) };
@@ -100,6 +104,17 @@ async function requestIdempotently(
   const { initialState, statePosition } = commandResult;
   if (notes === null) recentRequests.set(appointmentId, { initialState, events: [], statePosition });
   return commandResult;
+}
+
+/** Without access to all animals, the application needs a link. The erasure of the owner ends all links. */
+async function loadAnimalAccess(
+  { load, installation }: DecisionContext,
+  animalId: string,
+  owner: Customer | undefined,
+): Promise<"none" | ConsentCoverage> {
+  if (installation.animalAccess === "all") return "appointments_write";
+  const link = findAnimalLink((await load(animalConsentAggregate, animalId)).state, installation);
+  return link && !(owner && isErased(owner)) ? link.covers : "none";
 }
 
 interface CreateRequest extends z.output<typeof appointmentRequest> {

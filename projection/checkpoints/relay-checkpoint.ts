@@ -17,21 +17,28 @@ export async function readRelayCheckpoint(db: Pool | ClientBase): Promise<Checkp
  * Moves the checkpoint, unless another process has moved it.
  *
  * @param oldCheckpoint checkpoint that this process last read or wrote
+ * @param revocationPosition position of the last event that may revoke access. The senders stop until the read models
+ *   include this event
  * @throws {CheckpointLostError} if the checkpoint is not at `oldCheckpoint`, or belongs to another log
  */
 export async function moveRelayCheckpoint(
   pool: Pool,
   oldCheckpoint: Checkpoint,
   newCheckpoint: EventCheckpoint,
+  revocationPosition = BEFORE_FIRST_EVENT,
 ): Promise<void> {
   const { rowCount } = await pool.query({
     name: "move relay checkpoint",
-    text: `INSERT INTO webhooks.relay_checkpoint (position, event_id) SELECT $3, $4
+    text: `INSERT INTO webhooks.relay_checkpoint (position, event_id, revocation_position) SELECT $3, $4, $5
              WHERE $1::bigint = ${BEFORE_FIRST_EVENT} OR EXISTS (SELECT FROM webhooks.relay_checkpoint WHERE position = $1)
            ON CONFLICT (only_row) DO UPDATE
-             SET position = $3, event_id = $4
+             SET position = $3, event_id = $4,
+                 revocation_position = GREATEST(relay_checkpoint.revocation_position, $5)
              WHERE relay_checkpoint.position = $1 AND relay_checkpoint.event_id = $2`,
-    values: [oldCheckpoint.position, oldCheckpoint.eventId, newCheckpoint.position, newCheckpoint.eventId],
+    values: [
+      ...[oldCheckpoint.position, oldCheckpoint.eventId],
+      ...[newCheckpoint.position, newCheckpoint.eventId, revocationPosition],
+    ],
   });
   if (rowCount !== 1)
     throw new CheckpointLostError(`The relay's checkpoint is no longer at position ${oldCheckpoint.position}.`);

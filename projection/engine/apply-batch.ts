@@ -99,14 +99,14 @@ async function deleteRevocableRows(
   models: readonly AnyReadModel[],
   streams: readonly string[],
 ): Promise<void> {
-  for (const { table, primaryKey, revokingStreams } of models) {
+  for (const { table, primaryKey, revokingStreams, revokingColumn = primaryKey.join() } of models) {
     if (!revokingStreams) continue;
     const names = streams.filter((stream) => stream.startsWith(toStreamName(revokingStreams, "")));
     if (names.length === 0) continue;
-    await client.query(
-      `DELETE FROM ${schema}.${table} WHERE $1::text || ${primaryKey.join()}::text = ANY ($2::text[])`,
-      [toStreamName(revokingStreams, ""), names],
-    );
+    await client.query(`DELETE FROM ${schema}.${table} WHERE $1::text || ${revokingColumn}::text = ANY ($2::text[])`, [
+      toStreamName(revokingStreams, ""),
+      names,
+    ]);
   }
 }
 

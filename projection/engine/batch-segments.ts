@@ -68,13 +68,20 @@ function toFixtureEvents(resetEvent: RecordedEvent & { type: "SandboxReset" }): 
   }));
 }
 
+type SandboxData = RecordedEvent & { type: "AppointmentRequested" | "AnimalLinked" };
+
+/** Returns true for an event with data of a sandbox that the next reset deletes. */
+function belongsToGeneration(event: RecordedEvent): event is SandboxData {
+  return (event.type === "AppointmentRequested" || event.type === "AnimalLinked") && event.data.sandboxGeneration > 0;
+}
+
 /** Later events of an appointment of an earlier generation find no row and change nothing. */
 function isOfEarlierGeneration(event: RecordedEvent, generations: Generations): boolean {
-  if (event.type !== "AppointmentRequested" || event.data.sandboxGeneration === 0) return false;
+  if (!belongsToGeneration(event)) return false;
   return event.data.sandboxGeneration !== generations.get(event.data.clinicId);
 }
 
-/** Loads the current generations of the sandboxes in which a batch requests appointments. */
+/** Loads the current generations of the sandboxes in which a batch adds data. */
 export async function loadGenerations(
   client: ClientBase,
   schema: string,
@@ -82,9 +89,7 @@ export async function loadGenerations(
 ): Promise<Generations> {
   const clinicIds = new Set<string>();
   for (const event of events) {
-    if (event.type === "AppointmentRequested" && event.data.sandboxGeneration > 0) {
-      clinicIds.add(event.data.clinicId);
-    }
+    if (belongsToGeneration(event)) clinicIds.add(event.data.clinicId);
   }
   if (clinicIds.size === 0) return new Map();
   const { rows } = await client.query<{ clinic_id: string; generation: number }>({

@@ -88,6 +88,8 @@ interface ReadModel<
    * stream's id is deleted, so that whatever depends on it is denied: the skipped events may contain a revocation.
    */
   revokingStreams?: Category;
+  /** Column with the id of the revoking stream; default: the primary key. */
+  revokingColumn?: keyof C & string;
   /** True if the database role clinic_query cannot read the table, because no API needs its rows. */
   isHidden?: boolean;
   /** Columns that the database role clinic_audit can read, to show auditors names next to ids; default: none. */

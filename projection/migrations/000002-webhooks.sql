@@ -6,7 +6,9 @@
 CREATE TABLE webhooks.relay_checkpoint (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   position bigint NOT NULL,
-  event_id uuid NOT NULL
+  event_id uuid NOT NULL,
+  -- Position of the last event that may revoke access. The relay records it at once, so it can be ahead of `position`.
+  revocation_position bigint NOT NULL DEFAULT -1
 );
 
 -- Events that the relay could not turn into messages. When a relay starts, it tries them again.
@@ -26,6 +28,7 @@ CREATE TABLE webhooks.delivery (
   endpoint_id uuid NOT NULL,
   clinic_id uuid NOT NULL,
   branch_id uuid,                      -- null for a test delivery
+  animal_id uuid,                      -- animal of the appointment; null if there is none
   application_id uuid NOT NULL,
   environment text NOT NULL,
   event_id uuid NOT NULL,
@@ -72,6 +75,7 @@ CREATE TABLE webhooks.pending_delivery (
   delivery_id uuid PRIMARY KEY,
   endpoint_id uuid NOT NULL,
   branch_id uuid,
+  animal_id uuid,
   body text NOT NULL,                  -- the JSON that is signed and sent
   next_attempt_at timestamptz NOT NULL,
   -- Number of attempts in the current round whose outcome is recorded. A replay starts a new round, and the retry
@@ -102,6 +106,8 @@ CREATE INDEX pending_delivery_retry ON webhooks.pending_delivery (endpoint_id, n
   WITH (deduplicate_items = off) WHERE round_attempt_count > 0 AND NOT is_held;
 -- Finds deliveries of branches that an application may no longer access.
 CREATE INDEX pending_delivery_branch ON webhooks.pending_delivery (endpoint_id, branch_id);
+-- Finds deliveries about animals that an application may no longer see.
+CREATE INDEX pending_delivery_animal ON webhooks.pending_delivery (endpoint_id, animal_id);
 -- Prevents two deliveries of one endpoint and appointment from being sent at the same time.
 CREATE UNIQUE INDEX pending_delivery_head ON webhooks.pending_delivery (endpoint_id, ordering_key)
   WHERE ordering_key IS NOT NULL AND NOT is_held;
@@ -171,10 +177,10 @@ CREATE TABLE webhooks.outbox (
 CREATE INDEX outbox_order ON webhooks.outbox (created_at, event_id);
 CREATE INDEX outbox_stream ON webhooks.outbox (stream);
 
--- Partners see the deliveries of the branches in their installation, the progress of their replays, and whether their
+-- Partners see the deliveries of the branches and animals in their installation, the progress of their replays, and whether their
 -- endpoints are failing. query-api creates the body of a delivery again from the event. It cannot read stored bodies.
-GRANT SELECT (delivery_id, endpoint_id, clinic_id, branch_id, application_id, event_id, event_type, event_stream,
-  event_revision, status, unsuccessful_status, attempt_count, next_attempt_at, created_at, updated_at)
+GRANT SELECT (delivery_id, endpoint_id, clinic_id, branch_id, animal_id, application_id, event_id, event_type,
+  event_stream, event_revision, status, unsuccessful_status, attempt_count, next_attempt_at, created_at, updated_at)
   ON webhooks.delivery TO clinic_query;
 GRANT SELECT (delivery_id, endpoint_id, round_attempt_count, is_held) ON webhooks.pending_delivery TO clinic_query;
 GRANT SELECT (endpoint_id, since, failures) ON webhooks.failing_endpoint TO clinic_query;

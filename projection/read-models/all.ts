@@ -1,4 +1,5 @@
 import type { AnyReadModel } from "../engine/read-model.ts";
+import { animalLinks } from "./animal-links.ts";
 import { animals } from "./animals.ts";
 import { applications } from "./applications.ts";
 import { appointments } from "./appointments.ts";
@@ -33,6 +34,7 @@ export const readModels = [
   clinicSelections,
   customers,
   animals,
+  animalLinks,
   resources,
   availabilityRules,
   appointments,

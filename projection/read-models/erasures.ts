@@ -72,7 +72,6 @@ export const erasures = defineReadModel({
   nullable: ["contact_erased_at", "animal_erased_at", "notes_erased_at"],
   primaryKey: ["person_type", "person_id"],
   indexes: [],
-  isHidden: true,
   key: (event: ErasureEvent) => [personTypeByEvent[event.type], getPersonId(event)],
   on: {
     CustomerDataErased: recordErasure,

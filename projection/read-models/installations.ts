@@ -10,13 +10,14 @@ export const installations = defineReadModel({
     status: "text",
     scopes: "jsonb",
     branch_ids: "jsonb",
+    animal_access: "text",
     rate_limit_per_minute: "numeric",
     /** Log position of the approval. */
     approved_position: "bigint",
     /** Log position of the last change of the scopes or branches. */
     access_position: "bigint",
   },
-  nullable: ["branch_ids", "rate_limit_per_minute", "approved_position", "access_position"],
+  nullable: ["branch_ids", "animal_access", "rate_limit_per_minute", "approved_position", "access_position"],
   primaryKey: ["installation_id"],
   revokingStreams: installationStreams,
   auditColumns: ["installation_id", "application_id", "clinic_id"],
@@ -27,6 +28,7 @@ export const installations = defineReadModel({
       ...toColumns(data),
       status: "requested",
       branch_ids: null,
+      animal_access: null,
       rate_limit_per_minute: null,
       approved_position: null,
       access_position: null,

@@ -1,5 +1,6 @@
 import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
+import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { getPublicType } from "../../shared/partner-api/public-event.ts";
 import { defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
@@ -12,6 +13,8 @@ type SourceEvent = RecordedEventOf<
   | "InstallationApproved"
   | "InstallationNarrowed"
   | "InstallationRevoked"
+  | "AnimalLinked"
+  | "AnimalLinkWithdrawn"
   | "WebhookEndpointTested"
   | "WebhookEndpointFailureReported"
   | "WebhookEndpointDisabled"
@@ -37,6 +40,12 @@ function getEventId(event: SourceEvent): string {
   return event.type === "WebhookEndpointTested" ? event.data.testId : event.id;
 }
 
+function getInstallationId({ type, data }: SourceEvent): string | null {
+  if (type === "AnimalLinked" || type === "AnimalLinkWithdrawn")
+    return deriveInstallationId(data.applicationId, data.clinicId);
+  return "installationId" in data ? data.installationId : null;
+}
+
 /** A replayed stream contains events that already have a row, and rows never change. */
 function recordEvent(
   row: PublicEventRow | undefined,
@@ -53,11 +62,16 @@ function recordEvent(
     clinic_id: clinicId,
     branch_id: appointment?.branch_id ?? null,
     animal_id: appointment?.animal_id ?? null,
-    installation_id: "installationId" in event.data ? event.data.installationId : null,
+    installation_id: getInstallationId(event),
     endpoint_id: "endpointId" in event.data ? event.data.endpointId : null,
     stream: event.stream,
     revision: String(event.revision),
   };
+}
+
+/** The withdrawal of a code that was not redeemed ends no link. */
+function recordWithdrawal(row: PublicEventRow | undefined, event: RecordedEventOf<"AnimalLinkWithdrawn">) {
+  return event.data.linkId === null ? row : recordEvent(row, event);
 }
 
 /** A fixture of a sandbox is part of the reset, which has a row. Without its appointment, an event concerns nobody. */
@@ -109,6 +123,8 @@ export const publicEvents = defineReadModel({
     InstallationApproved: recordEvent,
     InstallationNarrowed: recordEvent,
     InstallationRevoked: recordEvent,
+    AnimalLinked: recordEvent,
+    AnimalLinkWithdrawn: recordWithdrawal,
     WebhookEndpointTested: recordEvent,
     WebhookEndpointFailureReported: recordEvent,
     WebhookEndpointDisabled: recordEvent,

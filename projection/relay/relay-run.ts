@@ -23,12 +23,17 @@ import {
   quarantineEvent,
   readQuarantinedEvents,
 } from "./quarantined-events.ts";
-import { relayedCategories, toMessage } from "./to-message.ts";
+import { canRevoke, hasMessages, relayedCategories, toMessage } from "./to-message.ts";
 
 export interface RelayProgress {
   position: bigint;
   isCaughtUp: boolean;
   backlog: JetStreamBacklog;
+}
+
+/** Position of the last event that may revoke the permission to send deliveries. */
+interface LastRevocation {
+  position: bigint;
 }
 
 interface RelayRunOptions extends LogAndDatabase {
@@ -65,6 +70,7 @@ export async function runRelay(
   const checkpoint = await readRelayCheckpoint(options.pool);
   const tracker = new InFlightTracker<Checkpoint>(checkpoint);
   const preparedEvents = new BoundedBuffer<PreparedEvent>(MAX_PREPARED_MESSAGES);
+  const lastRevocation: LastRevocation = { position: BEFORE_FIRST_EVENT };
   let isCaughtUp = false;
   let backlog: JetStreamBacklog = { pendingCount: 0, unacknowledgedCount: 0 };
   const reportProgress = () => options.onProgress({ position: tracker.checkpoint.position, isCaughtUp, backlog });
@@ -78,16 +84,17 @@ export async function runRelay(
   };
   reportProgress();
   await runTaskGroup(signal, [
-    (groupSignal) => readEvents(options, checkpoint, preparedEvents, onCaughtUp, groupSignal),
+    (groupSignal) => readEvents(options, checkpoint, lastRevocation, preparedEvents, onCaughtUp, groupSignal),
     (groupSignal) => retryQuarantinedEvents(options, preparedEvents, groupSignal),
     (groupSignal) => publishMessages(connection, options.stream, preparedEvents, tracker, groupSignal),
-    (groupSignal) => moveCheckpoint(connection, options, tracker, onBacklog, groupSignal),
+    (groupSignal) => moveCheckpoint(connection, options, tracker, lastRevocation, onBacklog, groupSignal),
   ]);
 }
 
 async function readEvents(
   options: RelayRunOptions,
   checkpoint: Checkpoint,
+  lastRevocation: LastRevocation,
   preparedEvents: BoundedBuffer<PreparedEvent>,
   onCaughtUp: () => void,
   signal: AbortSignal,
@@ -110,6 +117,8 @@ async function readEvents(
     if (logItem.kind !== "event" && logItem.kind !== "unreadable") continue;
     onEventRead();
     const { position } = logItem;
+    const { stream } = logItem.kind === "event" ? logItem.event : logItem;
+    if (canRevoke(stream)) lastRevocation.position = position;
     if (logItem.kind === "event") {
       const { event } = logItem;
       const message = createMessage(options, histories, event);
@@ -119,7 +128,7 @@ async function readEvents(
         traceparent: event.metadata.traceparent,
       });
     } else {
-      const message = quarantine(options, logItem, logItem.reason);
+      const message = hasMessages(stream) ? quarantine(options, logItem, logItem.reason) : undefined;
       await pushEvent({ checkpoint: { position, eventId: logItem.id }, message });
     }
   }
@@ -191,7 +200,8 @@ async function createMessageAgain(
 }
 
 /**
- * Regularly moves the checkpoint to the last event before the first unacknowledged message.
+ * Regularly moves the checkpoint to the last event before the first unacknowledged message. Records the last revocation
+ * at once, because the messages before it may wait for the read models.
  *
  * @param onBacklog called with the backlog, after the checkpoint has moved
  * @throws if messages were lost, for example because a server of a cluster lost its disk. The next session publishes
@@ -201,11 +211,13 @@ async function moveCheckpoint(
   connection: NatsConnection,
   { pool, stream }: RelayRunOptions,
   tracker: InFlightTracker<Checkpoint>,
+  lastRevocation: LastRevocation,
   onBacklog: (backlog: JetStreamBacklog) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
   let storedCheckpoint = tracker.checkpoint;
+  let storedRevocation = BEFORE_FIRST_EVENT;
   let missingSince: number | undefined;
   while (!signal.aborted) {
     await pause(CHECKPOINT_INTERVAL_MS, signal);
@@ -220,10 +232,17 @@ async function moveCheckpoint(
         throw new Error("The JetStream stream has lost messages.");
     }
     const { checkpoint } = tracker;
-    if (checkpoint !== storedCheckpoint) {
-      await moveRelayCheckpoint(pool, storedCheckpoint, checkpoint as EventCheckpoint);
+    const { position: revocation } = lastRevocation;
+    // Without a checkpoint, there are no deliveries yet.
+    if (hasEvent(checkpoint) && (checkpoint !== storedCheckpoint || revocation !== storedRevocation)) {
+      await moveRelayCheckpoint(pool, storedCheckpoint, checkpoint, revocation);
       storedCheckpoint = checkpoint;
+      storedRevocation = revocation;
     }
     onBacklog(backlog);
   }
+}
+
+function hasEvent(checkpoint: Checkpoint): checkpoint is EventCheckpoint {
+  return checkpoint.eventId !== null;
 }

@@ -1,19 +1,41 @@
 import type { Appointment } from "../../shared/domain/appointment/appointment.ts";
 import { type AppointmentEvent, appointmentStreams } from "../../shared/domain/events/appointment.ts";
-import type { Category } from "../../shared/domain/events/category.ts";
-import { webhookDeliveryStreams, webhookEndpointStreams } from "../../shared/domain/events/partner.ts";
+import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
+import { animalConsentStreams } from "../../shared/domain/events/consent.ts";
+import {
+  installationStreams,
+  partnerApplicationStreams,
+  webhookDeliveryStreams,
+  webhookEndpointStreams,
+} from "../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
 import { isOperational, toOperationalEvent, toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { type EventHistories, isSentAppointmentEvent, RelayError } from "./event-histories.ts";
 import { createEventMessage, type OutgoingMessage } from "./message.ts";
 
-/** Stream categories that the relay reads. */
-export const relayedCategories: readonly Category[] = [
-  appointmentStreams,
+/** Categories of the streams whose events can have messages. */
+const MESSAGE_CATEGORIES: readonly Category[] = [appointmentStreams, webhookEndpointStreams, webhookDeliveryStreams];
+
+/** Categories of the streams whose events can revoke the permission to send deliveries. */
+const REVOKING_CATEGORIES: readonly Category[] = [
+  partnerApplicationStreams,
+  installationStreams,
   webhookEndpointStreams,
-  webhookDeliveryStreams,
+  animalConsentStreams,
 ];
+
+/** Stream categories that the relay reads. */
+export const relayedCategories: readonly Category[] = [...new Set([...MESSAGE_CATEGORIES, ...REVOKING_CATEGORIES])];
+
+const isInCategory = (stream: string, categories: readonly Category[]) =>
+  categories.some((category) => stream.startsWith(toStreamName(category, "")));
+
+/** Returns true for a stream whose events can have messages. */
+export const hasMessages = (stream: string) => isInCategory(stream, MESSAGE_CATEGORIES);
+
+/** Returns true for a stream whose events can revoke the permission to send deliveries. */
+export const canRevoke = (stream: string) => isInCategory(stream, REVOKING_CATEGORIES);
 
 /**
  * Maps an event to a message. The message of an appointment event contains the appointment as of that event. If

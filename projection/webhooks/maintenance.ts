@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { buildIsAnimalVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import {
@@ -156,7 +157,7 @@ interface SweepResult {
 /**
  * Closes a batch of pending deliveries that may no longer be sent. Deliveries to a disabled endpoint are skipped.
  * Deliveries are cancelled if the endpoint, the application or the installation was revoked, or the application lost
- * access to the branch. Deliveries with an attempt in progress stay pending.
+ * access to the branch or the animal. Deliveries with an attempt in progress stay pending.
  *
  * @param now milliseconds since 1970
  */
@@ -227,12 +228,27 @@ const PENDING_BRANCHES_SQL = `
   )
   SELECT branch_id FROM branches WHERE branch_id IS NOT NULL`;
 
+/**
+ * Reads one index entry for each animal of the pending deliveries of the endpoint `s`, if its application sees only
+ * linked animals. Contains null for deliveries without an animal.
+ */
+const PENDING_ANIMALS_SQL = `
+  WITH RECURSIVE animals AS (
+    (SELECT animal_id FROM webhooks.pending_delivery
+      WHERE endpoint_id = s.endpoint_id AND s.animal_access <> 'all' ORDER BY animal_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT animal_id FROM webhooks.pending_delivery
+             WHERE endpoint_id = s.endpoint_id AND animal_id > animals.animal_id ORDER BY animal_id LIMIT 1)
+      FROM animals WHERE animal_id IS NOT NULL
+  )
+  SELECT animal_id FROM animals`;
+
 const CLOSE_UNSENDABLE_SQL = `
   WITH RECURSIVE ${buildPendingEndpointsSql("first_endpoints", LANE_CONDITIONS.first)},
   ${buildPendingEndpointsSql("retry_endpoints", LANE_CONDITIONS.retry)},
   ${buildPendingEndpointsSql("held_endpoints", PENDING_CONDITIONS.held)},
   access AS MATERIALIZED (
-    SELECT e.endpoint_id, i.branch_ids,
+    SELECT e.endpoint_id, e.application_id, i.branch_ids, i.animal_access,
            e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
       FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
       JOIN ${READ_MODEL_SCHEMA}.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
@@ -246,6 +262,16 @@ const CLOSE_UNSENDABLE_SQL = `
       FROM access s
      CROSS JOIN LATERAL (${PENDING_BRANCHES_SQL}) b
      WHERE NOT s.revoked AND NOT s.disabled AND NOT s.branch_ids ? b.branch_id::text
+  ),
+  unlinked AS (
+    SELECT s.endpoint_id, n.animal_id
+      FROM access s
+     CROSS JOIN LATERAL (${PENDING_ANIMALS_SQL}) n
+     WHERE NOT s.revoked AND NOT s.disabled AND NOT ${buildIsAnimalVisibleSql({
+       animalAccess: "s.animal_access",
+       applicationId: "s.application_id",
+       animalId: "n.animal_id",
+     })}
   ),
   chosen AS MATERIALIZED (SELECT * FROM (${buildLanesSql(
     (laneCondition) => `
@@ -267,6 +293,17 @@ const CLOSE_UNSENDABLE_SQL = `
        SELECT delivery_id
          FROM webhooks.pending_delivery
         WHERE endpoint_id = u.endpoint_id AND branch_id = u.branch_id
+          AND (lease_expires_at IS NULL OR lease_expires_at <= $1) AND ${TRY_LOCK_ORDER_SQL}
+        LIMIT ${MAX_CLOSED_DELIVERIES}
+          FOR UPDATE SKIP LOCKED) d
+    UNION ALL
+    SELECT d.delivery_id, 'cancelled'
+      FROM unlinked u
+     CROSS JOIN LATERAL (
+       SELECT delivery_id
+         FROM webhooks.pending_delivery
+        WHERE endpoint_id = u.endpoint_id AND branch_id IS NOT NULL
+          AND (animal_id = u.animal_id OR (animal_id IS NULL AND u.animal_id IS NULL))
           AND (lease_expires_at IS NULL OR lease_expires_at <= $1) AND ${TRY_LOCK_ORDER_SQL}
         LIMIT ${MAX_CLOSED_DELIVERIES}
           FOR UPDATE SKIP LOCKED) d

@@ -120,6 +120,7 @@ function describePositionHeader(brand: string): Record<string, Header> {
 
 const pathIdDescriptions: Readonly<Record<string, string>> = {
   appointmentId: "Id of the appointment.",
+  linkId: "Id of the animal link.",
   endpointId: "Id of the webhook endpoint.",
   deliveryId: "Id of the delivery.",
   replayId: "Id of the replay.",
@@ -220,6 +221,7 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
   clinic: { name: "Clinic", description: "Read the clinic, its branches and the installation's scopes." },
   appointments: { name: "Appointments", description: "List and create appointments." },
   events: { name: "Events", description: "Read the events of a clinic in their order." },
+  "animal-links": { name: "Animal links", description: "Link animals with the consent of their owners." },
   "webhook-endpoints": {
     name: "Webhook endpoints",
     description: "Manage webhook endpoints. List and replay deliveries.",

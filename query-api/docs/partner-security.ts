@@ -13,6 +13,7 @@ const scopeDescriptions: Readonly<Record<Scope, string>> = {
   "clinic:read": "Read the clinic context",
   "appointments:read": "Read appointments",
   "appointments:write": "Create appointments",
+  "animals:link": "Link animals with their owners' consent",
   "webhooks:read": "Read webhook endpoints and deliveries",
   "webhooks:write": "Manage webhook endpoints and replay deliveries",
   "sandbox:read": "Read the state of the sandbox",

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
+import { animalAccess, rateLimit, scope } from "../../shared/domain/events/partner.ts";
+import { animalAccessText } from "../../shared/partner-api/records.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, uuid } from "../http/fields.ts";
 import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
@@ -15,6 +16,7 @@ export const getClinicContext = definePartnerRead({
     installation: z.strictObject({
       scopes: z.array(scope),
       branchIds: z.array(uuid).nullable(),
+      animalAccess: animalAccess.describe(animalAccessText),
       rateLimitPerMinute: rateLimit,
     }),
   }),
@@ -27,6 +29,7 @@ export const getClinicContext = definePartnerRead({
           'isMain', b.is_main) ORDER BY ${buildNameSortSql("b.name")}, b.branch_id)
         FROM ${READ_MODEL_SCHEMA}.branch b WHERE b.clinic_id = c.clinic_id AND ${buildIsBranchVisibleSql("b.branch_id")}), '[]'),
       'installation', json_build_object('scopes', $4::jsonb, 'branchIds', $2::uuid[],
+        'animalAccess', $6::text,
         'rateLimitPerMinute', $5::integer))::text AS body
     FROM ${READ_MODEL_SCHEMA}.clinic c WHERE c.clinic_id = $1::uuid`,
   getSqlParameters: ({ state: { clinicId, installation, branchId } }) => [
@@ -35,5 +38,6 @@ export const getClinicContext = definePartnerRead({
     branchId,
     JSON.stringify(installation.scopes),
     installation.rateLimitPerMinute,
+    installation.animalAccess,
   ],
 });

@@ -3,6 +3,7 @@ import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
 import { createWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
@@ -83,10 +84,11 @@ export const getWebhookDelivery = definePartnerRead({
       AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
     LEFT JOIN webhooks.delivery d ON d.delivery_id = $5::uuid AND d.endpoint_id = e.endpoint_id
       AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
-      AND ($6::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($6::uuid[]))`,
+      AND ($6::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($6::uuid[]))
+      AND ${buildIsDeliveryVisibleSql("d", { animalAccess: "$7::text", applicationId: "$2::uuid" })}`,
   getSqlParameters({ state: { clinicId, applicationId, environment, installation }, pathParams }) {
     const ids = [parsePathId(pathParams.endpointId), parsePathId(pathParams.deliveryId)];
-    return [clinicId, applicationId, environment, ...ids, installation.branchIds];
+    return [clinicId, applicationId, environment, ...ids, installation.branchIds, installation.animalAccess];
   },
   async completeBody(bodyText, { log, brand }) {
     const { delivery, source, customHeaderNames, bodyFormat } = sqlBody.parse(JSON.parse(bodyText));

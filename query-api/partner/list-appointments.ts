@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { buildIsAnimalVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { partnerAppointment } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { timeWindow } from "../http/fields.ts";
@@ -9,9 +10,11 @@ import { APPOINTMENT_FIELDS_SQL, branchRefusalSql, buildIsBranchVisibleSql, defi
 
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
+ * $9: animal access. $10: application.
  */
 const pageAndNextRowSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.branch_id")}
+    AND ${buildIsAnimalVisibleSql({ animalAccess: "$9::text", applicationId: "$10::uuid", animalId: "a.animal_id" })}
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz
     AND ($7::timestamptz IS NULL OR (a.scheduled_at, a.appointment_id) > ($7::timestamptz, $8::uuid))
   ORDER BY a.scheduled_at, a.appointment_id
@@ -19,11 +22,11 @@ const pageAndNextRowSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
 
 export const listPartnerAppointments = definePartnerRead({
   operationId: "listPartnerAppointments",
-  description: `Lists appointments in a window of at most 31 days, sorted by time, in pages. The list contains only appointments of branches that the installation covers.
+  description: `Lists appointments in a window of at most 31 days, sorted by time, in pages. The list contains only appointments of branches and animals that the installation covers.
 
 With \`updatedSince\`, it instead lists all appointments that changed since then, whatever their time and status. \`from\`, \`to\` and \`cursor\` are then ignored, the response has \`changes\` instead of \`window\`, and \`page.nextCursor\` is null. An appointment that changes between two requests appears again. A date-time is only an approximate start, because imported appointments can have an earlier \`updatedAt\`.
 
-A cursor becomes invalid when the scopes or branches of the installation change, and when the sandbox is reset. The response is then 422 \`unknown_cursor\`. Start again with a date-time.`,
+A cursor can become invalid when the access or the links of your application change, and when the sandbox is reset. The response is then 422 \`unknown_cursor\`. Start again with a date-time.`,
   parameters: { ...windowParameters, limit: createLimitParameter(250, 100), updatedSince: updatedSinceParameter },
   isPaged: true,
   response: z.strictObject({
@@ -44,9 +47,11 @@ A cursor becomes invalid when the scopes or branches of the installation change,
         ORDER BY a.scheduled_at, a.appointment_id) FROM page a), '[]'),
       'page', ${buildPageSql("scheduled_at", "appointment_id", "$6", "scheduled_at DESC, appointment_id DESC")}
     )::text AS body`,
-  getSqlParameters({ state: { clinicId, installation, branchId, now }, parameters: { from, to, limit }, cursor }) {
+  getSqlParameters({ state, parameters: { from, to, limit }, cursor }) {
+    const { clinicId, applicationId, branchId, now } = state;
+    const { branchIds, animalAccess } = state.installation;
     const window = toTimeWindow({ from, to }, now);
-    const { branchIds } = installation;
-    return [clinicId, branchIds, branchId, window.from, window.to, limit, cursor?.time, cursor?.id];
+    const pageParameters = [window.from, window.to, limit, cursor?.time, cursor?.id];
+    return [clinicId, branchIds, branchId, ...pageParameters, animalAccess, applicationId];
   },
 });

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { buildIsAnimalVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, parseTime } from "../http/parameters.ts";
 import { buildEpochSql, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
@@ -20,14 +21,18 @@ export const updatedSinceParameter = createFilterParameter(
   z.string(),
 );
 
-const isVisibleSql = `a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.branch_id")}`;
+/** $11: animal access, $12: application. */
+const isVisibleSql = `a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.branch_id")}
+  AND ${buildIsAnimalVisibleSql({ animalAccess: "$11::text", applicationId: "$12::uuid", animalId: "a.animal_id" })}`;
 
 /**
- * A change of the access or a sandbox reset makes other appointments visible, also some whose last change is before a
- * cursor. Such a cursor is refused.
+ * A change of the access, a new link or a sandbox reset makes other appointments visible, also some whose last change is
+ * before a cursor. Such a cursor is refused.
  */
 const EPOCH_SQL = buildEpochSql(
   `(SELECT access_position FROM ${READ_MODEL_SCHEMA}.installation WHERE installation_id = $4::uuid)`,
+  `(SELECT max(position) FROM ${READ_MODEL_SCHEMA}.animal_link
+     WHERE application_id = $12::uuid AND clinic_id = $1::uuid AND $11::text = 'linked')`,
   `(SELECT reset_position FROM ${READ_MODEL_SCHEMA}.sandbox WHERE clinic_id = $1::uuid)`,
 );
 
@@ -89,6 +94,8 @@ export const listChanges: ReadAlternative = {
       cursor?.subjectId,
       cursor?.epoch,
       parameters.limit,
+      installation.animalAccess,
+      applicationId,
     ];
   },
   async completeBody(bodyText, _, { parameters }) {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { createFeedEvent, type FeedReader, feedEvent } from "../../shared/partner-api/feed-event.ts";
 import { shareAppointmentReads } from "../../shared/partner-api/share-reads.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
@@ -15,10 +16,11 @@ const MAX_CONCURRENT_READS = 8;
 
 /**
  * Is true for an event `e` that the installation `i` may read. $1: clinic, $4: application, $5: installation, $6: true if
- * the caller may read events about endpoints.
+ * the caller may read events about endpoints, $12: animal access.
  */
 const isVisibleSql = `e.clinic_id = $1::uuid AND e.type IS NOT NULL AND e.position >= i.approved_position
     AND (e.branch_id IS NULL OR ${buildIsBranchVisibleSql("e.branch_id")})
+    AND ${buildIsDeliveryVisibleSql("e", { animalAccess: "$12::text", applicationId: "$4::uuid" })}
     AND (e.installation_id IS NULL OR e.installation_id = $5::uuid)
     AND (e.endpoint_id IS NULL OR ($6::boolean AND EXISTS (
       SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint w
@@ -55,7 +57,7 @@ export const listEvents = definePartnerRead({
 
 Pass \`cursor\` of a response as \`after\` of the next request. If there is no event yet, the request waits up to \`wait\` seconds for the first one. An application can have up to 200 waiting requests for each process of the service. More requests with \`wait\` return 429 \`too_many_waiting_requests\`.
 
-Events about endpoints require the scope \`webhooks:read\`. \`installation.access_changed\`, \`installation.approved\` and \`sandbox.reset\` change which appointments are visible: after such an event, read the appointments again.`,
+Events about endpoints require the scope \`webhooks:read\`. \`animal_link.created\`, \`animal_link.withdrawn\`, \`installation.access_changed\`, \`installation.approved\` and \`sandbox.reset\` change which appointments are visible: after such an event, read the appointments again. The erasure of an animal's owner ends a link without an event.`,
   parameters: {
     after: createFilterParameter(
       `\`cursor\` of an earlier response. \`${LATEST}\` returns no events and the cursor of the newest event. If it is missing, the list starts with the first event.`,
@@ -107,6 +109,7 @@ Events about endpoints require the scope \`webhooks:read\`. \`installation.acces
       parameters.after === LATEST,
       parameters.limit,
       cursor?.epoch,
+      installation.animalAccess,
     ];
   },
   findWait(bodyText, { parameters: { after, wait } }) {

@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
+import { animalAccess, rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
+import { animalAccessText } from "../../shared/partner-api/records.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { uuid } from "../http/fields.ts";
 import { definePartnerRead } from "./read.ts";
@@ -12,6 +13,7 @@ const installationRecord = z.strictObject({
   clinicName: z.string(),
   scopes: z.array(scope),
   branchIds: z.array(uuid).nullable().describe("Branches that the installation covers; null for all branches."),
+  animalAccess: animalAccess.describe(animalAccessText),
   rateLimitPerMinute: rateLimit,
 });
 
@@ -23,10 +25,10 @@ export const listInstallations = definePartnerRead({
   response: z.strictObject({ ok: z.literal(true), installations: z.array(installationRecord) }),
   refusals: {},
   sql: `SELECT NULL AS refusal, json_build_object('installations', coalesce(json_agg(json_build_object(
-      'clinicId', i.clinic_id, 'clinicName', i.name, 'scopes', i.scopes, 'branchIds', i.branch_ids,
+      'clinicId', i.clinic_id, 'clinicName', i.name, 'scopes', i.scopes, 'branchIds', i.branch_ids, 'animalAccess', i.animal_access,
       'rateLimitPerMinute', i.rate_limit) ORDER BY ${buildNameSortSql("i.name")}, i.clinic_id), '[]'))::text AS body
     FROM (
-      SELECT c.clinic_id, c.name, i.scopes, i.branch_ids,
+      SELECT c.clinic_id, c.name, i.scopes, i.branch_ids, i.animal_access,
         coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT_PER_MINUTE}) AS rate_limit
       FROM ${READ_MODEL_SCHEMA}.installation i
       JOIN ${READ_MODEL_SCHEMA}.clinic c ON c.clinic_id = i.clinic_id AND c.environment = $2

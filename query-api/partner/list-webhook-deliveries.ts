@@ -7,6 +7,7 @@ import { deliveredEventType } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { readStreamIfPresent } from "../../shared/eventstore/read-log.ts";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
+import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, createLimitParameter, type ParameterValues } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
@@ -110,7 +111,7 @@ const COLUMNS_SQL =
 
 /** Columns in {@link COLUMNS_SQL} and {@link IS_MATCH_SQL}. query-api may not read all columns. */
 const LOOKUP_COLUMNS = `delivery_id, event_id, event_type, event_stream, status, next_attempt_at, created_at, updated_at, endpoint_id,
-  clinic_id, application_id, branch_id`;
+  clinic_id, application_id, branch_id, animal_id`;
 
 const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 'UTC'`;
 
@@ -120,6 +121,7 @@ const CREATED_AT_SQL = "(d.created_at AT TIME ZONE 'UTC')";
 /** The cursor's time is also compared without its id, so that the search in the index starts at this time. */
 const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
     AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
+    AND ${buildIsDeliveryVisibleSql("d", { animalAccess: "$15::text", applicationId: "$2::uuid" })}
     AND ($9::text IS NULL OR d.status = $9::text)
     AND ${CREATED_AT_SQL} >= coalesce(${toUtcSql("$11")}, '-infinity')
     AND ${CREATED_AT_SQL} < coalesce(${toUtcSql("$12")}, 'infinity')
@@ -135,7 +137,7 @@ const NEWEST_FIRST_SQL = `ORDER BY ${CREATED_AT_SQL} DESC, d.delivery_id LIMIT $
  *
  * $1: clinic. $2: application. $3: environment. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches of the
  * installation. $9: status, or null. $10: event types. $11 and $12: time range. $13: ids, or null for all deliveries of
- * the endpoint. $14: values of `unsuccessful_status`.
+ * the endpoint. $14: values of `unsuccessful_status`. $15: animal access.
  *
  * LIMIT 1 in the lookup of an id keeps the other conditions outside, so that Postgres uses the primary key.
  */
@@ -188,7 +190,7 @@ export const deliveryRecord = z.strictObject({
 export const listWebhookDeliveries = definePartnerRead({
   operationId: "listWebhookDeliveries",
   description:
-    "Lists the deliveries of an endpoint, newest first, in pages. Each delivery contains its latest attempts. The list contains deliveries of test events, and of events at branches that the installation covers. If the request has several filters, a delivery must match all of them. Use the same filters for all pages.",
+    "Lists the deliveries of an endpoint, newest first, in pages. Each delivery contains its latest attempts. The list contains deliveries of test events, and of events about branches and animals that the installation covers. If the request has several filters, a delivery must match all of them. Use the same filters for all pages.",
   parameters: { limit: createLimitParameter(100, 50), ...deliveryFilters },
   isPaged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),
@@ -215,6 +217,7 @@ export const listWebhookDeliveries = definePartnerRead({
       cursor?.id,
       state.installation.branchIds,
       ...(await toFilterValues(filters, endpointId, context)),
+      state.installation.animalAccess,
     ];
   },
 });

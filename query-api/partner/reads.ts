@@ -1,10 +1,12 @@
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
+import { getAnimalLink } from "./get-animal-link.ts";
 import { getPartnerAppointment } from "./get-appointment.ts";
 import { getClinicContext } from "./get-clinic-context.ts";
 import { getSandboxState } from "./get-sandbox-state.ts";
 import { getWebhookDelivery } from "./get-webhook-delivery.ts";
 import { getWebhookEndpoint } from "./get-webhook-endpoint.ts";
 import { getWebhookReplay } from "./get-webhook-replay.ts";
+import { listAnimalLinks } from "./list-animal-links.ts";
 import { listPartnerAppointments } from "./list-appointments.ts";
 import { listEvents } from "./list-events.ts";
 import { listInstallations } from "./list-installations.ts";
@@ -18,6 +20,8 @@ const reads: Record<PartnerReadId, PartnerRead> = {
   listPartnerAppointments,
   getPartnerAppointment,
   listEvents,
+  listAnimalLinks,
+  getAnimalLink,
   getSandboxState,
   listWebhookEndpoints,
   getWebhookEndpoint,

@@ -3,7 +3,7 @@ import type Koa from "koa";
 import { z } from "zod";
 import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
-import { rateLimit, scope } from "../../shared/domain/events/partner.ts";
+import { animalAccess, rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
 import { LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
@@ -193,7 +193,7 @@ const accessStatement = {
     coalesce(NOT a.revoked AND a.credential_ids ? $2, false) AS "isCredentialActive",
     coalesce(a.scopes, '[]') AS "applicationScopes",
     CASE WHEN c.clinic_id IS NOT NULL THEN json_build_object('scopes', i.scopes, 'branchIds', i.branch_ids,
-      'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT_PER_MINUTE})) END AS installation
+      'animalAccess', i.animal_access, 'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT_PER_MINUTE})) END AS installation
   FROM (VALUES (1)) request
   LEFT JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = $1::uuid AND a.environment = $3
   LEFT JOIN ${READ_MODEL_SCHEMA}.installation i
@@ -208,6 +208,7 @@ const accessRecordSchema = z.object({
     .object({
       scopes: z.array(scope),
       branchIds: z.array(uuid).nullable(),
+      animalAccess,
       rateLimitPerMinute: rateLimit,
     })
     .nullable(),

@@ -5,7 +5,7 @@ import { type Option, type Options, type OptionValues, readOptions, toOptionName
 import { escapeControlCharacters, type Terminal } from "./terminal.ts";
 
 export interface Command {
-  /** One word or two: the name, or a noun and a verb. */
+  /** One word, or several: nouns and a verb. */
   name: string;
   summary: string;
   options: Options;
@@ -128,14 +128,17 @@ function createProgram(
   if (firstCommand) program.addHelpText("after", formatHelp(details, firstCommand.name, firstCommand.example));
   for (const command of commands) {
     const { name, summary, options, example } = command;
-    const [noun = "", verb] = name.split(" ");
+    const nouns = name.split(" ");
+    const verb = nouns.pop() ?? "";
     let parent = program;
-    if (verb !== undefined) {
-      const group = program.commands.find((subcommand) => subcommand.name() === noun);
-      parent = group ?? program.command(noun).addHelpText("after", formatHelp(undefined, name, example));
-      parent.description(group ? `${group.description()}, ${verb}` : verb);
+    for (const [index, noun] of nouns.entries()) {
+      const group = parent.commands.find((subcommand) => subcommand.name() === noun);
+      const nextWord = nouns[index + 1] ?? verb;
+      parent = group ?? parent.command(noun).addHelpText("after", formatHelp(undefined, name, example));
+      const words = new Set([...(group ? group.description().split(", ") : []), nextWord]);
+      parent.description([...words].join(", "));
     }
-    const subcommand = parent.command(verb ?? noun).description(summary);
+    const subcommand = parent.command(verb).description(summary);
     const positionalNames: string[] = [];
     for (const [optionName, option] of Object.entries(options)) {
       if (option.isPositional) {

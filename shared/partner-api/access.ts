@@ -21,7 +21,7 @@ export interface AccessRecord {
   installation: InstallationRecord | null;
 }
 
-export type InstallationRecord = Pick<Installation, "scopes" | "branchIds" | "rateLimitPerMinute">;
+export type InstallationRecord = Pick<Installation, "scopes" | "branchIds" | "animalAccess" | "rateLimitPerMinute">;
 
 /**
  * Looks up the stored access data. The command service reads the event log or its cache, and the query-api service reads

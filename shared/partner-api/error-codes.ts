@@ -21,6 +21,8 @@ export const partnerErrors = {
   rate_limit_exceeded: "Too many requests. Wait the number of seconds in `Retry-After`.",
   rate_limit_unavailable: "The service could not count the request in time. Nothing was changed; try again.",
   appointment_not_found: "The clinic has no appointment with this id at a branch that the installation covers.",
+  link_code_invalid: "The code is wrong, used or expired, or belongs to another application or clinic.",
+  animal_link_not_found: "The application has no link with this id at this clinic, or the link has ended.",
   fixture_appointment: "The appointment is part of the sandbox's fixture. Create an appointment of your own.",
   illegal_transition: "The appointment's status does not permit the change.",
   invalid_cursor: "The cursor does not come from a response of this API.",

@@ -1,10 +1,12 @@
 import { z } from "zod";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import { toStreamName } from "../domain/events/category.ts";
-import { installationStreams, scope } from "../domain/events/partner.ts";
+import { animalConsentStreams } from "../domain/events/consent.ts";
+import { animalAccess, installationStreams, scope } from "../domain/events/partner.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { sandboxStreams } from "../domain/events/sandbox.ts";
 import type { EventLog } from "../eventstore/log.ts";
+import { animalAccessText } from "./records.ts";
 import {
   appointmentBody,
   createWebhookBody,
@@ -26,12 +28,21 @@ export const installationBody = z.strictObject({
       .strictObject({
         scopes: z.array(scope),
         branchIds: z.array(z.guid()).nullable().describe("Branches that the installation covers; null for all."),
+        animalAccess: animalAccess.describe(animalAccessText),
       })
       .nullable()
       .describe("Access from now on. Null if it was revoked."),
   }),
 });
 type InstallationBody = z.infer<typeof installationBody>;
+
+/** Schema of an event about a link of the application to an animal. */
+export const animalLinkBody = z.strictObject({
+  ...feedEnvelope,
+  type: z.enum(["animal_link.created", "animal_link.withdrawn"]),
+  data: z.strictObject({ link: z.strictObject({ id: z.guid(), animalId: z.guid() }) }),
+});
+type AnimalLinkBody = z.infer<typeof animalLinkBody>;
 
 /** Schema of an event about a sandbox that was filled with the fixture. */
 export const sandboxResetBody = z.strictObject({
@@ -44,6 +55,7 @@ type SandboxResetBody = z.infer<typeof sandboxResetBody>;
 export const feedEvent = z.union([
   appointmentBody,
   installationBody,
+  animalLinkBody,
   sandboxResetBody,
   endpointTestBody,
   endpointFailingBody,
@@ -66,7 +78,7 @@ export async function createFeedEvent(
   source: { stream: string; revision: bigint },
 ): Promise<FeedEvent | undefined> {
   const { stream, revision } = source;
-  const isOfStateless = [installationStreams, sandboxStreams].some((category) =>
+  const isOfStateless = [installationStreams, animalConsentStreams, sandboxStreams].some((category) =>
     stream.startsWith(toStreamName(category, "")),
   );
   if (!isOfStateless) return createWebhookBody(log, source);
@@ -74,7 +86,9 @@ export async function createFeedEvent(
   return event?.revision === revision ? toFeedOnlyBody(event) : undefined;
 }
 
-function toFeedOnlyBody(event: RecordedEvent<CatalogEvent>): InstallationBody | SandboxResetBody | undefined {
+function toFeedOnlyBody(
+  event: RecordedEvent<CatalogEvent>,
+): InstallationBody | AnimalLinkBody | SandboxResetBody | undefined {
   const { environment, clinicId, occurredAt } = event.metadata;
   if (!environment || !clinicId) return undefined;
   const envelope = { id: event.id, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
@@ -82,12 +96,19 @@ function toFeedOnlyBody(event: RecordedEvent<CatalogEvent>): InstallationBody | 
   switch (event.type) {
     case "InstallationApproved":
     case "InstallationNarrowed": {
-      const { scopes, branchIds } = event.data;
+      const { scopes, branchIds, animalAccess } = event.data;
       const type = event.type === "InstallationApproved" ? "installation.approved" : "installation.access_changed";
-      return { ...commonFields, type, data: { installation: { scopes, branchIds } } };
+      return { ...commonFields, type, data: { installation: { scopes, branchIds, animalAccess } } };
     }
     case "InstallationRevoked":
       return { ...commonFields, type: "installation.revoked", data: { installation: null } };
+    case "AnimalLinked":
+    case "AnimalLinkWithdrawn": {
+      const { linkId: id, animalId } = event.data;
+      const type = event.type === "AnimalLinked" ? "animal_link.created" : "animal_link.withdrawn";
+      // The withdrawal of a code that was not redeemed ends no link.
+      return id === null ? undefined : { ...commonFields, type, data: { link: { id, animalId } } };
+    }
     case "SandboxReset": {
       const { generation, day } = event.data;
       return { ...commonFields, type: "sandbox.reset", data: { sandbox: { generation, day } } };

@@ -33,6 +33,7 @@ function defineAtSandbox<const M extends Method, const P extends string>(
   return { method, path, scope, summary, requiresSandbox: true };
 }
 
+const linkPath = "/animal-links/:linkId";
 const endpointPath = "/webhook-endpoints/:endpointId";
 const deliveriesPath = `${endpointPath}/deliveries` as const;
 const replaysPath = `${endpointPath}/replays` as const;
@@ -55,6 +56,10 @@ export const partnerOperations = {
     "Get an appointment",
   ),
   listEvents: defineAtClinic("GET", "/events", "appointments:read", "List events"),
+  linkAnimal: defineAtClinic("POST", "/animal-links", "animals:link", "Link an animal"),
+  listAnimalLinks: defineAtClinic("GET", "/animal-links", "animals:link", "List animal links"),
+  getAnimalLink: defineAtClinic("GET", linkPath, "animals:link", "Get an animal link"),
+  endAnimalLink: defineAtClinic("DELETE", linkPath, "animals:link", "End an animal link"),
   getSandboxState: defineAtSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
   resetSandbox: defineAtSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
   changeSandboxAppointmentStatus: defineAtSandbox(

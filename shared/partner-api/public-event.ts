@@ -4,7 +4,13 @@ import type { CatalogEventType } from "../domain/events/catalog.ts";
 import type { deliveredEventType } from "../domain/events/partner.ts";
 
 /** Types of events in the feed that are not sent to webhook endpoints. */
-type FeedEventType = "installation.approved" | "installation.access_changed" | "installation.revoked" | "sandbox.reset";
+type FeedEventType =
+  | "installation.approved"
+  | "installation.access_changed"
+  | "installation.revoked"
+  | "animal_link.created"
+  | "animal_link.withdrawn"
+  | "sandbox.reset";
 
 /** Type of an event that partners receive. */
 export type PublicEventType = z.infer<typeof deliveredEventType> | FeedEventType;
@@ -31,6 +37,8 @@ const PUBLIC_TYPES = new Map<CatalogEventType, PublicEventType>([
   ["InstallationApproved", "installation.approved"],
   ["InstallationNarrowed", "installation.access_changed"],
   ["InstallationRevoked", "installation.revoked"],
+  ["AnimalLinked", "animal_link.created"],
+  ["AnimalLinkWithdrawn", "animal_link.withdrawn"],
   ["SandboxReset", "sandbox.reset"],
 ]);
 

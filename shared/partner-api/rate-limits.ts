@@ -3,7 +3,7 @@ import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { toCallerAddress } from "../http/request.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
-import { enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
+import { applyCount, enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
 
 /**
@@ -32,6 +32,9 @@ export const MAX_APPLICATION_REQUESTS_PER_MINUTE = 120;
  * the log. The limit is sufficient for a test run that resets the sandbox before each of 100 test cases.
  */
 export const MAX_RESETS_PER_HOUR = 100;
+
+/** Maximum number of wrong link codes, per hour and installation. */
+export const MAX_WRONG_CODES_PER_HOUR = 10;
 
 const HOUR_SECONDS = 3_600;
 
@@ -65,6 +68,27 @@ export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     await enforceRateLimit(limiter, ctx, `reset ${ctx.state.applicationId}`, MAX_RESETS_PER_HOUR, HOUR_SECONDS);
     await next();
+  };
+}
+
+/**
+ * Limits the link codes that an installation can guess. Counts only wrong codes, so correct codes have no limit of their
+ * own. After the last permitted wrong code, correct codes are refused too.
+ */
+export function limitWrongCodes(limiter: RateLimiter): Koa.Middleware<ClinicState> {
+  return async (ctx, next) => {
+    const { applicationId, clinicId } = ctx.state;
+    const key = `link-code ${applicationId} ${clinicId}`;
+    const { used, ...window } = await limiter.read(key, HOUR_SECONDS);
+    if (used >= MAX_WRONG_CODES_PER_HOUR)
+      applyCount(ctx, { used: used + 1, ...window }, key, MAX_WRONG_CODES_PER_HOUR, HOUR_SECONDS);
+    try {
+      await next();
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "link_code_invalid")
+        await enforceRateLimit(limiter, ctx, key, MAX_WRONG_CODES_PER_HOUR, HOUR_SECONDS);
+      throw error;
+    }
   };
 }
 

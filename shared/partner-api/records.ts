@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type Appointment, appointmentStatuses } from "../domain/appointment/appointment.ts";
+import { consentCoverage } from "../domain/events/consent.ts";
 import {
   deliveryOrdering,
   operationalEventType,
@@ -54,6 +55,21 @@ export function toPartnerAppointment(appointment: Appointment, revision: bigint)
     updatedAt: appointment.updatedAt,
   };
 }
+
+export const animalAccessText =
+  "Animals whose data your application sees. `all`: all animals of the clinic. `linked`: animals with a link; other animals and appointments without an animal appear not to exist.";
+
+/** Schema of a link to an animal in the partner API. */
+export const animalLinkRecord = z.strictObject({
+  id: uuid,
+  animal: z.strictObject({ id: uuid, name: z.string(), species: z.string() }),
+  consent: z.strictObject({
+    covers: consentCoverage.describe(
+      "`appointments_read`: your application reads the animal's appointments. `appointments_write`: it also creates appointments of the animal.",
+    ),
+    grantedAt: instant.describe("Time at which your application redeemed the code."),
+  }),
+});
 
 /** Schema of a sandbox in the partner API. All lists in the record are sorted by name, then by id. */
 export const sandboxRecord = z.strictObject({

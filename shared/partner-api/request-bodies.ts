@@ -11,6 +11,7 @@ import {
   webhookEventType,
 } from "../domain/events/partner.ts";
 import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
+import { SANDBOX_LINK_CODES } from "../domain/partner/sandbox-link-code.ts";
 import { asymmetricSignatureText, bodyFormatText, orderingText } from "./records.ts";
 
 /**
@@ -56,6 +57,16 @@ export const appointmentMove = z.strictObject({
   durationMinutes: appointmentStreams.events.AppointmentRescheduled.shape.durationMinutes
     .optional()
     .meta({ description: "New duration in minutes. If it is absent, the duration remains unchanged." }),
+});
+
+export const animalLinkRequest = z.strictObject({
+  code: z
+    .string()
+    .min(1)
+    .max(100)
+    .meta({
+      description: `Code from the animal's owner. Case, hyphens and spaces do not matter. In the sandbox, \`${SANDBOX_LINK_CODES.valid}\` can be redeemed once after each reset; \`${SANDBOX_LINK_CODES.expired}\` has expired, and \`${SANDBOX_LINK_CODES.used}\` is used.`,
+    }),
 });
 
 /**

@@ -61,6 +61,11 @@ interface OperationalEvent {
   exceptEndpointId: string | null;
 }
 
+/** Returns the animal of the body's appointment; null if there is none. */
+export function findAnimalId({ data }: WebhookBody): string | null {
+  return "appointment" in data ? data.appointment.animalId : null;
+}
+
 export function isOperational({ type }: { type: string }): boolean {
   return OPERATIONAL_EVENT_TYPES.has(type);
 }

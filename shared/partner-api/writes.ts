@@ -2,8 +2,9 @@ import { z } from "zod";
 import { TOKEN_LIFETIME_SECONDS } from "../auth/access-token.ts";
 import type { PartnerRefusals } from "./error-codes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
-import { MAX_EXCHANGES_PER_MINUTE, MAX_RESETS_PER_HOUR } from "./rate-limits.ts";
+import { MAX_EXCHANGES_PER_MINUTE, MAX_RESETS_PER_HOUR, MAX_WRONG_CODES_PER_HOUR } from "./rate-limits.ts";
 import {
+  animalLinkRecord,
   partnerAppointment,
   sandboxRecord,
   webhookEndpointDetail,
@@ -11,6 +12,7 @@ import {
   webhookReplayRecord,
 } from "./records.ts";
 import {
+  animalLinkRequest,
   appointmentMove,
   appointmentRequest,
   appointmentTransition,
@@ -149,6 +151,32 @@ export const partnerWrites = {
       too_many_changes: 503,
       data_source_unavailable: 503,
     },
+  },
+  linkAnimal: {
+    description: `Redeems a code with which an animal's owner consents to share the animal with your application. Each code can be redeemed once. Repeating the request returns the same link. After ${MAX_WRONG_CODES_PER_HOUR} wrong codes in an hour, requests of the installation return 429.`,
+    request: animalLinkRequest,
+    successResponse: {
+      status: 201,
+      description: "The link to the animal.",
+      body: z.strictObject({ ok, link: animalLinkRecord }),
+    },
+    refusals: {
+      ...clinicStatusErrors,
+      validation_failed: 422,
+      link_code_invalid: 422,
+      too_many_changes: 503,
+      data_source_unavailable: 503,
+    },
+  },
+  endAnimalLink: {
+    description:
+      "Ends a link, for example because the owner has closed their account with you. Only a new code can link the animal again.",
+    successResponse: {
+      status: 200,
+      description: "The link has ended.",
+      body: z.strictObject({ ok, link: z.strictObject({ id: z.guid() }) }),
+    },
+    refusals: { animal_link_not_found: 404, too_many_changes: 503 },
   },
   resetSandbox: {
     description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,

@@ -19,6 +19,13 @@ export interface RateLimiter {
    * @throws {ApiError} 503 `rate_limit_unavailable` if Postgres works but did not count the request in time
    */
   count(key: string, limit: number, windowSeconds?: number): Promise<Count>;
+  /**
+   * Returns the count of a key without counting a request.
+   *
+   * @param windowSeconds as for `count`
+   * @throws {ApiError} 503 `rate_limit_unavailable`
+   */
+  read(key: string, windowSeconds: number): Promise<Count>;
   /** Stops the background work of the limiter. The caller closes the pool. */
   close(): void;
 }
@@ -114,6 +121,16 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
       const count = await countRequest(key, limit, windowSeconds * 1_000);
       if (count.used > limit) events?.onRefusal(getLimitName(key));
       return count;
+    },
+    async read(key, windowSeconds) {
+      const windowMs = windowSeconds * 1_000;
+      try {
+        if (!outage.isActive()) return await addToShared({ key, requests: 0, windowMs, window: windows.find(key) });
+      } catch (error) {
+        if (!(await outage.isCauseOf(error))) throw createUnavailableError("rate_limit_unavailable", error, 1);
+      }
+      const window = windows.findOrStart(key, windowMs);
+      return toCount(window, window.used + window.uncountedRequests);
     },
     close: () => processCounter.close(),
   };

@@ -3,16 +3,14 @@ import { toInstant } from "../domain/time/rfc3339.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { DEFAULT_WINDOW_SECONDS, getLimitName, type RateLimiter } from "./limiter.ts";
+import type { Count } from "./shared-counter.ts";
 
 const LIMIT_HEADER = "RateLimit-Limit";
 const REMAINING_HEADER = "RateLimit-Remaining";
 const RESET_HEADER = "RateLimit-Reset";
 
 /**
- * Counts a request, and refuses the request if it exceeds the limit. Response headers contain the limit, the number
- * of remaining requests and the reset time, also in the form of the IETF draft `draft-ietf-httpapi-ratelimit-headers-10`
- * (`RateLimit` and `RateLimit-Policy`). The policy has the name of the limit. If several limits apply, the headers describe the limit with the fewest
- * remaining requests. If limits have equally many remaining requests, the headers describe the limit that resets last.
+ * Counts a request, and refuses the request if it exceeds the limit. See {@link applyCount}.
  *
  * @param windowSeconds length of the window in seconds. The default is a minute
  * @throws {ApiError} 429 `rate_limit_exceeded`, 503 `rate_limit_unavailable`
@@ -24,7 +22,24 @@ export async function enforceRateLimit(
   limit: number,
   windowSeconds = DEFAULT_WINDOW_SECONDS,
 ): Promise<void> {
-  const { used, endsAt, endsInMs } = await limiter.count(key, limit, windowSeconds);
+  applyCount(ctx, await limiter.count(key, limit, windowSeconds), key, limit, windowSeconds);
+}
+
+/**
+ * Refuses a request if its count exceeds the limit. Response headers contain the limit, the number
+ * of remaining requests and the reset time, also in the form of the IETF draft `draft-ietf-httpapi-ratelimit-headers-10`
+ * (`RateLimit` and `RateLimit-Policy`). The policy has the name of the limit. If several limits apply, the headers describe the limit with the fewest
+ * remaining requests. If limits have equally many remaining requests, the headers describe the limit that resets last.
+ *
+ * @throws {ApiError} 429 `rate_limit_exceeded`
+ */
+export function applyCount(
+  ctx: Koa.ParameterizedContext<RequestState>,
+  { used, endsAt, endsInMs }: Count,
+  key: string,
+  limit: number,
+  windowSeconds: number,
+): void {
   const remainingCount = Math.max(0, limit - used);
   const resetAt = toInstant(endsAt);
   // The headers may have been sent if the response timed out.

@@ -121,7 +121,7 @@ async function* createStatements({
     const state = {
       clinicId,
       branchId: null,
-      installation: { branchIds: null },
+      installation: { branchIds: null, animalAccess: "all" },
       now,
       applicationId: endpoint.applicationId,
       environment: "production",

@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { handle } from "../../command/handling/handle.ts";
 import type { Recording } from "../../query-api/docs/openapi.ts";
 import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
+import { SANDBOX_LINK_CODES } from "../../shared/domain/partner/sandbox-link-code.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import type { PartnerOperationId } from "../../shared/partner-api/operations.ts";
 import { eventually } from "../support/eventually.ts";
@@ -25,6 +26,7 @@ export async function recordPartnerApi(service: DocumentedService): Promise<Reco
     await recordReplay(recorder, endpointPath);
     await recordOperationalEvents(recorder, endpointPath);
     await recorder.record("revokeWebhookEndpoint", "DELETE", endpointPath);
+    await recordLink(recorder);
     const normalize = createNormalizer({ day: recorder.sandbox.day, receiverOrigin: receiver.url });
     return normalize(recorder.recording) as Recording;
   } finally {
@@ -127,6 +129,14 @@ async function recordSandbox(recorder: PartnerRecorder): Promise<void> {
     move,
   );
   await recorder.record("listEvents", "GET", "/events?limit=3");
+}
+
+async function recordLink(recorder: PartnerRecorder): Promise<void> {
+  const { link } = await recorder.record("linkAnimal", "POST", "/animal-links", { code: SANDBOX_LINK_CODES.valid });
+  await recorder.record("listAnimalLinks", "GET", "/animal-links");
+  const path = `/animal-links/${link.id}`;
+  await recorder.record("getAnimalLink", "GET", path);
+  await recorder.record("endAnimalLink", "DELETE", path);
 }
 
 /** Records the settings of an endpoint. Returns the path of the endpoint. */

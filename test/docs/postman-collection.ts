@@ -42,8 +42,8 @@ const COLLECTION_SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/
 const INTRODUCTION = `Requests to all operations of the partner API, with recorded responses.
 
 Set the variables \`baseUrl\`, \`clientId\` and \`clientSecret\`. Then send "Exchange client credentials" and "Get sandbox
-state". They set the variables that the other requests need. "Create an appointment" sets \`appointmentId\`, "Create
-webhook endpoint" sets \`endpointId\`, "Send a test event" sets \`deliveryId\`, and "Replay several deliveries" sets
+state". They set the variables that the other requests need. "Create an appointment" sets \`appointmentId\`, "Link an
+animal" sets \`linkId\`, "Create webhook endpoint" sets \`endpointId\`, "Send a test event" sets \`deliveryId\`, and "Replay several deliveries" sets
 \`replayId\`.`;
 
 /** Variables of the collection. Scripts set those without a value. */
@@ -58,6 +58,7 @@ const VARIABLES: Readonly<Record<string, string>> = {
   animalId: "",
   scheduledAt: "",
   appointmentId: "",
+  linkId: "",
   endpointId: "",
   deliveryId: "",
   replayId: "",
@@ -86,6 +87,7 @@ const RESPONSE_SCRIPTS: Readonly<Record<string, string[]>> = {
     'pm.collectionVariables.set("animalId", sandbox.animals[0].id);',
   ],
   createPartnerAppointment: ['pm.collectionVariables.set("appointmentId", pm.response.json().appointment.id);'],
+  linkAnimal: ['pm.collectionVariables.set("linkId", pm.response.json().link.id);'],
   createWebhookEndpoint: ['pm.collectionVariables.set("endpointId", pm.response.json().endpoint.id);'],
   testWebhookEndpoint: ['pm.collectionVariables.set("deliveryId", pm.response.json().delivery.id);'],
   replayWebhookDeliveries: ['pm.collectionVariables.set("replayId", pm.response.json().replay.id);'],

@@ -67,15 +67,13 @@ describe("the rights of the database roles", () => {
     const { rows } = await pool.query<{ right: string; table: string }>(RIGHTS_SQL);
     await pool.end();
     const isReadModel = ({ right, table }: { right: string; table: string }) =>
-      right.startsWith(`clinic_query ${READ_MODEL_SCHEMA}.`) &&
-      right.endsWith(" SELECT") &&
-      !["webhook_secret", "erasure"].includes(table);
+      right.startsWith(`clinic_query ${READ_MODEL_SCHEMA}.`) && right.endsWith(" SELECT") && table !== "webhook_secret";
     const readModelCount = rows.filter(isReadModel).length;
     // The role also reads the tables `checkpoint` and `clinic_replay`.
     expect(readModelCount).to.equal(readModels.filter(({ isHidden }) => !isHidden).length + 2);
     const summarizedRights = [
       ...rows.filter((row) => !isReadModel(row)).map(({ right }) => right),
-      `clinic_query ${READ_MODEL_SCHEMA}.*, except webhook_secret, erasure and quarantined_stream SELECT`,
+      `clinic_query ${READ_MODEL_SCHEMA}.*, except webhook_secret and quarantined_stream SELECT`,
     ];
     expect(summarizedRights).to.have.members(listDocumentedRights());
   });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
-import { membershipGranted } from "../support/clinics.ts";
+import { animalRegistered, membershipGranted } from "../support/clinics.ts";
 import { endpointRegistered } from "../support/partner-events.ts";
 import { setUpQueryApi } from "../support/query-api.ts";
 import { setUpCaller } from "./partner/caller.ts";
@@ -38,6 +38,21 @@ describe("access that depends on a quarantined stream", () => {
     expect((await caller.get("/installations")).body.installations).to.deep.equal([]);
     await api.database.quarantine(`partnerApplication-${application.applicationId}`);
     expect(await caller.readRefusal("/installations")).to.match(/^401 /);
+  });
+
+  it("while the stream of an owner's consents is quarantined, the animal is not linked", async () => {
+    const { applicationId } = caller.application;
+    const { clinicId } = caller.clinic;
+    const [customerId, animalId, linkId] = [randomUUID(), randomUUID(), randomUUID()];
+    const link = { animalId, clinicId, applicationId, linkId, covers: "appointments_read" as const, customerId };
+    await api.given(animalRegistered(clinicId, customerId, animalId), {
+      type: "AnimalLinked",
+      data: { ...link, sandboxGeneration: 0 },
+    });
+    const listLinkIds = async () => (await caller.get("/animal-links")).body.links.map(({ id }: { id: string }) => id);
+    expect(await listLinkIds()).to.deep.equal([linkId]);
+    await api.database.quarantine(`animalConsent-${animalId}`);
+    expect(await listLinkIds()).to.deep.equal([]);
   });
 
   it("while the stream of an endpoint is quarantined, the endpoint is missing", async () => {

@@ -53,7 +53,7 @@ describe("tenant isolation", () => {
     const { clinicId, branchId, userId } = ids;
     const recordIds = Object.fromEntries(
       ["staff", "colleague", "customer", "animal", "service", "resource", "rule", "hold", "ticket"]
-        .concat(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery", "replay"])
+        .concat(["appointment", "assignment", "walkIn", "visit", "endpoint", "delivery", "replay", "link"])
         .map((name) => [name, randomUUID() as string]),
     ) as Record<string, string>;
     const getId = (name: string) => recordIds[name] as string;
@@ -100,6 +100,18 @@ describe("tenant isolation", () => {
         notes: marker,
       }),
       installationApproved(application, clinicId),
+      {
+        type: "AnimalLinked",
+        data: {
+          animalId: getId("animal"),
+          clinicId,
+          customerId: getId("customer"),
+          applicationId: application.applicationId,
+          linkId: getId("link"),
+          covers: "appointments_read",
+          sandboxGeneration: 0,
+        },
+      },
       endpointRegistered(application, clinicId, getId("endpoint")),
       replayRequested(application, clinicId, getId("endpoint"), getId("replay")),
     );
@@ -154,6 +166,8 @@ describe("tenant isolation", () => {
       getClinicContext: () => "/clinic/context",
       listPartnerAppointments: () => `/appointments?${windowQuery}`,
       getPartnerAppointment: (clinic) => `/appointments/${getId(clinic, "appointment")}`,
+      listAnimalLinks: () => "/animal-links",
+      getAnimalLink: (clinic) => `/animal-links/${getId(clinic, "link")}`,
       listWebhookEndpoints: () => "/webhook-endpoints",
       getWebhookEndpoint: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}`,
       listWebhookDeliveries: (clinic) => `/webhook-endpoints/${getId(clinic, "endpoint")}/deliveries`,
@@ -178,6 +192,7 @@ describe("tenant isolation", () => {
 
     for (const operationId of [
       "getPartnerAppointment",
+      "getAnimalLink",
       "getWebhookEndpoint",
       "listWebhookDeliveries",
       "getWebhookDelivery",

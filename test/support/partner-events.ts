@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
-import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
+import { type AnimalAccess, type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import type { GivenEvent } from "./read-models.ts";
 
 /** An application with one valid credential. */
@@ -31,7 +31,12 @@ export async function registerApplication(
 export function installationApproved(
   { applicationId }: TestApplication,
   clinicId: string,
-  fields: { scopes?: Scope[]; branchIds?: string[] | null; rateLimitPerMinute?: number } = {},
+  fields: {
+    scopes?: Scope[];
+    branchIds?: string[] | null;
+    rateLimitPerMinute?: number;
+    animalAccess?: AnimalAccess;
+  } = {},
 ): GivenEvent {
   return {
     type: "InstallationApproved",
@@ -43,6 +48,7 @@ export function installationApproved(
       rateLimitPerMinute: 1_000,
       scopes: [...scopes],
       branchIds: null,
+      animalAccess: "all",
       ...fields,
     },
   };

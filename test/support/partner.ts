@@ -17,7 +17,7 @@ import {
 import { grantMembership, registerAnimal, registerCustomer } from "../../command/operations/people-operations.ts";
 import { startCommandService } from "../../command/start.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
-import { type Scope, scopes } from "../../shared/domain/events/partner.ts";
+import { type AnimalAccess, type Scope, scopes } from "../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { requireNoSniffing } from "./no-sniffing.ts";
@@ -134,13 +134,13 @@ export async function installApplication(
   log: EventLog,
   { applicationId }: TestApplication,
   { clinicId, membershipId }: TestClinic,
-  grant: { scopes?: Scope[]; branchIds?: string[]; rateLimitPerMinute?: number } = {},
+  grant: { scopes?: Scope[]; branchIds?: string[]; animalAccess?: AnimalAccess; rateLimitPerMinute?: number } = {},
 ): Promise<InstallationReference> {
   const context = createTestOperatorContext();
   await requestInstallation(log, { applicationId, clinicId }, context);
   await approveInstallation(
     log,
-    { applicationId, clinicId, membershipId, rateLimitPerMinute: 100_000, ...grant },
+    { applicationId, clinicId, membershipId, animalAccess: "all", rateLimitPerMinute: 100_000, ...grant },
     context,
   );
   return { applicationId, clinicId };

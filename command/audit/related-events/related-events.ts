@@ -102,10 +102,10 @@ function createStreamFilter(
 
 /**
  * Returns true for the first event of an object. A sandbox reset names many objects, but is not the first event of any
- * object.
+ * object. The consents of an animal concern several applications, and each event names the animal and the application.
  */
-export function startsObject({ revision, type }: AuditEvent): boolean {
-  return revision === 0 && type !== "SandboxReset";
+export function startsObject({ revision, type, stream }: AuditEvent): boolean {
+  return revision === 0 && type !== "SandboxReset" && !stream.startsWith("animalConsent-");
 }
 
 /**
@@ -134,17 +134,18 @@ function addWithinLimit(ids: Set<string>, id: string, maxIds: number): void {
   }
 }
 
+const ANIMAL_PREFIXES = ["animal-", "animalConsent-", "animalLinkCode-"];
 const APPOINTMENT_PREFIXES = ["appointment-", "queueTicket-", "webhookDelivery-", "webhookEndpoint-", "sandbox-"];
 
 /** Prefixes of the streams that can contain related events, by kind of subject. Undefined for all streams. */
 const STREAM_PREFIXES = {
   appointment: APPOINTMENT_PREFIXES,
-  customer: ["customer-", "animal-", ...APPOINTMENT_PREFIXES],
-  animal: ["animal-", ...APPOINTMENT_PREFIXES],
+  customer: ["customer-", ...ANIMAL_PREFIXES, ...APPOINTMENT_PREFIXES],
+  animal: [...ANIMAL_PREFIXES, ...APPOINTMENT_PREFIXES],
   clinic: undefined,
   application: [
     ...["partnerApplication-", "installation-", "webhookEndpoint-", "webhookEndpointPlaces-"],
-    ...["webhookDelivery-", "webhookReplay-", "appointment-", "sandbox-", "clinic-"],
+    ...["webhookDelivery-", "webhookReplay-", "appointment-", "sandbox-", "clinic-", "animalConsent-"],
   ],
   correlation: undefined,
   auditor: ["auditor-", "auditAccess-"],

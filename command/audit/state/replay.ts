@@ -2,6 +2,7 @@ import { z } from "zod";
 import { appointmentAggregate } from "../../../shared/domain/appointment/appointment.ts";
 import { auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import { animalAggregate } from "../../../shared/domain/clinic/animal.ts";
+import { animalConsentAggregate } from "../../../shared/domain/clinic/animal-consent.ts";
 import { clinicAggregate } from "../../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../../shared/domain/clinic/customer.ts";
 import { holdAggregate } from "../../../shared/domain/clinic/hold.ts";
@@ -134,7 +135,7 @@ type Fold = (state: unknown, event: RecordedEvent) => unknown;
 const aggregates = [
   ...[appointmentAggregate, holdAggregate, queueTicketAggregate],
   ...[clinicAggregate, serviceAggregate, resourceAggregate, membershipAggregate, staffAggregate],
-  ...[portalUserAggregate, customerAggregate, animalAggregate],
+  ...[portalUserAggregate, customerAggregate, animalAggregate, animalConsentAggregate],
   ...[applicationAggregate, installationAggregate, endpointAggregate, deliveryAggregate, auditorAggregate],
 ] as const;
 

@@ -1,4 +1,5 @@
 import type { DomainCommand } from "../domain-command.ts";
+import { animalLinkCommands } from "./animal-link-commands.ts";
 import { appointmentCommands } from "./appointment-commands.ts";
 import { auditorCommands } from "./auditor-commands.ts";
 import { catalogCommands } from "./catalog-commands.ts";
@@ -17,6 +18,7 @@ export const domainCommands: DomainCommand[] = [
   ...peopleCommands,
   ...customerCommands,
   ...animalCommands,
+  ...animalLinkCommands,
   ...catalogCommands,
   ...appointmentCommands,
   ...frontDeskCommands,

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { option } from "../../../shared/command-line/option.ts";
 import { label, uuid } from "../../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
-import { installationStreams, scope, scopes } from "../../../shared/domain/events/partner.ts";
+import { animalAccess, installationStreams, scope, scopes } from "../../../shared/domain/events/partner.ts";
 import {
   agreeRateLimit,
   approveInstallation,
@@ -52,7 +52,7 @@ export const installationCommands: DomainCommand[] = [
   defineDomainCommand(installationStreams, {
     name: "installation approve",
     summary: "Records that a clinic administrator approves the requested access or a part of it.",
-    example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002`,
+    example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --membership 5f0e8a52-7a3c-4be5-9d0a-8a4a62f7c002 --animal-access linked`,
     options: {
       ...installationOptions,
       membership: option.nullableText(
@@ -66,17 +66,23 @@ export const installationCommands: DomainCommand[] = [
         "the branches, separated by commas; default: all",
         "uuids",
       ),
+      animalAccess: option.text(
+        animalAccess,
+        "animals whose data the application may see: linked (with the owner's consent), or all (systems of the clinic)",
+        "name",
+      ),
       rateLimit: option.number(approvalFields.rateLimitPerMinute.optional(), "requests per minute; default: 120"),
     },
     getStreamId: toStreamId,
-    run: (log, { membership: membershipId, scopes, branches, rateLimit, ...values }, context) => {
-      const approval = omitUndefined({ scopes, branchIds: branches, rateLimitPerMinute: rateLimit });
+    run: (log, { membership: membershipId, scopes, branches, animalAccess, rateLimit, ...values }, context) => {
+      const options = omitUndefined({ scopes, branchIds: branches, rateLimitPerMinute: rateLimit });
+      const approval = { ...options, animalAccess };
       return approveInstallation(log, { ...toReference(values), membershipId, ...approval }, context);
     },
   }),
   defineDomainCommand(installationStreams, {
     name: "installation narrow",
-    summary: "Removes scopes or branches from an installation.",
+    summary: "Removes scopes, branches or animals from an installation.",
     example: `${EXAMPLE_INSTALLATION_ARGUMENTS} --scopes clinic:read`,
     options: {
       ...installationOptions,
@@ -86,10 +92,17 @@ export const installationCommands: DomainCommand[] = [
         "the remaining branches, separated by commas; default: unchanged",
         "uuids",
       ),
+      animalAccess: option.text(
+        animalAccess.optional(),
+        "linked removes all animals without links; default: unchanged",
+        "name",
+      ),
     },
     getStreamId: toStreamId,
-    run: (log, { scopes, branches, ...values }, context) =>
-      narrowInstallation(log, { ...toReference(values), ...omitUndefined({ scopes, branchIds: branches }) }, context),
+    run: (log, { scopes, branches, animalAccess, ...values }, context) => {
+      const changes = omitUndefined({ scopes, branchIds: branches, animalAccess });
+      return narrowInstallation(log, { ...toReference(values), ...changes }, context);
+    },
   }),
   defineDomainCommand(installationStreams, {
     name: "installation agree-rate",

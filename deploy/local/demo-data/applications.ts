@@ -62,7 +62,11 @@ export function installApplication(application: DemoApplication, now: number): S
   const { id: applicationId, name, environment, clinic } = application;
   const registeredAt = now - 90 * DAY_MS;
   const installationIds = { applicationId, clinicId: clinic.id };
-  const approval = { ...installationIds, membershipId: deriveDemoId(clinic.slug, "membership", "owner") };
+  const approval = {
+    ...installationIds,
+    animalAccess: "all" as const,
+    membershipId: deriveDemoId(clinic.slug, "membership", "owner"),
+  };
   const registration = { applicationId, environment, name, scopes: [...scopes] };
   return [
     createStep(name, registeredAt, registerApplication, registration),

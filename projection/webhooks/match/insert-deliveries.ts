@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { findAnimalId } from "../../../shared/partner-api/webhook-body.ts";
 import type { EventMessage } from "../../relay/message.ts";
 
 /** An event and an endpoint that receives it. */
@@ -34,19 +35,20 @@ const INSERT_SQL = `
   WITH matched AS MATERIALIZED (
     SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
            event_stream, event_revision, body, status, cause_id, correlation_id, traceparent,
-           ordering_key, is_follower
+           ordering_key, is_follower, animal_id
       FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::uuid[], $8::text[],
                   $9::text[], $10::bigint[], string_to_array($11, E'\\n'), $12::text[], $13::uuid[], $14::uuid[],
-                  $16::text[], $17::uuid[], $18::boolean[])
+                  $16::text[], $17::uuid[], $18::boolean[], $19::uuid[])
         AS u (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
               event_stream, event_revision, body, status, cause_id, correlation_id, traceparent,
-              ordering_key, is_follower)
+              ordering_key, is_follower, animal_id)
      ORDER BY delivery_id
   ),
   added AS (
-    INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id,
-      event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
-    SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment, event_id, event_type,
+    INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, animal_id, environment,
+      event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at,
+      updated_at)
+    SELECT delivery_id, endpoint_id, application_id, clinic_id, branch_id, animal_id, environment, event_id, event_type,
            event_stream, event_revision, status, cause_id, correlation_id,
            CASE status WHEN 'pending' THEN $15::timestamptz END, $15, $15
       FROM matched
@@ -54,9 +56,9 @@ const INSERT_SQL = `
     RETURNING delivery_id
   ),
   queued AS (
-    INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
+    INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, animal_id, body, next_attempt_at,
       round_attempt_count, attempt_count, traceparent, ordering_key, event_revision, is_held)
-    SELECT delivery_id, endpoint_id, branch_id, body, $15, 0, 0, traceparent, ordering_key,
+    SELECT delivery_id, endpoint_id, branch_id, animal_id, body, $15, 0, 0, traceparent, ordering_key,
            CASE WHEN ordering_key IS NOT NULL THEN event_revision END, ${IS_HELD_SQL}
       FROM matched JOIN added USING (delivery_id)
      WHERE status = 'pending'
@@ -97,6 +99,7 @@ export async function insertDeliveries(
     matches.map(({ event }) => event.traceparent),
     matches.map(({ orderingKey }) => orderingKey),
     listFollowers(matches),
+    matches.map(({ event }) => findAnimalId(event.body)),
   ];
   const { rows } = await client.query<InsertedDelivery>({ name: "insert deliveries", text: INSERT_SQL, values });
   return new Map(rows.map((row) => [row.deliveryId, row]));

@@ -1,4 +1,6 @@
 import type pg from "pg";
+import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
+import { findAnimalId } from "../../../shared/partner-api/webhook-body.ts";
 import { awaitPipelined } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { EventMessage } from "../../relay/message.ts";
@@ -140,7 +142,7 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
 /**
  * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment,
  * subscribed to the event's type, and was registered before the event. The endpoint's application must have access to
- * the event's branch, and the endpoint must not be limited to other branches. A test event matches only the endpoint
+ * the event's branch and animal, and the endpoint must not be limited to other branches. A test event matches only the endpoint
  * under test, which need not subscribe to its type. An operational event matches only endpoints of the application
  * whose endpoint it is about. Revoked endpoints never match.
  *
@@ -161,9 +163,10 @@ async function matchEndpoints(
            SELECT v.ordinal::integer AS ordinal, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
                   CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status,
                   e.ordering = 'appointment' AS "isOrdered"
-             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[], $7::uuid[], $8::uuid[])
+             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[], $7::uuid[], $8::uuid[],
+                         $9::uuid[])
                   WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id,
-                    only_application_id, except_endpoint_id, ordinal)
+                    only_application_id, except_endpoint_id, animal_id, ordinal)
              JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e
                ON e.clinic_id = v.clinic_id AND e.environment = v.environment
               AND CASE WHEN v.only_endpoint_id IS NOT NULL THEN e.endpoint_id = v.only_endpoint_id
@@ -175,6 +178,7 @@ async function matchEndpoints(
              JOIN ${READ_MODEL_SCHEMA}.installation i
                ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
               AND (i.branch_ids IS NULL OR v.branch_id IS NULL OR i.branch_ids ? v.branch_id::text)
+              AND ${buildIsDeliveryVisibleSql("v", { animalAccess: "i.animal_access", applicationId: "e.application_id" })}
              JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
             WHERE v.position <= c.position) matched ON true`,
     values: [
@@ -186,6 +190,7 @@ async function matchEndpoints(
       events.map(({ onlyEndpointId }) => onlyEndpointId),
       events.map(({ onlyApplicationId }) => onlyApplicationId),
       events.map(({ exceptEndpointId }) => exceptEndpointId),
+      events.map(({ body }) => findAnimalId(body)),
     ],
   });
   const matches = rows.flatMap(({ readPosition: _, ordinal, isOrdered, ...endpoint }) => {

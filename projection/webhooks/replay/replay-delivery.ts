@@ -4,7 +4,7 @@ import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readStreamIfPresent } from "../../../shared/eventstore/read-log.ts";
-import { createWebhookBody, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
+import { createWebhookBody, findAnimalId, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
@@ -164,14 +164,14 @@ async function insertDelivery(
            restored AS (
              INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,
                event_id, event_type, event_stream, event_revision, status, attempt_count, cause_id, correlation_id, created_at,
-               updated_at)
-             SELECT $1, endpoint_id, application_id, $3, $4, $5, $6, $7, $8, $9, 'failed', $10, $11, $12, $13, $13
+               updated_at, animal_id)
+             SELECT $1, endpoint_id, application_id, $3, $4, $5, $6, $7, $8, $9, 'failed', $10, $11, $12, $13, $13, $14
                FROM endpoint
              ON CONFLICT DO NOTHING)
            SELECT EXISTS (SELECT FROM endpoint) AS known`,
     values: [
       ...[deliveryId, endpointId, body.clinicId, body.branchId, body.environment, body.id, body.type],
-      ...[source.stream, source.revision, attemptCount, requestId, correlationId, toInstant(now)],
+      ...[source.stream, source.revision, attemptCount, requestId, correlationId, toInstant(now), findAnimalId(body)],
     ],
   });
   return rows[0]?.known === true;

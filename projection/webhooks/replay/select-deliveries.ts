@@ -2,6 +2,7 @@ import type pg from "pg";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deliveredEventType, type ReplayableStatus } from "../../../shared/domain/events/partner.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { arrange, listGroups, lockOrder, type OrderableDelivery } from "../match/ordering.ts";
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../record/outbox.ts";
@@ -92,7 +93,10 @@ interface RoundRequest {
   traceparent?: string | null | undefined;
 }
 
-/** `skipped` if the endpoint is disabled, `cancelled` if it is revoked. */
+/**
+ * `skipped` if the endpoint is disabled, `cancelled` if it is revoked or the application may not see the delivery's
+ * animal.
+ */
 export type RoundStatus = "pending" | "skipped" | "cancelled";
 
 interface StartedRow extends OrderableDelivery {
@@ -100,26 +104,35 @@ interface StartedRow extends OrderableDelivery {
   status: RoundStatus;
 }
 
+const IS_VISIBLE_SQL = buildIsDeliveryVisibleSql("d", {
+  animalAccess: `(SELECT i.animal_access FROM ${READ_MODEL_SCHEMA}.installation i
+    WHERE i.application_id = e.application_id AND i.clinic_id = e.clinic_id)`,
+  applicationId: "e.application_id",
+});
+
+const STATUS_SQL = `CASE WHEN e.status = 'active' AND ${IS_VISIBLE_SQL} THEN 'pending'
+            WHEN e.status = 'disabled' THEN 'skipped' ELSE 'cancelled' END`;
+
 const START_ROUNDS_SQL = `
   WITH round AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS r (delivery_id, cause_id, body)
   ),
   started AS (
     UPDATE webhooks.delivery d
-       SET status = CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END,
-           next_attempt_at = CASE e.status WHEN 'active' THEN $4::timestamptz END,
+       SET status = ${STATUS_SQL},
+           next_attempt_at = CASE ${STATUS_SQL} WHEN 'pending' THEN $4::timestamptz END,
            replay_position = $5, cause_id = round.cause_id, correlation_id = $6, updated_at = $4
       FROM round, ${READ_MODEL_SCHEMA}.webhook_endpoint e
      WHERE d.delivery_id = ANY ($1::uuid[]) AND d.delivery_id = round.delivery_id AND e.endpoint_id = d.endpoint_id
        AND ${buildReplayableSql("$8", "$5")}
-    RETURNING d.delivery_id, d.endpoint_id, d.branch_id, d.attempt_count, d.status, d.event_revision,
+    RETURNING d.delivery_id, d.endpoint_id, d.branch_id, d.animal_id, d.attempt_count, d.status, d.event_revision,
               CASE WHEN e.ordering = 'appointment' AND d.event_stream LIKE 'appointment-%'
                    THEN substr(d.event_stream, 1 + length('appointment-'))::uuid END AS ordering_key
   ),
   queued AS (
-    INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, body, next_attempt_at,
+    INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, branch_id, animal_id, body, next_attempt_at,
       round_attempt_count, attempt_count, traceparent, ordering_key, event_revision, is_held)
-    SELECT delivery_id, endpoint_id, branch_id, round.body, $4, 0, attempt_count, $7, ordering_key,
+    SELECT delivery_id, endpoint_id, branch_id, animal_id, round.body, $4, 0, attempt_count, $7, ordering_key,
            CASE WHEN ordering_key IS NOT NULL THEN event_revision END, ordering_key IS NOT NULL
       FROM started JOIN round USING (delivery_id)
      WHERE status = 'pending'

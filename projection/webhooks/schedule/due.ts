@@ -115,7 +115,7 @@ export const IS_DUE_SQL = `
  * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the
  * installation at the clinic must be active. In production, the origin of the URL must be approved. An endpoint counts
  * as disabled if the event that disables it still waits in the outbox. The column `branch_ids` lists the branches that
- * the application may access.
+ * the application may access, and `animal_access` tells the animals.
  *
  * The result is valid only if {@link READ_MODELS_CURRENT_SQL} is true. Otherwise the read models may lack a revocation.
  * LIMIT prevents the planner from joining all endpoints.
@@ -123,7 +123,8 @@ export const IS_DUE_SQL = `
  * @param endpointIdSql SQL expression for the endpoint's id
  */
 export const buildActiveEndpointSql = (endpointIdSql: string) => `
-  SELECT e.endpoint_id, e.application_id, e.environment, e.url, e.rate_limit_per_second, e.body_format, i.branch_ids
+  SELECT e.endpoint_id, e.application_id, e.environment, e.url, e.rate_limit_per_second, e.body_format, i.branch_ids,
+         i.animal_access
     FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
     JOIN ${READ_MODEL_SCHEMA}.installation i
       ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
@@ -135,9 +136,12 @@ export const buildActiveEndpointSql = (endpointIdSql: string) => `
                         AND o.event->>'type' = 'WebhookEndpointDisabled')
    LIMIT 1`;
 
-/** SQL condition that is true if the read models include every event up to the relay's checkpoint. */
+/**
+ * SQL condition that is true if the read models include every event up to the relay's checkpoint, and every event that
+ * may revoke access and that the relay has read.
+ */
 export const READ_MODELS_CURRENT_SQL = `
-  COALESCE((SELECT position FROM webhooks.relay_checkpoint), -1)
+  COALESCE((SELECT GREATEST(position, revocation_position) FROM webhooks.relay_checkpoint), -1)
     <= (SELECT position FROM ${READ_MODEL_SCHEMA}.checkpoint WHERE name = 'read_models')`;
 
 /**

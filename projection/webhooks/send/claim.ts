@@ -1,6 +1,7 @@
 import type pg from "pg";
 import type { EncryptedHeader, WebhookBodyFormat } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { FormerSecret } from "../../read-models/webhook-secrets.ts";
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../record/outbox.ts";
@@ -139,7 +140,7 @@ const CAPACITY_SQL = `
 const CANDIDATE_SQL = `
   candidate AS MATERIALIZED (
     SELECT x.ordinal::integer, x.lane, x.endpoint_id, x.is_repeated, a.url, a.body_format, a.branch_ids,
-           a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
+           a.animal_access, a.application_id, a.rate_limit_per_second AS rate_limit, f.endpoint_id IS NOT NULL AS failing, ${CAPACITY_SQL} AS capacity
       FROM unnest((SELECT $4::text[]), (SELECT $5::uuid[]), (SELECT $6::integer[]), (SELECT $7::integer[]),
                   (SELECT $9::boolean[]))
            WITH ORDINALITY AS x (lane, endpoint_id, slots, busy, is_repeated, ordinal)
@@ -175,8 +176,8 @@ const PERMITTED_STARTS_SQL = `
 /** Allots slots to endpoints, and no more than the pace of each endpoint permits. */
 const ALLOTTED_SQL = `
   allotted AS MATERIALIZED (
-    SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.rate_limit, c.failing,
-           known.next_start_at,
+    SELECT c.ordinal, c.lane, c.endpoint_id, c.url, c.body_format, c.branch_ids, c.animal_access, c.application_id, c.rate_limit,
+           c.failing, known.next_start_at,
            CASE WHEN c.rate_limit IS NULL THEN c.capacity ELSE LEAST(c.capacity, ${PERMITTED_STARTS_SQL}) END AS capacity
       FROM candidate c
       LEFT JOIN pace ON pace.endpoint_id = c.endpoint_id
@@ -221,6 +222,7 @@ const buildDueDeliveriesSql = (lane: Lane) => `
       WHERE endpoint_id = e.endpoint_id AND ${LANE_CONDITIONS[lane]} AND ${IS_DUE_SQL}
         AND delivery_id <> ALL ($3::uuid[])
         AND (e.branch_ids IS NULL OR branch_id IS NULL OR e.branch_ids ? branch_id::text)
+        AND ${buildIsDeliveryVisibleSql("pending_delivery", { animalAccess: "e.animal_access", applicationId: "e.application_id" })}
       ORDER BY next_attempt_at
       LIMIT GREATEST(e.capacity, 0)
         FOR UPDATE SKIP LOCKED) d

@@ -5,6 +5,7 @@ import type { Customer } from "../clinic/customer.ts";
 import { DomainError, type ErrorDetail } from "../domain-error.ts";
 import type { AppointmentEvent } from "../events/appointment.ts";
 import type { DataOf } from "../events/category.ts";
+import type { ConsentCoverage } from "../events/consent.ts";
 import { isErased } from "../personal-data/erasure.ts";
 import type { Appointment } from "./appointment.ts";
 
@@ -17,6 +18,11 @@ interface RequestContext {
   animal: Animal | undefined;
   /** Owner of the animal; undefined if there is no animal, or the animal belongs to a sandbox's fixture. */
   customer: Customer | undefined;
+  /**
+   * What the caller may do with the animal's data. `none`: the animal is reported as missing, also if a request is
+   * repeated.
+   */
+  animalAccess: "none" | ConsentCoverage;
   /** Branches that the caller may use; null for all branches of the clinic. */
   permittedBranchIds: string[] | null;
   /** Time of the request. Milliseconds since 1970. */
@@ -45,8 +51,10 @@ export function decideRequest(
 ): Decision<Appointment, AppointmentEvent> {
   return (state) => {
     if (state) {
-      if (isRepeated(state, request)) return [];
-      throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
+      if (!isRepeated(state, request))
+        throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
+      if (context.animalAccess === "none") throw new InvalidAppointmentError([UNKNOWN_ANIMAL]);
+      return [];
     }
     const details = findProblems(request, context);
     if (details.length > 0) throw new InvalidAppointmentError(details);
@@ -67,6 +75,8 @@ export function isRepeated(
   return requestHash !== null && requestHash === repetition.requestHash && hasSameTexts;
 }
 
+const UNKNOWN_ANIMAL: ErrorDetail = { path: "animalId", message: "is not an animal of the clinic" };
+
 /** Problem with an animal whose owner's contact data is erased. */
 export const OWNER_ERASED = "belongs to a customer whose personal data was erased";
 
@@ -75,15 +85,17 @@ export const OWNER_ERASED = "belongs to a customer whose personal data was erase
  * revealed.
  */
 function findProblems(request: AppointmentRequest, context: RequestContext): ErrorDetail[] {
-  const { clinic, animal, customer, permittedBranchIds, now } = context;
+  const { clinic, animal, customer, animalAccess, permittedBranchIds, now } = context;
   const { branchId } = request;
   const details: ErrorDetail[] = [];
   const isBranchKnown = clinic.branches.some(({ id }) => id === branchId);
   if (!isBranchKnown || permittedBranchIds?.includes(branchId) === false) {
     details.push({ path: "branchId", message: "is not a branch of the clinic" });
   }
-  if (request.animalId !== null && animal?.clinicId !== clinic.id) {
-    details.push({ path: "animalId", message: "is not an animal of the clinic" });
+  if (request.animalId !== null && (animal?.clinicId !== clinic.id || animalAccess === "none")) {
+    details.push(UNKNOWN_ANIMAL);
+  } else if (animalAccess === "appointments_read") {
+    details.push({ path: "animalId", message: "is an animal whose owner has not consented to new appointments" });
   } else if (customer && isErased(customer)) {
     details.push({ path: "animalId", message: OWNER_ERASED });
   }

@@ -2,6 +2,7 @@ import { appointmentStreams, holdStreams, queueTicketStreams } from "./appointme
 import { auditAccessStreams, auditorStreams, auditTreeStreams } from "./audit.ts";
 import type { EventOf } from "./category.ts";
 import { clinicStreams, resourceStreams, serviceStreams } from "./clinic.ts";
+import { animalConsentStreams, animalLinkCodeStreams } from "./consent.ts";
 import {
   installationStreams,
   partnerApplicationStreams,
@@ -24,6 +25,8 @@ export const categories = [
   portalUserStreams,
   customerStreams,
   animalStreams,
+  animalConsentStreams,
+  animalLinkCodeStreams,
   appointmentStreams,
   holdStreams,
   queueTicketStreams,

@@ -34,6 +34,15 @@ export function derivePartnerAppointmentId(key: {
   return deriveId("appointment", environment, String(sandboxGeneration), applicationId, clinicId, idempotencyKey);
 }
 
+/**
+ * Derives the id of the link that a link code creates.
+ *
+ * @param codeDigest HMAC of the code
+ */
+export function deriveAnimalLinkId(codeDigest: string): string {
+  return deriveId("animal link", codeDigest);
+}
+
 /** Derives the id of an application's sandbox clinic. Resets do not change this id. */
 export function deriveSandboxClinicId(applicationId: string): string {
   return deriveId("sandbox", applicationId);

@@ -11,6 +11,7 @@ export const scopes = [
   "clinic:read",
   "appointments:read",
   "appointments:write",
+  "animals:link",
   "webhooks:read",
   "webhooks:write",
   "sandbox:read",
@@ -51,10 +52,18 @@ export const partnerApplicationStreams = defineCategory("partnerApplication", {
 });
 export type PartnerApplicationEvent = EventOf<typeof partnerApplicationStreams>;
 
+/**
+ * Animals whose data an installation may see. `all`: all animals of the clinic. `linked`: animals whose owners have
+ * consented.
+ */
+export const animalAccess = z.enum(["all", "linked"]);
+export type AnimalAccess = z.infer<typeof animalAccess>;
+
 const grant = {
   scopes: z.array(scope).min(1),
   /** Permitted branches; null for all branches of the clinic. */
   branchIds: z.array(uuid).min(1).nullable(),
+  animalAccess,
 };
 
 /**

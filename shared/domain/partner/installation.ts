@@ -3,7 +3,7 @@ import { type Clinic, requireBranch } from "../clinic/clinic.ts";
 import type { Membership } from "../clinic/membership.ts";
 import { DomainError } from "../domain-error.ts";
 import { isEqual } from "../equal.ts";
-import { type InstallationEvent, installationStreams, type Scope } from "../events/partner.ts";
+import { type AnimalAccess, type InstallationEvent, installationStreams, type Scope } from "../events/partner.ts";
 import { requireExisting } from "../preconditions.ts";
 import type { Application } from "./application.ts";
 
@@ -17,6 +17,8 @@ export interface Installation {
   scopes: Scope[];
   /** Permitted branches; null for all branches of the clinic. */
   branchIds: string[] | null;
+  /** Animals whose data the application may see. No animals before the approval, as without links. */
+  animalAccess: AnimalAccess;
   rateLimitPerMinute: number;
 }
 
@@ -29,7 +31,11 @@ export const installationAggregate: Aggregate<typeof installationStreams, Instal
     switch (event.type) {
       case "InstallationRequested": {
         const { installationId: id, ...request } = event.data;
-        const defaults = { branchIds: null, rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE };
+        const defaults = {
+          branchIds: null,
+          animalAccess: "linked",
+          rateLimitPerMinute: DEFAULT_RATE_LIMIT_PER_MINUTE,
+        } as const;
         return { id, ...request, ...defaults, status: "requested" };
       }
       case "InstallationApproved": {
@@ -40,8 +46,8 @@ export const installationAggregate: Aggregate<typeof installationStreams, Instal
     if (!state) return undefined;
     switch (event.type) {
       case "InstallationNarrowed": {
-        const { scopes, branchIds } = event.data;
-        return { ...state, scopes, branchIds };
+        const { scopes, branchIds, animalAccess } = event.data;
+        return { ...state, scopes, branchIds, animalAccess };
       }
       case "InstallationRateLimitAgreed":
         return { ...state, rateLimitPerMinute: event.data.rateLimitPerMinute };
@@ -87,6 +93,8 @@ export interface Approval {
   scopes?: Scope[] | undefined;
   /** Approved branches. Undefined or null approves all branches of the clinic. */
   branchIds?: string[] | null | undefined;
+  /** Animals whose data the application may see. The administrator always chooses. */
+  animalAccess: AnimalAccess;
   /** Rate limit, in requests per minute. */
   rateLimitPerMinute?: number | undefined;
 }
@@ -106,6 +114,7 @@ export function decideApproveInstallation(
     const { id: installationId, applicationId, clinicId, status, scopes: requestedScopes } = installation;
     const branchIds = approval.branchIds?.map((id) => requireBranch(clinic, id).id) ?? null;
     requireAdministrator(approver, clinic, branchIds);
+    requireAllAnimalsInSandbox(approval, clinic);
     requireAtLeastOneBranch(branchIds);
     if (status === "approved") throw new DomainError("installation_approved", "the installation is already approved");
     if (status === "revoked")
@@ -113,29 +122,40 @@ export function decideApproveInstallation(
     const scopes = requireGrantedScopes(approval.scopes ?? requestedScopes, requestedScopes);
     const rateLimitPerMinute = approval.rateLimitPerMinute ?? DEFAULT_RATE_LIMIT_PER_MINUTE;
     const approvedBy = approver?.userId ?? null;
-    const data = { installationId, applicationId, clinicId, approvedBy, rateLimitPerMinute };
+    const { animalAccess } = approval;
+    const data = { installationId, applicationId, clinicId, approvedBy, rateLimitPerMinute, animalAccess };
     return [{ type: "InstallationApproved", data: { ...data, scopes, branchIds } }];
   };
 }
 
-/** Reduces the scopes or branches of an installation to the given lists. Omitted lists remain unchanged. */
-export function decideNarrowInstallation(narrowing: {
-  scopes?: Scope[] | undefined;
-  branchIds?: string[] | undefined;
-}): InstallationDecision {
+/** Reduces the scopes, branches or animals of an installation. Omitted values remain unchanged. */
+export function decideNarrowInstallation(
+  narrowing: {
+    scopes?: Scope[] | undefined;
+    branchIds?: string[] | undefined;
+    animalAccess?: AnimalAccess | undefined;
+  },
+  clinic: Clinic,
+): InstallationDecision {
   return (state) => {
-    const { id: installationId, scopes: grantedScopes, branchIds: permittedBranchIds } = requireApproved(state);
+    requireAllAnimalsInSandbox(narrowing, clinic);
+    const { id: installationId, ...granted } = requireApproved(state);
+    const { scopes: grantedScopes, branchIds: permittedBranchIds } = granted;
     const scopes = requireGrantedScopes(narrowing.scopes ?? grantedScopes, grantedScopes);
     const branchIds = narrowing.branchIds ?? permittedBranchIds;
+    const animalAccess = narrowing.animalAccess ?? granted.animalAccess;
     requireAtLeastOneBranch(branchIds);
-    if (permittedBranchIds && !branchIds?.every((id) => permittedBranchIds.includes(id))) {
+    const hasMoreBranches = permittedBranchIds && !branchIds?.every((id) => permittedBranchIds.includes(id));
+    if (hasMoreBranches || (animalAccess === "all" && granted.animalAccess === "linked")) {
       throw new DomainError(
         "installation_widened",
-        "the scopes and branches of an installation can be reduced but not extended",
+        "the scopes, branches and animals of an installation can be reduced but not extended",
       );
     }
-    if (isEqual({ scopes, branchIds }, { scopes: grantedScopes, branchIds: permittedBranchIds })) return [];
-    return [{ type: "InstallationNarrowed", data: { installationId, scopes, branchIds } }];
+    const grant = { scopes, branchIds, animalAccess };
+    const grantBefore = { scopes: grantedScopes, branchIds: permittedBranchIds, animalAccess: granted.animalAccess };
+    if (isEqual(grant, grantBefore)) return [];
+    return [{ type: "InstallationNarrowed", data: { installationId, ...grant } }];
   };
 }
 
@@ -184,6 +204,15 @@ function requireAdministrator(
     );
 }
 
+/** The state of a sandbox shows all its animals. */
+function requireAllAnimalsInSandbox(
+  { animalAccess }: { animalAccess?: AnimalAccess | undefined },
+  clinic: Clinic,
+): void {
+  if (animalAccess === "linked" && clinic.sandboxOf !== null)
+    throw new DomainError("sandbox_has_all_animals", "the application of a sandbox sees all animals of the sandbox");
+}
+
 function requireAtLeastOneBranch(branchIds: string[] | null): void {
   if (branchIds?.length === 0) {
     throw new DomainError(
@@ -200,7 +229,12 @@ function requireGrantedScopes(requestedScopes: readonly Scope[], grantedScopes: 
   return grantedScopes.filter((scope) => requestedScopes.includes(scope));
 }
 
-function requireApproved(state: Installation | undefined): Installation {
+/**
+ * Requires that an installation is approved.
+ *
+ * @throws {DomainError} `installation_not_approved`
+ */
+export function requireApproved(state: Installation | undefined): Installation {
   const installation = requireExisting(state, "installation");
   if (installation.status === "approved") return installation;
   throw new DomainError("installation_not_approved", "the installation is not approved");

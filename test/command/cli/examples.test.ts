@@ -1,10 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { domainCommands } from "../../../command/cli/commands/domain-commands.ts";
+import { createLinkCode } from "../../../command/operations/animal-link-operations.ts";
 import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
+import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
@@ -66,6 +69,7 @@ const COMMAND_SEQUENCE: [command: string, moreOptions?: string][] = [
   ["partner withdraw-origin"],
   ["installation request"],
   ["installation approve"],
+  ["animal link withdraw"],
   ["installation narrow"],
   ["installation agree-rate"],
   ["endpoint disable", "--environment production"],
@@ -98,15 +102,16 @@ describe("the examples of the operator's command line", () => {
       const command = domainCommands.find((command) => command.name === name);
       expect(command, name).to.not.equal(undefined);
       if (name === "endpoint disable") ids.endpoint = await registerTestEndpoint(env.EVENTSTORE_URL, ids);
+      if (name === "animal link withdraw") await createTestLinkCode(env.EVENTSTORE_URL, ids);
       if (name === "appointment no-show") ids.appointment = await createMissedAppointment(env.EVENTSTORE_URL, ids);
       const { example } = command!;
-      const [noun = "", verb = ""] = name.split(" ");
+      const [noun = ""] = name.split(" ");
       const entity = noun === "partner" ? "application" : noun;
       const words = splitExample(example).map((word, index, allWords) => {
         const option = allWords[index - 1]?.replace(/^--/, "") ?? "";
         return /^[0-9a-f]{8}-/.test(word) ? ids[option === "id" ? entity : option.replace(/s$/, "")]! : word;
       });
-      const result = await runClinic([noun, verb, ...words, ...(options ? options.split(" ") : []), "--json"], {
+      const result = await runClinic([...name.split(" "), ...words, ...(options ? options.split(" ") : []), "--json"], {
         env,
       });
       expect([name, result.code, result.errorLines]).to.deep.equal([name, 0, []]);
@@ -132,6 +137,15 @@ describe("the examples of the operator's command line", () => {
     expect((await runClinic(openArgs, { env })).outputLines).to.eql([`branch open: done, id ${branchId}`]);
   });
 });
+
+async function createTestLinkCode(url: string, ids: Record<string, string>): Promise<void> {
+  const client = connectEventStore(url, "test");
+  const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
+  const { animal: animalId = "", application: applicationId = "", clinic: clinicId = "" } = ids;
+  const input = { animalId, applicationId, clinicId, covers: "appointments_read" as const, validityMs: 3_600_000 };
+  await createLinkCode({ log: createPlainLog(client), linkCodes }, input, createTestOperatorContext());
+  await client.dispose();
+}
 
 /** Creates a confirmed appointment in the past, which the command line cannot create. */
 async function createMissedAppointment(url: string, { clinic: clinicId = "", branch: branchId = "" }): Promise<string> {

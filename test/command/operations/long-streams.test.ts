@@ -177,7 +177,8 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
   it("a command about an installation that was requested, approved and revoked thousands of times reads few events", async () => {
     const installationId = deriveInstallationId(applicationId, clinicId);
     const ids = { installationId, applicationId, clinicId };
-    const grant = { scopes: ["clinic:read" as const], branchIds: null, approvedBy: null, rateLimitPerMinute: 60 };
+    const access = { scopes: ["clinic:read" as const], branchIds: null, animalAccess: "all" as const };
+    const grant = { ...access, approvedBy: null, rateLimitPerMinute: 60 };
     const cycle = Array.from({ length: 10 }, () => [
       { type: "InstallationRevoked", data: { installationId, reason: null } } as const,
       { type: "InstallationRequested", data: { ...ids, scopes: grant.scopes } } as const,

@@ -35,7 +35,8 @@ export async function onboard({ clinic, request }: Installation, slug: string): 
   const issued = JSON.parse(await clinic("partner", "issue-credential", "--application", applicationId, "--json"));
   const installation = ["--application", applicationId, "--clinic", clinicId];
   await clinic("installation", "request", ...installation, "--scopes", SCOPES);
-  await clinic("installation", "approve", ...installation, "--membership", ownerId, "--rate-limit", "10000");
+  const approval = ["--membership", ownerId, "--animal-access", "all", "--rate-limit", "10000"];
+  await clinic("installation", "approve", ...installation, ...approval);
 
   const credentials = Buffer.from(`${issued.clientId}:${issued.clientSecret}`).toString("base64");
   const tokenResponse = await request(`${API}/oauth/token`, {

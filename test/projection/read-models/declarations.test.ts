@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "9363e5c68e59ad2cc7b892e93b52e4b3a3c4209e069de307eb881769ca6e8a22",
+  fingerprint: "6a3e53ccbe58814f0dc6d22bb6dcba85cfadd01b4e2b28d5b1839e578eec9cf1",
 };
 
 describe("the schema of the read models", () => {

@@ -100,8 +100,9 @@ describe("the operator's status of webhooks", () => {
     const dueAt = Date.now() + 3_600_000;
     const insertDelivery = (endpointId: string, dueSeconds: number, attemptCount: number) =>
       world.pool.query(
-        `INSERT INTO webhooks.pending_delivery
-         SELECT gen_random_uuid(), $1, NULL, '{}', $2::timestamptz + make_interval(secs => $3), $4, $4`,
+        `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
+           attempt_count)
+         SELECT gen_random_uuid(), $1, '{}', $2::timestamptz + make_interval(secs => $3), $4, $4`,
         [endpointId, new Date(dueAt), dueSeconds, attemptCount],
       );
     await world.pool.query("DELETE FROM webhooks.pending_delivery");

@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
-import type { DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
+import type { AnimalAccess, DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import { appointmentRequested } from "../../support/clinics.ts";
@@ -24,9 +24,16 @@ export interface EndpointOptions {
   environment: Environment;
   events: WebhookEventType[];
   branchIds: string[] | null;
+  animalAccess: AnimalAccess;
   ordering: DeliveryOrdering;
   /** Existing endpoint. The new endpoint gets the same application and installation. */
   siblingEndpoint: Endpoint;
+}
+
+export interface AppointmentOptions {
+  environment?: Environment;
+  branchId?: string;
+  animalId?: string | null;
 }
 
 /** A new appointment, and the id of its first event. */
@@ -95,7 +102,7 @@ export async function registerEndpoint(
 /** Registers an application with an approved origin, and installs it at a clinic. */
 async function installApplication(append: Append, url: string, options: Partial<EndpointOptions>) {
   const { applicationId = randomUUID(), clinicId = randomUUID(), environment = "production" } = options;
-  const { branchIds = null } = options;
+  const { branchIds = null, animalAccess = "all" } = options;
   const scopes = ["webhooks:write" as const];
   const installationId = randomUUID();
   await append(`partnerApplication-${applicationId}`, {
@@ -106,7 +113,7 @@ async function installApplication(append: Append, url: string, options: Partial<
     type: "WebhookOriginApproved",
     data: { applicationId, origin: new URL(url).origin },
   });
-  const grant = { scopes, branchIds, approvedBy: null, rateLimitPerMinute: 100 };
+  const grant = { scopes, branchIds, animalAccess, approvedBy: null, rateLimitPerMinute: 100 };
   await append(`installation-${installationId}`, {
     type: "InstallationApproved",
     data: { installationId, applicationId, clinicId, ...grant },
@@ -117,11 +124,11 @@ async function installApplication(append: Append, url: string, options: Partial<
 export async function requestAppointment(
   append: Append,
   clinicId: string,
-  options: { environment?: Environment; branchId?: string },
+  options: AppointmentOptions,
 ): Promise<RequestedAppointment> {
   const appointmentId = randomUUID();
-  const { environment = "production", branchId = randomUUID() } = options;
-  const references = { appointmentId, animalId: randomUUID(), customerId: randomUUID(), notes: "not for partners" };
+  const { environment = "production", branchId = randomUUID(), animalId = randomUUID() } = options;
+  const references = { appointmentId, animalId, customerId: randomUUID(), notes: "not for partners" };
   const event = appointmentRequested(clinicId, branchId, "2030-05-01T09:00:00.000Z", references);
   const eventId = await append(`appointment-${appointmentId}`, event, { environment, clinicId });
   return { appointmentId, eventId };

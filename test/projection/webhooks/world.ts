@@ -12,7 +12,6 @@ import { startRelay } from "../../../projection/relay/relay.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { startWebhooks, type WebhooksOptions } from "../../../projection/webhooks/webhooks.ts";
 import type { AppointmentEvent } from "../../../shared/domain/events/appointment.ts";
-import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
@@ -29,6 +28,7 @@ import { createPlainLog } from "../../support/plain-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { BRAND } from "./service-settings.ts";
 import {
+  type AppointmentOptions,
   createAppender,
   type Endpoint,
   type EndpointOptions,
@@ -104,7 +104,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
     append,
     seal: secretBox.seal,
     registerEndpoint: (url: string, options: Partial<EndpointOptions> = {}) => registerEndpoint(append, url, options),
-    requestAppointment: (clinicId: string, options: { environment?: Environment; branchId?: string } = {}) =>
+    requestAppointment: (clinicId: string, options: AppointmentOptions = {}) =>
       requestAppointment(append, clinicId, options),
     readDelivery: (eventId: string, endpoint: Endpoint) => readDelivery(pool, eventId, endpoint),
     startAll(options?: Partial<WebhooksOptions>) {

@@ -183,6 +183,13 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
       path: `/events?after=${formatEventCursor({ position: "1", eventId: randomUUID(), epoch: "" })}`,
     })),
   },
+  // The body is malformed, because the number of wrong codes is limited.
+  linkAnimal: { 422: createChangeTrigger("linkAnimal", () => ({ body: { code: "" } })) },
+  getAnimalLink: {
+    200: createReadAfterWriteTrigger("getAnimalLink"),
+    404: createChangeTrigger("getAnimalLink", () => ({ path: `/animal-links/${randomUUID()}` })),
+  },
+  endAnimalLink: { 404: createChangeTrigger("endAnimalLink", () => ({ path: `/animal-links/${randomUUID()}` })) },
   changeSandboxAppointmentStatus: {
     404: createChangeTrigger("changeSandboxAppointmentStatus", () => ({
       path: `/appointments/${randomUUID()}/transitions`,

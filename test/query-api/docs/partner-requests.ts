@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { SANDBOX_LINK_CODES } from "../../../shared/domain/partner/sandbox-link-code.ts";
 import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
 import { type PartnerResponse, sendRequest } from "../../support/partner.ts";
 import type { Origins, PartnerContractWorld, SandboxPartner } from "./partner-world.ts";
@@ -61,6 +62,34 @@ async function createAppointment(
   return body.appointment.id;
 }
 
+const toLinkRequest = (partner: SandboxPartner): PartnerRequest => ({
+  method: "POST",
+  path: "/animal-links",
+  headers: createClinicHeaders(partner),
+  body: { code: SANDBOX_LINK_CODES.valid },
+});
+
+/**
+ * Returns a factory of requests about links. The unrestricted partner is replaced by a new one, because generated
+ * requests contain so many wrong codes that it can redeem no code afterwards.
+ */
+const withNewPartner =
+  (createRequest: (partner: SandboxPartner, link: () => Promise<string>) => Promise<PartnerRequest>): RequestFactory =>
+  async (partner, world) => {
+    if (partner !== world.unrestrictedPartner) return createRequest(partner, async () => randomUUID());
+    const newPartner = await world.createPartner();
+    const link = async () => (await send(world.origins, toLinkRequest(newPartner))).body.link.id;
+    return createRequest(newPartner, link);
+  };
+
+/** Returns a factory of requests to a new link. */
+const toLink = (method: "GET" | "DELETE"): RequestFactory =>
+  withNewPartner(async (partner, link) => ({
+    method,
+    path: `/animal-links/${await link()}`,
+    headers: createClinicHeaders(partner),
+  }));
+
 /** Returns a factory of requests that change a new appointment of the partner's sandbox. */
 const toNewAppointment =
   (suffix: string, body: unknown): RequestFactory =>
@@ -114,6 +143,10 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
     headers: createClinicHeaders(partner),
   }),
   listEvents: toClinic("/events?limit=2&wait=1"),
+  linkAnimal: withNewPartner(async (partner) => toLinkRequest(partner)),
+  listAnimalLinks: toClinic("/animal-links"),
+  getAnimalLink: toLink("GET"),
+  endAnimalLink: toLink("DELETE"),
   getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
   resetSandbox: ({ headers }) => ({ method: "POST", path: "/sandbox/reset", headers }),
   changeSandboxAppointmentStatus: toNewAppointment("transitions", { to: "confirmed" }),

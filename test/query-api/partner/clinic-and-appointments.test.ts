@@ -46,6 +46,7 @@ describe("partner reads of installations, clinic and appointments", () => {
         clinicName: "Happy Paws",
         scopes: ["clinic:read"],
         branchIds: [otherClinic.branchId],
+        animalAccess: "all",
         rateLimitPerMinute: 7,
       });
     });
@@ -98,6 +99,7 @@ describe("partner reads of installations, clinic and appointments", () => {
       expect(restrictedBody.installation).to.deep.equal({
         scopes: ["clinic:read"],
         branchIds: [otherBranchId],
+        animalAccess: "all",
         rateLimitPerMinute: 1_000,
       });
       expect(await caller.readRefusal("/clinic/context", withBranchHeader(branchId))).to.equal("403 branch_denied");

@@ -178,7 +178,7 @@ describe("filters of the list of deliveries", () => {
           clinicId,
           applicationId: ownerId,
           environment: "production",
-          installation: { branchIds },
+          installation: { branchIds, animalAccess: "all" },
         };
         const request = { state, pathParams: { endpointId }, parameters: { limit: 1, ...parameters }, cursor };
         const values = await listWebhookDeliveries.getSqlParameters(request as never, {} as never);

@@ -172,6 +172,7 @@ describe("partner webhook reads", () => {
         installationId: deriveInstallationId(caller.application.applicationId, caller.clinic.clinicId),
         scopes: ["webhooks:read"],
         branchIds: [ownBranchId],
+        animalAccess: "all",
       },
     });
     expect(await listDeliveryIds()).to.deep.equal([testDeliveryId, ownBranchDeliveryId]);

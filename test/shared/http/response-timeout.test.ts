@@ -3,12 +3,14 @@ import { expect } from "chai";
 import { pino } from "pino";
 import { createCommandApp } from "../../../command/app.ts";
 import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
+import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createApp } from "../../../shared/http/app.ts";
 import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { limitResponseTime } from "../../../shared/http/response-timeout.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import {
@@ -84,17 +86,19 @@ describe("a command while the event log is slow", function () {
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
     const log = createPlainLog(client);
+    const readCount = async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 });
     const app = createCommandApp({
       logger: pino({ enabled: false }),
       log,
       decide: createUncachedDecider(log),
       checkReadiness: async () => ({}),
-      limiter: { count: async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 }), close: () => undefined },
+      limiter: { count: readCount, read: readCount, close: () => undefined },
       waitForReadModels: async () => undefined,
       tokenIssuer: TOKEN_ISSUER,
       allowsLoopback: true,
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
       secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),
+      linkCodes: createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS)),
       webhookKeys: { keys: [] },
       brand: "SERVICE",
       retiredPaths: [],

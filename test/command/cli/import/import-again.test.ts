@@ -126,7 +126,7 @@ function createLinesOfAllCommands(
     { command: "partner approve-origin", application, origin: "https://hooks.example.com" },
     { command: "partner withdraw-origin", application, origin: "https://hooks.example.com" },
     { command: "installation request", ...installationFields, scopes: ["clinic:read", "appointments:read"] },
-    { command: "installation approve", ...installationFields, membership },
+    { command: "installation approve", ...installationFields, membership, animalAccess: "all" },
     { command: "installation narrow", ...installationFields, scopes: ["clinic:read"] },
     { command: "installation agree-rate", ...installationFields, rateLimit: 600 },
     { command: "endpoint disable", id: endpoint, application, clinic },

@@ -17,12 +17,17 @@ import {
   decideStartConsultation,
   foldAppointment,
 } from "../../../../shared/domain/appointment/appointment.ts";
-import { type AppointmentRequest, decideRequest } from "../../../../shared/domain/appointment/request.ts";
+import {
+  type AppointmentRequest,
+  decideRequest,
+  type InvalidAppointmentError,
+} from "../../../../shared/domain/appointment/request.ts";
 import { animalAggregate } from "../../../../shared/domain/clinic/animal.ts";
 import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../../../shared/domain/clinic/customer.ts";
 import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
 import { type AppointmentEvent, requestDefaults } from "../../../../shared/domain/events/appointment.ts";
+import type { ConsentCoverage } from "../../../../shared/domain/events/consent.ts";
 import type { Erasure } from "../../../../shared/domain/personal-data/erasure.ts";
 import {
   animalRegistered,
@@ -55,6 +60,7 @@ const facts = {
   animal: undefined,
   customer: undefined,
   permittedBranchIds: null,
+  animalAccess: "appointments_write" as "none" | ConsentCoverage,
   now,
 };
 const createResource = (roomBranchId: string) =>
@@ -122,7 +128,30 @@ describe("appointment", () => {
     expectRefused({ branchId: "elsewhere" });
     expectRefused({}, { permittedBranchIds: [otherBranchId] as never });
     expectRefused({ animalId: "stray" });
+    expectRefused({}, { animalAccess: "appointments_read" });
     expectRefused({ scheduledAt: DEFAULT_EVENT_TIME });
+  });
+
+  it("an animal without access is reported like an unknown animal, also to a repeated request", () => {
+    const animal = fold(animalAggregate, [animalRegistered(clinicId, "ada", "luna")] as never[])!;
+    const ofAnimal = { ...request, animalId: "luna" };
+    const hidden = { ...facts, animal, animalAccess: "none" as const };
+    const unknown = { ...facts, animal: undefined };
+    const getDetails = (history: AppointmentEvent[], context: typeof hidden | typeof unknown, hash = "hash") => {
+      const decide = decideRequest({ ...ofAnimal, requestHash: hash }, context);
+      try {
+        return decide(fold(appointmentAggregate, history));
+      } catch (error) {
+        return [(error as InvalidAppointmentError).code, (error as InvalidAppointmentError).details];
+      }
+    };
+    const requestedBefore: AppointmentEvent = {
+      type: "AppointmentRequested",
+      data: { ...requested.data, ...ofAnimal, requestHash: "hash" } as never,
+    };
+    expect(getDetails([], hidden)).to.eql(getDetails([], unknown));
+    expect(getDetails([requestedBefore], hidden)).to.eql(getDetails([], unknown));
+    expect(getDetails([requestedBefore], hidden, "other")).to.eql(getDetails([requestedBefore], unknown, "other"));
   });
 
   it("no appointment can be requested for a customer whose contact data is erased", () => {

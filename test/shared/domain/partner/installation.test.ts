@@ -1,9 +1,10 @@
 import { type Clinic, clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
 import { type Membership, membershipAggregate } from "../../../../shared/domain/clinic/membership.ts";
-import type { InstallationEvent, Scope } from "../../../../shared/domain/events/partner.ts";
+import type { AnimalAccess, InstallationEvent, Scope } from "../../../../shared/domain/events/partner.ts";
 import type { Permission } from "../../../../shared/domain/events/people.ts";
 import { type Application, applicationAggregate } from "../../../../shared/domain/partner/application.ts";
 import {
+  type Approval,
   decideAgreeRateLimit,
   decideApproveInstallation,
   decideNarrowInstallation,
@@ -61,12 +62,17 @@ const approvedWith = (overrides: object = {}): InstallationEvent => ({
     rateLimitPerMinute: 120,
     scopes,
     branchIds: null,
+    animalAccess: "all",
     ...overrides,
   },
 });
-const narrowedTo = (scopes: Scope[], branchIds: string[] | null): InstallationEvent => ({
+const narrowedTo = (
+  scopes: Scope[],
+  branchIds: string[] | null,
+  animalAccess: AnimalAccess = "all",
+): InstallationEvent => ({
   type: "InstallationNarrowed",
-  data: { installationId, scopes, branchIds },
+  data: { installationId, scopes, branchIds, animalAccess },
 });
 const revoked: InstallationEvent = { type: "InstallationRevoked", data: { installationId, reason: null } };
 
@@ -100,9 +106,12 @@ describe("installation", () => {
   });
 
   it("an installation can be approved as requested or with fewer scopes and branches", () => {
-    const approve = (approval: Parameters<typeof decideApproveInstallation>[0] = {}) =>
-      decideApproveInstallation(approval, administrator, clinic);
+    const approve = (approval: Partial<Approval> = {}) =>
+      decideApproveInstallation({ animalAccess: "all", ...approval }, administrator, clinic);
     givenInstallation(requested).when(approve()).thenEvents(approvedWith());
+    givenInstallation(requested)
+      .when(approve({ animalAccess: "linked" }))
+      .thenEvents(approvedWith({ animalAccess: "linked" }));
     const approval = { scopes: ["clinic:read" as const], branchIds: [northId], rateLimitPerMinute: 7 };
     givenInstallation(requested).when(approve(approval)).thenEvents(approvedWith(approval));
     givenInstallation(requested)
@@ -129,10 +138,10 @@ describe("installation", () => {
       createMember(["manage_tenant"], { clinicId: applicationId }),
     ]) {
       givenInstallation(requested)
-        .when(decideApproveInstallation({}, approver, clinic))
+        .when(decideApproveInstallation({ animalAccess: "all" }, approver, clinic))
         .thenRefused("not_an_administrator");
     }
-    const approveInSandbox = decideApproveInstallation({}, null, createClinic("sandbox"));
+    const approveInSandbox = decideApproveInstallation({ animalAccess: "all" }, null, createClinic("sandbox"));
     givenInstallation(requested)
       .when(approveInSandbox)
       .thenEvents(approvedWith({ approvedBy: null }));
@@ -142,28 +151,44 @@ describe("installation", () => {
     const approver = createMember(["manage_tenant"], {}, { branchAccess: "scoped", branchIds: [northId] });
     for (const branchIds of [undefined, null, [southId], [northId, southId]])
       givenInstallation(requested)
-        .when(decideApproveInstallation({ branchIds }, approver, clinic))
+        .when(decideApproveInstallation({ animalAccess: "all", branchIds }, approver, clinic))
         .thenRefused("branches_not_granted");
     givenInstallation(requested)
-      .when(decideApproveInstallation({ branchIds: [northId] }, approver, clinic))
+      .when(decideApproveInstallation({ animalAccess: "all", branchIds: [northId] }, approver, clinic))
       .thenEvents(approvedWith({ branchIds: [northId] }));
+  });
+
+  it("in a sandbox, an installation always covers all animals", () => {
+    const sandbox = { ...createClinic("sandbox"), sandboxOf: applicationId };
+    givenInstallation(requested)
+      .when(decideApproveInstallation({ animalAccess: "linked" }, null, sandbox))
+      .thenRefused("sandbox_has_all_animals");
+    givenInstallation(requested, approvedWith())
+      .when(decideNarrowInstallation({ animalAccess: "linked" }, sandbox))
+      .thenRefused("sandbox_has_all_animals");
   });
 
   it("the scopes and branches of an installation can be reduced but not extended", () => {
     const narrowedHistory = [requested, approvedWith(), narrowedTo(["clinic:read"], [northId])];
     givenInstallation(requested, approvedWith())
-      .when(decideNarrowInstallation({ branchIds: [northId] }))
+      .when(decideNarrowInstallation({ branchIds: [northId] }, clinic))
       .thenEvents(narrowedTo(scopes, [northId]));
     givenInstallation(...narrowedHistory)
-      .when(decideNarrowInstallation({ branchIds: [northId] }))
+      .when(decideNarrowInstallation({ branchIds: [northId] }, clinic))
       .thenEvents();
     givenInstallation(...narrowedHistory)
-      .when(decideNarrowInstallation({ branchIds: [southId] }))
+      .when(decideNarrowInstallation({ branchIds: [southId] }, clinic))
       .thenRefused("installation_widened");
     givenInstallation(...narrowedHistory)
-      .when(decideNarrowInstallation({ scopes }))
+      .when(decideNarrowInstallation({ scopes }, clinic))
       .thenRefused("scope_not_granted");
-    givenInstallation(requested).when(decideNarrowInstallation({})).thenRefused("installation_not_approved");
+    givenInstallation(requested, approvedWith())
+      .when(decideNarrowInstallation({ animalAccess: "linked" }, clinic))
+      .thenEvents(narrowedTo(scopes, null, "linked"));
+    givenInstallation(requested, approvedWith({ animalAccess: "linked" }))
+      .when(decideNarrowInstallation({ animalAccess: "all" }, clinic))
+      .thenRefused("installation_widened");
+    givenInstallation(requested).when(decideNarrowInstallation({}, clinic)).thenRefused("installation_not_approved");
   });
 
   it("a rate limit can be agreed only for an approved installation", () => {

@@ -1,0 +1,52 @@
+import type Koa from "koa";
+import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
+import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
+import { requireExisting } from "../../shared/domain/preconditions.ts";
+import type { EventLog } from "../../shared/eventstore/log.ts";
+import { ApiError } from "../../shared/http/api-error.ts";
+import { animalLinkRequest } from "../../shared/partner-api/request-bodies.ts";
+import { loadAggregate } from "../handling/handle.ts";
+import { endLink, redeemLinkCode } from "../operations/animal-link-operations.ts";
+import type { LinkCodes } from "../operations/link-codes.ts";
+import { resolveSandbox } from "../operations/sandbox-operations.ts";
+import { toErrorDetails } from "./errors.ts";
+import { readPathId, toCommandContext, type WriteState } from "./request-context.ts";
+
+/** POST /animal-links: returns 201 with the link, also for a repeated request. */
+export function linkAnimal({ log, linkCodes }: { log: EventLog; linkCodes: LinkCodes }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const body = animalLinkRequest.safeParse(ctx.request.body);
+    if (!body.success) throw new ApiError(422, "validation_failed", { details: toErrorDetails(body.error) });
+    const { applicationId, clinicId } = ctx.state;
+    const input = { applicationId, clinicId, code: body.data.code, sandbox: await findSandbox(log, clinicId) };
+    const context = toCommandContext(ctx.state);
+    const { animal, link, statePosition } = await redeemLinkCode({ log, linkCodes }, input, context);
+    const { name, species } = animal.details;
+    ctx.state.logPosition = statePosition;
+    ctx.status = 201;
+    ctx.body = {
+      ok: true,
+      link: {
+        id: link.linkId,
+        animal: { id: animal.id, name, species },
+        consent: { covers: link.covers, grantedAt: link.linkedAt },
+      },
+    };
+  };
+}
+
+/** DELETE /animal-links/{linkId}: returns 200. A repeated request returns 404. */
+export function endAnimalLink({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const { applicationId, clinicId } = ctx.state;
+    const linkId = readPathId(ctx, "linkId");
+    const input = { applicationId, clinicId, linkId, sandbox: await findSandbox(log, clinicId) };
+    ctx.state.logPosition = await endLink(log, input, toCommandContext(ctx.state));
+    ctx.body = { ok: true, link: { id: linkId } };
+  };
+}
+
+async function findSandbox(log: EventLog, clinicId: string): Promise<Sandbox | null> {
+  const { state: clinic } = await loadAggregate(log, clinicAggregate, clinicId);
+  return (await resolveSandbox(log, requireExisting(clinic, "clinic"))).sandbox;
+}

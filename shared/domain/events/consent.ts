@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { defineCategory, type EventOf } from "./category.ts";
+import { instant, uuid } from "./fields.ts";
+
+/**
+ * What an owner's consent covers. `appointments_read`: the application reads the animal's appointments.
+ * `appointments_write`: the application also creates appointments of the animal.
+ */
+export const consentCoverage = z.enum(["appointments_read", "appointments_write"]);
+export type ConsentCoverage = z.infer<typeof consentCoverage>;
+
+/** Party that has withdrawn a consent. */
+export const withdrawalParty = z.enum(["owner", "clinic", "application"]);
+export type WithdrawalParty = z.infer<typeof withdrawalParty>;
+
+const linkFields = {
+  animalId: uuid,
+  clinicId: uuid,
+  applicationId: uuid,
+  /** Id of the link that the code creates. Derived from the code, see `deriveAnimalLinkId`. */
+  linkId: uuid,
+  covers: consentCoverage,
+};
+
+/**
+ * Events of the consents of an animal's owner: link codes and links, for all applications. One stream for each animal,
+ * so that a code can be redeemed only once. The code itself is not stored. Stream id: id of the animal.
+ */
+export const animalConsentStreams = defineCategory("animalConsent", {
+  /** Replaces an earlier code of the same application that was not redeemed. */
+  AnimalLinkCodeCreated: z.object({ ...linkFields, expiresAt: instant }),
+  /** Replaces an earlier link of the same application. */
+  AnimalLinked: z.object({
+    ...linkFields,
+    /** Owner of the animal. The erasure of the owner ends the link. */
+    customerId: uuid,
+    /** Sandbox generation in which the code was redeemed; 0 outside of sandboxes. */
+    sandboxGeneration: z.int().min(0),
+  }),
+  /** Also invalidates a code of the same application that was not redeemed. */
+  AnimalLinkWithdrawn: z.object({
+    animalId: uuid,
+    clinicId: uuid,
+    applicationId: uuid,
+    /** Id of the ended link; null if only a code was invalidated. */
+    linkId: uuid.nullable(),
+    requestedBy: withdrawalParty,
+  }),
+});
+export type AnimalConsentEvent = EventOf<typeof animalConsentStreams>;
+
+/** Events of a link code, which only point to the code's animal. Stream id: id of the link that the code creates. */
+export const animalLinkCodeStreams = defineCategory("animalLinkCode", {
+  AnimalLinkCodeAssigned: z.object({ linkId: uuid, animalId: uuid }),
+});
+export type AnimalLinkCodeEvent = EventOf<typeof animalLinkCodeStreams>;

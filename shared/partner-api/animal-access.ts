@@ -1,0 +1,36 @@
+import { READ_MODEL_SCHEMA } from "../postgres/read-model-schema.ts";
+
+/** SQL condition for a valid link `l`: the erasure of the animal's owner ends the link without an event. */
+export const IS_LINK_VALID_SQL = `NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.erasure
+    WHERE person_type = 'customer' AND person_id = l.customer_id AND contact_erased_at IS NOT NULL)`;
+
+/**
+ * Returns an SQL condition that is true if an installation may see data about an animal. Every statement that returns an
+ * appointment, event or delivery of a partner must contain it. If the animal is null, only installations with access to
+ * all animals may see the data.
+ *
+ * @param sql SQL expressions for the animal access of the installation, and for the ids of application and animal
+ */
+export function buildIsAnimalVisibleSql(sql: {
+  animalAccess: string;
+  applicationId: string;
+  animalId: string;
+}): string {
+  return `(${sql.animalAccess} = 'all' OR EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.animal_link l
+    WHERE l.application_id = ${sql.applicationId} AND l.animal_id = ${sql.animalId} AND ${IS_LINK_VALID_SQL}))`;
+}
+
+/**
+ * Returns an SQL condition that is true if an installation may see a delivery. Deliveries without a branch, such as test
+ * events, concern no appointment.
+ *
+ * @param delivery name of the table with the columns `branch_id` and `animal_id`
+ * @param sql as for {@link buildIsAnimalVisibleSql}
+ */
+export function buildIsDeliveryVisibleSql(
+  delivery: string,
+  sql: { animalAccess: string; applicationId: string },
+): string {
+  const isAnimalVisibleSql = buildIsAnimalVisibleSql({ ...sql, animalId: `${delivery}.animal_id` });
+  return `(${delivery}.branch_id IS NULL OR ${isAnimalVisibleSql})`;
+}

@@ -25,37 +25,30 @@ export const readFormatPage = () => fs.readFileSync(FORMAT_PAGE, "utf8");
 export async function buildExample(): Promise<string> {
   const lines = await exportLines(exampleEvents);
   const { manifest, signature } = JSON.parse(lines.at(-1) ?? "");
-  const canonicalManifest = toCanonicalJson(manifest);
   const [header = "", , signatureBytes = ""] = signature.split(".");
   const { thumbprint } = await createTestSigner(signingKey);
-  const events = exampleEvents.map((event, index) =>
-    describeEvent(toCanonicalJson(event), lines[index] ?? "", index + 1),
-  );
-  const values: [string, string][] = [
-    ["Canonical manifest", canonicalManifest],
-    ["SHA-256 of the canonical manifest", hash(canonicalManifest)],
-    ["Protected header", Buffer.from(header, "base64url").toString()],
-    ["Ed25519 signature of the signing input, in hex", Buffer.from(signatureBytes, "base64url").toString("hex")],
-    [`SHA-256 of the whole file, ${Buffer.byteLength(lines.join(""))} bytes`, hash(lines.join(""))],
+  const links = exampleEvents.map((event, index) => [
+    `link ${index + 1}; canonical event: ${Buffer.byteLength(toCanonicalJson(event))} bytes`,
+    JSON.parse(lines[index] ?? "").chain,
+  ]);
+  const values = [
+    ["secret key", toHex(signingKey.d)],
+    ["public key", toHex(signingKey.x)],
+    ["thumbprint of the public key", thumbprint],
+    ["seed", CHAIN_SEED],
+    ...links,
+    ["SHA-256 of the canonical manifest", hash(toCanonicalJson(manifest))],
+    ["protected header", Buffer.from(header, "base64url").toString()],
+    ["Ed25519 signature of the signing input", toHex(signatureBytes)],
+    [`SHA-256 of the whole file; ${Buffer.byteLength(lines.join(""))} bytes`, hash(lines.join(""))],
   ];
   return [
-    formatValue("Secret key, in hex", Buffer.from(signingKey.d, "base64url").toString("hex")),
-    formatValue("Public key, in hex", Buffer.from(signingKey.x, "base64url").toString("hex")),
-    formatValue("Thumbprint of the public key", thumbprint),
-    formatValue("Seed, in hex", CHAIN_SEED),
-    ...events,
-    ...values.map(([name, value]) => formatValue(name, value)),
+    "| value | text or hex |",
+    "|---|---|",
+    ...values.map(([name, value]) => `| ${name} | \`${value}\` |`),
+    "",
   ].join("\n");
 }
 
-function describeEvent(canonicalEvent: string, line: string, number: number): string {
-  const { chain } = JSON.parse(line);
-  const bytes = Buffer.byteLength(canonicalEvent);
-  return [
-    formatValue(`Canonical event ${number}, ${bytes} bytes`, canonicalEvent),
-    formatValue(`Link ${number}`, chain),
-  ].join("\n");
-}
-
-const formatValue = (name: string, value: string) => `${name}:\n\n\`\`\`text\n${value}\n\`\`\`\n`;
+const toHex = (base64url: string) => Buffer.from(base64url, "base64url").toString("hex");
 const hash = (text: string) => createHash("sha256").update(text).digest("hex");

@@ -341,7 +341,7 @@ describe("appends while calls and connections fail", function () {
         return { stream, ids };
       }),
     );
-    await eventually("10 faults of each kind", () => faultCounts.every((count) => count >= 10));
+    await eventually("3 faults of each kind", () => faultCounts.every((count) => count >= 3));
     proxy.onStep = () => undefined;
     const endedAt = performance.now();
     for (const eventLog of logs) expect(await getAppendError(eventLog)).to.equal(undefined);

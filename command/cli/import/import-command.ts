@@ -15,7 +15,7 @@ import { type Line, readLines, withInput } from "./import-lines.ts";
 import { createImportReport, type ImportReport } from "./import-report.ts";
 import { applyLines, type ImportOutcome, type ImportSurvey } from "./import-run.ts";
 
-/** Maximum number of lines of a file. It limits the memory for ids: 200 bytes per line, or 500 in a dry run. */
+/** Maximum number of lines of a file. It limits the memory for ids: 100 bytes per line, or 400 in a dry run. */
 const MAX_LINES = 1_000_000;
 
 /** Path of the example, also in the built product. */

@@ -112,7 +112,14 @@ export function isLineId(id: string): boolean {
 function deriveId(text: string): string {
   const digits = hash("sha1", Buffer.concat([NAMESPACE_BYTES, Buffer.from(text)]));
   const variantDigit = "89ab"[Number.parseInt(digits.charAt(16), 16) % 4];
-  return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-5${digits.slice(13, 16)}-${variantDigit}${digits.slice(17, 20)}-${digits.slice(20, 32)}`;
+  const parts = [
+    digits.slice(0, 8),
+    digits.slice(8, 12),
+    `5${digits.slice(13, 16)}`,
+    variantDigit + digits.slice(17, 20),
+  ];
+  // An import keeps the ids of all lines. The text of a template would need 300 bytes more, because it keeps its parts.
+  return [...parts, digits.slice(20, 32)].join("-");
 }
 
 function parseJson(text: string): unknown {

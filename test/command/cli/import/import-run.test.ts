@@ -260,12 +260,27 @@ describe("an import without an event log", () => {
     expect(failures).to.deep.equal([{ line: 1, code: "unexpected_error", problems, text }]);
   });
 
+  setFlagsFromString("--expose-gc");
+  const collectGarbage: () => void = runInNewContext("gc");
+  const measureHeap = () => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+
+  it("an import keeps less than 200 bytes of memory for each line of its file", async () => {
+    const lineCount = 100_000;
+    const bytesBefore = measureHeap();
+    const services = Array.from({ length: 1_000 }, () => ({ command: "service offer", id: randomUUID() }));
+    async function* generateLines(): AsyncGenerator<Line> {
+      for (let number = 1; number <= lineCount; number += 1)
+        yield { number, text: JSON.stringify({ ...services[number % services.length], name: `Service ${number}` }) };
+    }
+    const survey = await surveyLines(generateLines());
+    expect((measureHeap() - bytesBefore) / lineCount).to.be.lessThan(200);
+    expect([survey.lineCount, survey.lineNumberById.size]).to.deep.equal([lineCount, lineCount]);
+  }).timeout(60_000);
+
   it("a dry run keeps less than a kilobyte of memory for each line", async () => {
-    setFlagsFromString("--expose-gc");
-    const measureHeap = () => {
-      runInNewContext("gc")();
-      return process.memoryUsage().heapUsed;
-    };
     const [firstLine, lastLine] = [40_000, 80_000];
     const clinic = randomUUID();
     const services = Array.from({ length: lastLine - 1 }, (_, index) => {

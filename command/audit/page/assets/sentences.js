@@ -18,9 +18,14 @@ export function describeChange({ type, data }, before, timeZone) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Describes the reason of an event; the empty string without a reason. */
-export function describeReason({ data }) {
-  return data?.reason ? `reason: ${data.reason}` : "";
+/**
+ * Describes the reason of an event; the empty string without a reason. A request has the reason for the visit, which
+ * readers could take for the reason of a later move.
+ */
+export function describeReason({ type, data }) {
+  if (!data?.reason) return "";
+  const isVisit = type === "AppointmentRequested" || type === "AppointmentImported";
+  return `${isVisit ? "reason for the visit" : "reason"}: ${data.reason}`;
 }
 
 function describeSchedule({ scheduledAt, durationMinutes }, timeZone) {

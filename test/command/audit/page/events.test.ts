@@ -49,7 +49,7 @@ describe("the events on the page /audit", function () {
     const appointmentId = randomUUID();
     const [before, after] = ["2026-11-27T05:30:00.000Z", "2026-11-27T12:00:00.000Z"];
     const context = createTestOperatorContext(Date.parse("2026-05-04T08:00:00Z"));
-    const details = { animalId, durationMinutes: 30, reason: null, notes: null };
+    const details = { animalId, durationMinutes: 30, reason: "Limping", notes: null };
     const request = { appointmentId, clinicId, branchId, scheduledAt: before, ...details };
     await requestAppointment(audit.world.log, request, context);
     const move = { scheduledAt: after, reason: "Power cut <b>" };
@@ -76,7 +76,7 @@ describe("the events on the page /audit", function () {
     await page.getByText("2 events", { exact: true }).waitFor();
     const sentence = "Moved from Fri 27 Nov 2026, 08:30 to 15:00";
     expect(await page.locator("#panel-timeline .sentence").allInnerTexts()).to.deep.equal([
-      "For Fri 27 Nov 2026, 08:30, 30 min",
+      "For Fri 27 Nov 2026, 08:30, 30 min, reason for the visit: Limping",
       `${sentence}, reason: Power cut <b>`,
     ]);
     expect(await page.locator("#panel-timeline .where").allInnerTexts())

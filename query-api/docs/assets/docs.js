@@ -74,7 +74,7 @@ function findOperation(section, operationId) {
 
 /** Corrects markup of Swagger UI that assistive technologies misunderstand. React keeps these attributes. */
 function correctMarkup(section) {
-  for (const example of section.querySelectorAll("pre.microlight")) example.tabIndex = 0;
+  for (const code of section.querySelectorAll("pre")) code.tabIndex = 0;
   for (const table of section.querySelectorAll(".responses-table:not([aria-label])")) {
     table.setAttribute("aria-label", `Responses of ${table.closest(".opblock").id.split("-").at(-1)}`);
   }

@@ -18,9 +18,13 @@ let onSelect = () => undefined;
 export function initEndpoints(handlers) {
   onSelect = handlers.onSelect;
   getElement("new-endpoint").addEventListener("click", () => openForm(getElement("endpoint-form").hidden));
-  getElement("cancel-endpoint").addEventListener("click", () => {
+  const cancel = () => {
     openForm(false);
     getElement("new-endpoint").focus();
+  };
+  getElement("cancel-endpoint").addEventListener("click", cancel);
+  getElement("endpoint-form").addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") cancel();
   });
   onSubmit("endpoint-form", "endpoint-form-alert", async () => {
     const events = [...document.querySelectorAll("[data-event]:checked")].map(({ dataset }) => dataset.event);

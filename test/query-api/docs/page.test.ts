@@ -6,6 +6,7 @@ import { startQueryApi } from "../../../query-api/start.ts";
 import { findViolations } from "../../support/accessibility.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { eventually } from "../../support/eventually.ts";
+import { requireKeyboardAccess } from "../../support/keyboard.ts";
 import { queryEnvironment } from "../../support/query-environment.ts";
 
 const documentPaths = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
@@ -158,6 +159,12 @@ describe("the page /docs", function () {
       await checkAccessibility(context, { runOnly: ["color-contrast"] });
     });
   }
+
+  it("the Tab key reaches everything on the page /docs, with a visible focus in the dark scheme", async () => {
+    await page.emulateMedia({ colorScheme: "dark" });
+    await requireKeyboardAccess(page, ".opblock-control-arrow");
+    await page.emulateMedia({ colorScheme: "light" });
+  });
 
   it("the navigation of the page /docs links to every operation and event, and opens them", async () => {
     const links = await page

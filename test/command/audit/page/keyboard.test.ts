@@ -1,0 +1,57 @@
+import { expect } from "chai";
+import { requireKeyboardAccess } from "../../../support/keyboard.ts";
+import { type AuditPage, startAuditPage } from "./audit-page.ts";
+
+const [PHONE_PX, DESKTOP_PX] = [390, 1440];
+
+describe("the keyboard on the page /audit", function () {
+  this.timeout(180_000);
+  let audit: AuditPage;
+  let page: AuditPage["page"];
+
+  before(async () => {
+    audit = await startAuditPage();
+    page = audit.page;
+  });
+
+  after(() => audit?.stop());
+
+  const getFocusedId = () => page.evaluate<string>("document.activeElement.id");
+
+  it("the Tab key reaches everything on the sign-in form, and Enter signs in", async () => {
+    await requireKeyboardAccess(page);
+    await page.getByLabel("Auditor credential").fill(audit.auditor.credential);
+    await page.keyboard.press("Enter");
+    await page.getByText("the newest first").waitFor();
+    expect(await getFocusedId()).to.equal("name");
+  });
+
+  it("the arrow keys open each search, and the Tab key reaches all its fields", async () => {
+    await page.getByRole("tab", { name: "Name", exact: true }).focus();
+    for (const name of ["tab-appointment", "tab-actor", "tab-id", "tab-export", "tab-name"]) {
+      await page.keyboard.press("ArrowRight");
+      expect(await getFocusedId()).to.equal(name);
+      await requireKeyboardAccess(page);
+      await page.locator(`#${name}`).focus();
+    }
+  });
+
+  for (const width of [DESKTOP_PX, PHONE_PX]) {
+    it(`the Tab key reaches everything about an event and in each view, at ${width} pixels`, async () => {
+      await page.setViewportSize({ width, height: 900 });
+      await audit.search("appointment", audit.history.appointmentId);
+      await page.getByRole("button", { name: "Appointment confirmed" }).focus();
+      await page.keyboard.press("Enter");
+      await page.getByRole("region", { name: "State" }).waitFor();
+      await requireKeyboardAccess(page);
+      await page.getByRole("tab", { name: "Timeline" }).focus();
+      for (const content of ["#panel-causes .root", "#panel-deliveries article", "#accesses-body .summary"]) {
+        await page.keyboard.press("ArrowRight");
+        await page.locator(content).first().waitFor();
+        const tabId = await getFocusedId();
+        await requireKeyboardAccess(page);
+        await page.locator(`#${tabId}`).focus();
+      }
+    });
+  }
+});

@@ -28,6 +28,9 @@ const PROBE_INTERVAL_MS = 40;
 /** Number of successive failed probes after which a process gets no more requests. */
 const FAILURE_THRESHOLD = 3;
 
+/** Longer than any pause of a client. Milliseconds. */
+const KEEP_ALIVE_MS = 60_000;
+
 interface Backend {
   service: Upstream;
   origin: URL;
@@ -40,7 +43,8 @@ export async function startLoadBalancer(): Promise<LoadBalancer> {
   const backends: Backend[] = [];
   const failures: string[] = [];
   let requestCount = 0;
-  const server = http.createServer((request, response) => {
+  // On a busy machine, a client may use a connection at the moment at which Node's five seconds end.
+  const server = http.createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
     const { method = "GET", url = "" } = request;
     const service = findUpstream(method, url);
     const readyBackends = backends.filter((backend) => backend.service === service && backend.isReady);

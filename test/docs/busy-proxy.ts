@@ -2,6 +2,14 @@ import { once } from "node:events";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 
+/** What happens to requests besides the refusals of {@link startBusyProxy}. `path` has no query. */
+export interface ProxyFaults {
+  /** Returns a refusal instead of the service, or undefined. */
+  refuse?(method: string, path: string): { status: number; error: string } | undefined;
+  /** Called after the service has responded, and before the client gets the response. */
+  beforeResponse?(method: string, path: string): Promise<void> | void;
+}
+
 /** A proxy in front of the service that refuses some requests, as an overloaded ingress does. */
 export interface BusyProxy {
   url: string;
@@ -14,10 +22,19 @@ export interface BusyProxy {
  *
  * @param targetUrl origin of the service
  */
-export async function startBusyProxy(targetUrl: string): Promise<BusyProxy> {
+export async function startBusyProxy(targetUrl: string, faults: ProxyFaults = {}): Promise<BusyProxy> {
   const knownKeys = new Set<string>();
   const server = createServer((clientRequest, clientResponse) => {
-    const { method, url, headers } = clientRequest;
+    const { method = "GET", url = "", headers } = clientRequest;
+    const requestUrl = new URL(url, targetUrl);
+    const refusal = faults.refuse?.(method, requestUrl.pathname);
+    if (refusal) {
+      const { status, error } = refusal;
+      clientRequest.resume();
+      clientResponse.writeHead(status, { "Content-Type": "application/json", "Retry-After": "1" });
+      clientResponse.end(JSON.stringify({ ok: false, error }));
+      return;
+    }
     const key = headers["idempotency-key"];
     if (typeof key === "string" && !knownKeys.has(key)) {
       knownKeys.add(key);
@@ -25,7 +42,8 @@ export async function startBusyProxy(targetUrl: string): Promise<BusyProxy> {
       clientResponse.writeHead(503, { "Retry-After": "0" }).end("{}");
       return;
     }
-    const serviceRequest = request(new URL(url ?? "", targetUrl), { method, headers }, (response) => {
+    const serviceRequest = request(requestUrl, { method, headers }, async (response) => {
+      await faults.beforeResponse?.(method, requestUrl.pathname);
       clientResponse.writeHead(response.statusCode ?? 502, response.headers);
       response.pipe(clientResponse);
     });

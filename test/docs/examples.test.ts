@@ -24,7 +24,7 @@ import { recordPartnerApi } from "./partner-recording.ts";
 import { recordPortalApi } from "./portal-recording.ts";
 import { createCollection } from "./postman-collection.ts";
 import { runCollection } from "./run-collection.ts";
-import { isInstalled, languages, type ReceiverProgram, run, startReceiverProgram } from "./sample-programs.ts";
+import { isInstalled, languages, type RunningProgram, run, skip, startReceiverProgram } from "./sample-programs.ts";
 import { runGeneratedClient } from "./typescript-client.ts";
 
 /** Data of an appointment event. */
@@ -193,7 +193,7 @@ describe("the examples of the partner guide", function () {
   const toJson = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 
   /** Waits until the receiver listens. It refuses a request without a signature. */
-  const awaitReceiver = (receiver: ReceiverProgram, url: string) =>
+  const awaitReceiver = (receiver: RunningProgram, url: string) =>
     eventually(
       "the receiver refuses a request without a signature",
       async () => {
@@ -258,12 +258,6 @@ async function sendIncompleteRequest(url: string): Promise<Socket> {
     socket.write("POST / HTTP/1.1\r\nHost: receiver\r\nContent-Length: 2\r\n\r\n{", () => resolve());
   });
   return socket;
-}
-
-/** Skips a test. Its title then names the missing program. */
-function skip(context: Mocha.Context, program: string): void {
-  if (context.test) context.test.title += ` (skipped: ${program} is missing or too old)`;
-  context.skip();
 }
 
 async function catchMessage(promise: Promise<unknown>): Promise<string> {

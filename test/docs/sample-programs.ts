@@ -87,17 +87,18 @@ export async function run(
   return stdout;
 }
 
-/** A running receiver. */
-export interface ReceiverProgram {
-  /** Lines that the receiver has printed. */
+/** A program that runs until it is stopped. */
+export interface RunningProgram {
+  /** Lines that the program has printed. */
   lines: string[];
-  /** Exit code and last output of a receiver that has ended; undefined while it runs. */
+  /** Exit code and last output of a program that has ended; undefined while it runs. */
   getFailure(): string | undefined;
+  /** Kills the program. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the receiver of a language. Its process group is killed at the end, because `go run` starts a second process.
+ * Starts the receiver of a language.
  *
  * @param tempDir folder for temporary files, such as the ids that the receiver in PHP stores
  */
@@ -106,10 +107,19 @@ export function startReceiverProgram(
   port: number,
   secret: string,
   tempDir: string,
-): ReceiverProgram {
-  const [program, ...args] = buildReceiveCommand(port);
-  const env = buildEnv({ PORT: String(port), WEBHOOK_SECRET: secret, TMPDIR: tempDir });
-  const child = spawn(program, args, { cwd: path.join(SAMPLES_FOLDER, folder), env, detached: true });
+): RunningProgram {
+  const env = { PORT: String(port), WEBHOOK_SECRET: secret, TMPDIR: tempDir };
+  return startProgram(buildReceiveCommand(port), env, folder);
+}
+
+/** Starts a program. Its process group is killed at the end, because `go run` starts a second process. */
+export function startProgram(
+  [program, ...args]: Language["createCommand"],
+  env: Record<string, string>,
+  folder: string,
+): RunningProgram {
+  const options = { cwd: path.join(SAMPLES_FOLDER, folder), env: buildEnv(env), detached: true };
+  const child = spawn(program, args, options);
   const lines: string[] = [];
   let errorText = "";
   let partialLine = "";
@@ -138,4 +148,10 @@ export function startReceiverProgram(
 
 function killProcessGroup({ pid }: ChildProcess): void {
   if (pid !== undefined) process.kill(-pid, "SIGKILL");
+}
+
+/** Skips a test. Its title then names the missing program. */
+export function skip(context: Mocha.Context, program: string): void {
+  if (context.test) context.test.title += ` (skipped: ${program} is missing or too old)`;
+  context.skip();
 }

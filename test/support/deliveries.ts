@@ -7,6 +7,7 @@ export interface DeliveryRow {
   endpointId: string;
   clinicId: string;
   branchId: string | null;
+  animalId?: string;
   applicationId: string;
   environment?: "production" | "sandbox";
   status?: string;
@@ -16,16 +17,19 @@ export interface DeliveryRow {
 
 /** Inserts a delivery, as the dispatcher does, and a pending delivery if it has this status. @returns its id */
 export async function insertDelivery(admin: pg.Pool, row: DeliveryRow): Promise<string> {
-  const { deliveryId = randomUUID(), endpointId, clinicId, branchId, applicationId } = row;
+  const { deliveryId = randomUUID(), endpointId, clinicId, branchId, animalId = null, applicationId } = row;
   const { environment = "production", status = "failed", type = "appointment.created" } = row;
   const { createdAt = "2026-03-01T08:00:00.000Z" } = row;
   await admin.query(
     `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, branch_id, application_id, environment,
          event_id, event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at,
-         created_at, updated_at)
+         created_at, updated_at, animal_id)
        VALUES ($1, $2, $3, $4, $5, $6, $7::uuid, $8, 'appointment-' || $7::uuid, 0, $9, $7, $7,
-         CASE $9 WHEN 'pending' THEN $10::timestamptz END, $10, $10)`,
-    [deliveryId, endpointId, clinicId, branchId, applicationId, environment, randomUUID(), type, status, createdAt],
+         CASE $9 WHEN 'pending' THEN $10::timestamptz END, $10, $10, $11)`,
+    [
+      ...[deliveryId, endpointId, clinicId, branchId, applicationId, environment, randomUUID(), type, status],
+      ...[createdAt, animalId],
+    ],
   );
   if (status === "pending") {
     await admin.query(

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { createIds, openClinic } from "../../support/clinics.ts";
 import { insertAttempts, insertDelivery as insertDeliveryRow } from "../../support/deliveries.ts";
-import { endpointRegistered, registerApplication } from "../../support/partner-events.ts";
+import { endpointRegistered, installationApproved, registerApplication } from "../../support/partner-events.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 import { createCaller, setUpCaller } from "./caller.ts";
 
@@ -183,6 +183,35 @@ describe("partner webhook reads", () => {
     // Another application with an installation at the same clinic cannot list these deliveries.
     const otherCaller = await createCaller(api, caller.clinic);
     expect(await otherCaller.readRefusal(path)).to.equal("404 webhook_endpoint_not_found");
+  });
+
+  it("deliveries about animals are visible to an application with linked access only while the animals are linked", async () => {
+    const endpointId = randomUUID();
+    const { clinicId, branchId } = caller.clinic;
+    const { applicationId } = caller.application;
+    const [animalId, otherAnimalId, customerId, linkId] = createIds();
+    const path = `/webhook-endpoints/${endpointId}/deliveries`;
+    await api.given(endpointRegistered(caller.application, clinicId, endpointId));
+    const insert = (row: { branchId: string | null; animalId?: string }) =>
+      insertDeliveryRow(api.database.admin, { endpointId, clinicId, applicationId, ...row });
+    const deliveryId = await insert({ branchId, animalId });
+    await insert({ branchId, animalId: otherAnimalId });
+    await insert({ branchId });
+    const testDeliveryId = await insert({ branchId: null });
+    const listDeliveryIds = async () =>
+      (await caller.readBody("listWebhookDeliveries", path)).deliveries.map(({ id }: { id: string }) => id);
+    expect(await listDeliveryIds()).to.have.length(4);
+    await api.given(installationApproved(caller.application, clinicId, { animalAccess: "linked" }));
+    expect(await listDeliveryIds()).to.deep.equal([testDeliveryId]);
+    const notFound = "404 webhook_delivery_not_found";
+    expect(await caller.readRefusal(`${path}/${deliveryId}`)).to.equal(notFound);
+    const link = { animalId, clinicId, applicationId, linkId };
+    const consent = { ...link, covers: "appointments_read" as const, customerId, sandboxGeneration: 0 };
+    await api.given({ type: "AnimalLinked", data: consent });
+    expect(await listDeliveryIds()).to.have.members([deliveryId, testDeliveryId]);
+    await api.given({ type: "AnimalLinkWithdrawn", data: { ...link, requestedBy: "owner" } });
+    expect(await listDeliveryIds()).to.deep.equal([testDeliveryId]);
+    expect(await caller.readRefusal(`${path}/${deliveryId}`)).to.equal(notFound);
   });
 
   it("listWebhookDeliveries returns 404 for an endpoint of another application or clinic", async () => {

@@ -2,10 +2,13 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { domainCommands } from "../../../../command/cli/commands/domain-commands.ts";
 import { createLineIdGenerator, parseLine } from "../../../../command/cli/import/import-line.ts";
+import { handle } from "../../../../command/handling/handle.ts";
 import { issueCredential } from "../../../../command/operations/application-operations.ts";
 import { confirmAppointment, requestAppointment } from "../../../../command/operations/appointment-operations.ts";
 import { registerEndpoint } from "../../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../../shared/auth/secret-box.ts";
+import { animalConsentAggregate, decideCreateLinkCode } from "../../../../shared/domain/clinic/animal-consent.ts";
+import { toInstant } from "../../../../shared/domain/time/rfc3339.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../../../shared/eventstore/log.ts";
 import { createTestOperatorContext } from "../../../support/partner.ts";
@@ -23,9 +26,9 @@ const importableCommands = domainCommands.filter((command) => command.isImportab
  * Creates lines with every command that can be imported. Some lines occur twice. The second occurrence changes nothing.
  */
 function createLinesOfAllCommands(
-  ids: Record<"clinic" | "application" | "credential" | "endpoint" | "missed" | "auditor", string>,
+  ids: Record<"clinic" | "application" | "credential" | "endpoint" | "missed" | "auditor" | "linkedAnimal", string>,
 ): Line[] {
-  const { clinic, application, credential, endpoint, missed: missedAppointment, auditor } = ids;
+  const { clinic, application, credential, endpoint, missed: missedAppointment, auditor, linkedAnimal } = ids;
   const [branch, secondBranch, membership, user, staff, customer, animal] = Array.from({ length: 7 }, randomUUID);
   const [service, resource, secondResource, rule, appointment, cancelledAppointment] = Array.from(
     { length: 6 },
@@ -132,6 +135,7 @@ function createLinesOfAllCommands(
     { command: "endpoint disable", id: endpoint, application, clinic },
     { command: "endpoint enable", id: endpoint, application, clinic },
     { command: "endpoint revoke", id: endpoint, application, clinic },
+    { command: "animal link withdraw", ...installationFields, animal: linkedAnimal, requestedBy: "owner" },
     { command: "installation revoke", ...installationFields },
     { command: "partner revoke-credential", application, credential },
     { command: "auditor revoke", id: auditor },
@@ -198,6 +202,15 @@ describe("a second import of a complete file", function () {
     const credential = (await issueCredential(log, { applicationId: application }, pastContext)).credentialId;
     const auditor = randomUUID();
     await run(["auditor", "register", "--id", auditor, "--name", "Ada"], { env });
+    const linkedAnimal = randomUUID();
+    const decide = decideCreateLinkCode(
+      {
+        ...{ animalId: linkedAnimal, clinicId, applicationId: application, linkId: randomUUID() },
+        ...{ covers: "appointments_read", expiresAt: toInstant(Date.now() + 3_600_000) },
+      },
+      Date.now(),
+    );
+    await handle(log, animalConsentAggregate, linkedAnimal, decide, createTestOperatorContext());
     const ids = {
       clinic: clinicId,
       application,
@@ -205,6 +218,7 @@ describe("a second import of a complete file", function () {
       endpoint: endpoint.id,
       missed: missedAppointment,
       auditor,
+      linkedAnimal,
     };
     const otherLines = createLinesOfAllCommands(ids);
     return { clinicId, lines: [...firstLines, ...otherLines] };

@@ -1,9 +1,10 @@
 import type Koa from "koa";
-import { ApiError } from "../http/api-error.ts";
+import { ApiError, createUnavailableError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { toCallerAddress } from "../http/request.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
 import { applyCount, enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
+import { createBatcher, QueueFullError } from "../runtime/batches.ts";
 import type { ClinicState, PartnerState } from "./access.ts";
 
 /**
@@ -35,6 +36,9 @@ export const MAX_RESETS_PER_HOUR = 100;
 
 /** Maximum number of wrong link codes, per hour and installation. */
 export const MAX_WRONG_CODES_PER_HOUR = 10;
+
+/** Maximum number of link codes of an installation that wait in this process to be examined. */
+const MAX_WAITING_CODES = 50;
 
 const HOUR_SECONDS = 3_600;
 
@@ -72,22 +76,36 @@ export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
 }
 
 /**
- * Limits the link codes that an installation can guess. Counts only wrong codes, so correct codes have no limit of their
- * own. After the last permitted wrong code, correct codes are refused too.
+ * Limits the link codes that an installation can guess. A code counts before it is examined. If the code is not wrong,
+ * it is taken back, so correct codes have no limit of their own. After the last permitted wrong code, correct codes are
+ * refused too. Codes of an installation are examined one at a time. Otherwise, many correct codes sent at once would
+ * exceed the limit.
  */
 export function limitWrongCodes(limiter: RateLimiter): Koa.Middleware<ClinicState> {
+  const addToQueue = createBatcher<() => Promise<void>, void>({ maxWaitingItems: MAX_WAITING_CODES, maxBatchSize: 1 });
   return async (ctx, next) => {
     const { applicationId, clinicId } = ctx.state;
     const key = `link-code ${applicationId} ${clinicId}`;
-    const { used, ...window } = await limiter.read(key, HOUR_SECONDS);
-    if (used >= MAX_WRONG_CODES_PER_HOUR)
-      applyCount(ctx, { used: used + 1, ...window }, key, MAX_WRONG_CODES_PER_HOUR, HOUR_SECONDS);
+    const examine = async () => {
+      const count = await limiter.count(key, MAX_WRONG_CODES_PER_HOUR, HOUR_SECONDS);
+      const apply = () => applyCount(ctx, count, key, MAX_WRONG_CODES_PER_HOUR, HOUR_SECONDS);
+      if (count.used > MAX_WRONG_CODES_PER_HOUR) apply();
+      let isWrong = false;
+      try {
+        await next();
+      } catch (error) {
+        isWrong = error instanceof ApiError && error.code === "link_code_invalid";
+        throw error;
+      } finally {
+        if (isWrong) apply();
+        else await limiter.release(key, count, HOUR_SECONDS);
+      }
+    };
     try {
-      await next();
+      await addToQueue(key, examine, async ([run]) => [await run?.()]);
     } catch (error) {
-      if (error instanceof ApiError && error.code === "link_code_invalid")
-        await enforceRateLimit(limiter, ctx, key, MAX_WRONG_CODES_PER_HOUR, HOUR_SECONDS);
-      throw error;
+      if (!(error instanceof QueueFullError)) throw error;
+      throw createUnavailableError("rate_limit_unavailable", error, 1);
     }
   };
 }

@@ -20,12 +20,13 @@ export interface RateLimiter {
    */
   count(key: string, limit: number, windowSeconds?: number): Promise<Count>;
   /**
-   * Returns the count of a key without counting a request.
+   * Takes back one counted request, unless its window has ended.
    *
+   * @param count result of `count` for this request. It did not exceed the limit
    * @param windowSeconds as for `count`
    * @throws {ApiError} 503 `rate_limit_unavailable`
    */
-  read(key: string, windowSeconds: number): Promise<Count>;
+  release(key: string, count: Count, windowSeconds: number): Promise<void>;
   /** Stops the background work of the limiter. The caller closes the pool. */
   close(): void;
 }
@@ -122,15 +123,14 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
       if (count.used > limit) events?.onRefusal(getLimitName(key));
       return count;
     },
-    async read(key, windowSeconds) {
-      const windowMs = windowSeconds * 1_000;
+    async release(key, { endsAt }, windowSeconds) {
+      if (windows.find(key)?.endsAt !== endsAt) return;
       try {
-        if (!outage.isActive()) return await addToShared({ key, requests: 0, windowMs, window: windows.find(key) });
+        if (!outage.isActive()) return void (await addInPostgres(key, -1, windowSeconds * 1_000));
       } catch (error) {
         if (!(await outage.isCauseOf(error))) throw createUnavailableError("rate_limit_unavailable", error, 1);
       }
-      const window = windows.findOrStart(key, windowMs);
-      return toCount(window, window.used + window.uncountedRequests);
+      windows.restoreUncountedRequests(key, -1);
     },
     close: () => processCounter.close(),
   };

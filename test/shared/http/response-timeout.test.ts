@@ -86,13 +86,13 @@ describe("a command while the event log is slow", function () {
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
     const log = createPlainLog(client);
-    const readCount = async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 });
+    const count = async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 });
     const app = createCommandApp({
       logger: pino({ enabled: false }),
       log,
       decide: createUncachedDecider(log),
       checkReadiness: async () => ({}),
-      limiter: { count: readCount, read: readCount, close: () => undefined },
+      limiter: { count, release: async () => undefined, close: () => undefined },
       waitForReadModels: async () => undefined,
       tokenIssuer: TOKEN_ISSUER,
       allowsLoopback: true,

@@ -176,6 +176,19 @@ describe("rate limiter under a burst", function () {
     expect([points, Number(left) > 60_000]).to.deep.equal([1, true]);
   });
 
+  it("requests that were counted before an outage can be released during the outage", async () => {
+    const key = randomUUID();
+    const count = await limiters[0]!.count(key, LIMIT);
+    proxy.disconnect();
+    await limiters[0]!.release(key, count, 60);
+    proxy.restore();
+    await eventually("the release is counted in Postgres", async () => {
+      await limiters[0]!.count(key, LIMIT).then((added) => limiters[0]!.release(key, added, 60));
+      const sql = "SELECT points FROM rate_limit.counter WHERE key = $1";
+      return (await adminClient.query(sql, [key])).rows[0].points === 0;
+    });
+  });
+
   it("all processes use the same new window while Postgres does not respond", async () => {
     proxy.mute();
     const key = randomUUID();

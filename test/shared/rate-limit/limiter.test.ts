@@ -144,6 +144,23 @@ describe("rate limiter", () => {
     expect((await limiter.count(key, 10)).used, "with more agreed").to.equal(5);
   });
 
+  it("a released request is no longer counted, unless its window has ended", async () => {
+    const key = randomUUID();
+    const [limiter, otherLimiter] = [
+      world.createLimiter(world.database.urls.command),
+      world.createLimiter(world.database.urls.command),
+    ];
+    const count = await limiter.count(key, LIMIT);
+    await otherLimiter.count(key, LIMIT);
+    await limiter.release(key, count, 60);
+    expect((await otherLimiter.count(key, LIMIT)).used).to.equal(2);
+    const sql = "UPDATE rate_limit.counter SET expire = $2 WHERE key = $1";
+    expect((await limiter.pool.query(sql, [key, Date.now() - 1])).rowCount).to.equal(1);
+    expect((await limiter.count(key, LIMIT)).used).to.equal(1);
+    await limiter.release(key, count, 60);
+    expect((await limiter.count(key, LIMIT)).used).to.equal(2);
+  });
+
   it("the limiter deletes counters of ended windows and rows of stopped processes", async () => {
     const { pool } = world.createLimiter(world.database.urls.command);
     const [key, processId] = [randomUUID(), randomUUID()];

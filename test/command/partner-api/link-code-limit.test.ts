@@ -1,0 +1,93 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "chai";
+import { createLinkCode } from "../../../command/operations/animal-link-operations.ts";
+import { createLinkCodes } from "../../../command/operations/link-codes.ts";
+import { registerAnimal } from "../../../command/operations/people-operations.ts";
+import { MAX_WRONG_CODES_PER_HOUR } from "../../../shared/partner-api/rate-limits.ts";
+import { type LimiterWorld, startLimiterWorld } from "../../shared/rate-limit/limiters.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
+import {
+  createPartnerWorld,
+  createTestOperatorContext,
+  type PartnerWorld,
+  sendRequest,
+  startTestCommandService,
+  type TestCommand,
+} from "../../support/partner.ts";
+import { serveCommandApp } from "./command-app.ts";
+
+const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
+
+describe("the limit of wrong link codes", () => {
+  let command: TestCommand;
+  /** Two applications with their own rate limiters. To Postgres, each is a separate process. */
+  let apps: Awaited<ReturnType<typeof serveCommandApp>>[];
+  let limiterWorld: LimiterWorld;
+  let examinedCodes: string[] = [];
+
+  before(async () => {
+    command = await startTestCommandService();
+    const listLinkIds = (code: string) => {
+      examinedCodes.push(code);
+      return linkCodes.listLinkIds(code);
+    };
+    const observedCodes = { ...linkCodes, listLinkIds };
+    limiterWorld = await startLimiterWorld();
+    const serve = () => {
+      const limiter = limiterWorld.createLimiter(limiterWorld.database.urls.command);
+      return serveCommandApp(command, { linkCodes: observedCodes, limiter });
+    };
+    apps = [await serve(), await serve()];
+  });
+  beforeEach(() => {
+    examinedCodes = [];
+  });
+  after(async () => {
+    for (const app of apps) await app.stop();
+    await limiterWorld.stop();
+    await command.stop();
+  });
+
+  /** Sends all codes at the same time, alternately to both applications. Returns the statuses in order. */
+  const redeemAll = ({ headers }: PartnerWorld, codes: readonly string[]): Promise<number[]> =>
+    Promise.all(
+      codes.map(async (code, index) => {
+        const url = `${apps[index % 2]!.url}/production/v1/animal-links`;
+        return (await sendRequest("POST", url, headers, { code })).status;
+      }),
+    );
+
+  async function createCodes(world: PartnerWorld, count: number): Promise<string[]> {
+    const { clinicId, customerId, applicationId } = world;
+    const codes = [];
+    for (let index = 0; index < count; index += 1) {
+      const animalId = randomUUID();
+      const details = { name: "Duman", species: "dog", breed: null, sex: null, birthDate: null, microchip: null };
+      const registration = { animalId, clinicId, customerId, ...details, weightKg: null };
+      await registerAnimal(command.log, registration, createTestOperatorContext());
+      const input = { applicationId, clinicId, animalId, covers: "appointments_read" as const, validityMs: 3_600_000 };
+      codes.push((await createLinkCode({ log: command.log, linkCodes }, input, createTestOperatorContext())).code);
+    }
+    return codes;
+  }
+
+  it("of 60 wrong codes sent at once to two processes, exactly ten are examined, and later no correct code", async () => {
+    const world = await createPartnerWorld(command);
+    const [correctCode] = await createCodes(world, 1);
+    const statuses = await redeemAll(
+      world,
+      Array.from({ length: 60 }, (_, index) => `WRONG-${index}`),
+    );
+    expect([422, 429].map((expected) => statuses.filter((status) => status === expected).length)).to.eql([10, 50]);
+    expect(await redeemAll(world, [correctCode!, correctCode!])).to.eql([429, 429]);
+    expect(examinedCodes).to.have.length(MAX_WRONG_CODES_PER_HOUR);
+  });
+
+  it("20 correct codes sent at once to two processes all succeed, and do not reduce the number of wrong codes", async () => {
+    const world = await createPartnerWorld(command);
+    expect(await redeemAll(world, await createCodes(world, 20))).to.eql(Array(20).fill(201));
+    const wrongCodes = Array.from({ length: MAX_WRONG_CODES_PER_HOUR + 1 }, (_, index) => `WRONG-${index}`);
+    const statuses = await redeemAll(world, wrongCodes);
+    expect(statuses.sort()).to.eql([...Array(MAX_WRONG_CODES_PER_HOUR).fill(422), 429]);
+  });
+});

@@ -1,8 +1,15 @@
 import type { Decision } from "../../shared/domain/aggregate.ts";
-import { type Clinic, requireBranch, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
+import {
+  type Clinic,
+  clinicAggregate,
+  requireBranch,
+  restrictToOpenClinic,
+} from "../../shared/domain/clinic/clinic.ts";
 import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
+import type { Environment } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import type { AnimalAccess, InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
+import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import {
   type Approval,
@@ -73,17 +80,30 @@ export const agreeRateLimit = defineOperation(
     decideAgreeRateLimit(rateLimitPerMinute),
 );
 
-/** Revokes an application's access to a clinic, effective within a second. The application may request access again. */
-export const revokeInstallation: Operation<InstallationReference & { reason: string | null }, Installation> = (
+/**
+ * Revokes an application's access to a clinic, effective within a second. The application may request access again. Also
+ * possible at a closed clinic.
+ */
+export const revokeInstallation: Operation<InstallationReference & { reason: string | null }, Installation> = async (
   log,
   input,
   context,
 ) => {
-  // The clinic is not loaded, because an installation can also be revoked at a closed clinic.
   const { clinicId } = input;
+  const clinicContext = { ...context, clinicId, environment: await findEnvironment(log, clinicId) };
   const decide = decideRevokeInstallation(input.reason);
-  return handle(log, installationAggregate, toInstallationId(input), decide, { ...context, clinicId });
+  return handle(log, installationAggregate, toInstallationId(input), decide, clinicContext);
 };
+
+/** Returns null if the clinic is unreadable, because an installation must be revocable even then. */
+async function findEnvironment(log: EventLog, clinicId: string): Promise<Environment | null> {
+  try {
+    return (await loadAggregate(log, clinicAggregate, clinicId)).state?.environment ?? null;
+  } catch (error) {
+    if (error instanceof EventSchemaError) return null;
+    throw error;
+  }
+}
 
 function toInstallationId({ applicationId, clinicId }: InstallationReference): string {
   return deriveInstallationId(applicationId, clinicId);

@@ -115,6 +115,7 @@ export const publicEvents = defineReadModel({
   indexes: [
     { columns: "clinic_id, position", where: "type IS NOT NULL" },
     { columns: "position", where: "type IS NOT NULL" },
+    { columns: "installation_id, position", where: "installation_id IS NOT NULL" },
   ],
   references: appointments,
   key: (event: SourceEvent) => [getEventId(event)],

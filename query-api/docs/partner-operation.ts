@@ -126,18 +126,21 @@ const pathIdDescriptions: Readonly<Record<string, string>> = {
   replayId: "Id of the replay.",
 };
 
-function describeAccessParameters({ path, requiresClinic }: PartnerOperation, brand: string): Parameter[] {
+function describeAccessParameters(
+  { path, requiresClinic, acceptsClinic }: PartnerOperation,
+  brand: string,
+): Parameter[] {
   const schema = { type: "string", format: "uuid" };
   const pathParameters = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]): Parameter => {
     return { name, in: "path", required: true, description: pathIdDescriptions[name] ?? "Id of the object.", schema };
   });
-  if (!requiresClinic) return pathParameters;
+  if (!requiresClinic && !acceptsClinic) return pathParameters;
   const clinicText = "Id of the clinic. The clinic must have approved the application.";
   const branchText = "Id of a branch that the installation covers. Limits the request to this branch.";
   return [
     ...pathParameters,
     // Without the format `uuid`, because openapi-python-client cannot send a UUID object in a header.
-    describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText),
+    describeHeaderParameter(`X-${brand}-Clinic-ID`, clinicText, { type: "string" }, !acceptsClinic),
     describeHeaderParameter(`X-${brand}-Branch-ID`, branchText, { type: "string" }, false),
   ];
 }
@@ -197,11 +200,21 @@ function mergeStatuses(refusals: PartnerRefusals, formRefusals: PartnerRefusals)
   );
 }
 
-function listAccessErrors({ path, scope, requiresClinic, requiresSandbox }: PartnerOperation): PartnerRefusals {
+function listAccessErrors({
+  path,
+  scope,
+  requiresClinic,
+  acceptsClinic,
+  requiresSandbox,
+}: PartnerOperation): PartnerRefusals {
   return {
     ...(path.includes(":") && { not_found: 404 }),
     ...(scope && { missing_token: 401, invalid_token: 401, insufficient_scope: 403 }),
-    ...(requiresClinic && { clinic_header_invalid: 403, installation_denied: 403, branch_denied: 403 }),
+    ...((requiresClinic || acceptsClinic) && {
+      clinic_header_invalid: 403,
+      installation_denied: 403,
+      branch_denied: 403,
+    }),
     ...(requiresSandbox && { sandbox_only: 403, installation_denied: 403 }),
     rate_limit_exceeded: 429,
     rate_limit_unavailable: 503,

@@ -1,6 +1,6 @@
 import type Koa from "koa";
 import { ApiError } from "../../shared/http/api-error.ts";
-import type { ClinicState } from "../../shared/partner-api/access.ts";
+import { type ClinicState, hasClinic } from "../../shared/partner-api/access.ts";
 import type { EventWatch } from "./event-watch.ts";
 import type { WaitForEvent } from "./read.ts";
 
@@ -12,7 +12,7 @@ const MAX_WAITS = 1_000;
 
 export interface EventWait {
   /**
-   * Waits for an event of the request's clinic. The time does not count as the duration of the request.
+   * Waits for an event of the request's clinic, or of its application if it names no clinic. The time does not count as the duration of the request.
    *
    * @returns true if the request should be authorized and read again; false if the service stops or the caller is gone
    * @throws {ApiError} 429 `too_many_waiting_requests`
@@ -24,7 +24,7 @@ export function createEventWait(watch: EventWatch): EventWait {
   const waitingApplicationIds: string[] = [];
   return {
     async wait(ctx, { position, timeoutMs }) {
-      const { applicationId, clinicId } = ctx.state;
+      const { applicationId } = ctx.state;
       const matchingIds = waitingApplicationIds.filter((id) => id === applicationId);
       if (matchingIds.length >= MAX_WAITS_PER_APPLICATION || waitingApplicationIds.length >= MAX_WAITS)
         throw new ApiError(429, "too_many_waiting_requests", { headers: { "Retry-After": "5" } });
@@ -34,7 +34,8 @@ export function createEventWait(watch: EventWatch): EventWait {
       ctx.res.once("close", abort);
       const startedAt = performance.now();
       try {
-        return (await watch.wait(clinicId, position, timeoutMs, controller.signal)) !== "aborted";
+        const ownerId = hasClinic(ctx.state) ? ctx.state.clinicId : applicationId;
+        return (await watch.wait(ownerId, position, timeoutMs, controller.signal)) !== "aborted";
       } finally {
         ctx.res.off("close", abort);
         ctx.state.waitedMs = (ctx.state.waitedMs ?? 0) + performance.now() - startedAt;

@@ -8,13 +8,14 @@ const MIN_INTERVAL_MS = 20;
 
 export interface EventWatch {
   /**
-   * Waits for an event of a clinic, without a connection to Postgres.
+   * Waits for an event of a clinic or an application, without a connection to Postgres.
    *
+   * @param ownerId id of the clinic, or of the application whose installations the event concerns
    * @param position position of the read models at which the caller has found no event
    * @param signal ends the wait
    * @returns `aborted` if the signal has ended the wait, or the process stops
    */
-  wait(clinicId: string, position: bigint, timeoutMs: number, signal: AbortSignal): Promise<WaitResult>;
+  wait(ownerId: string, position: bigint, timeoutMs: number, signal: AbortSignal): Promise<WaitResult>;
   /** Reports the current position of the read models; undefined if changes of the position are not reported. */
   notify(position: bigint | undefined): void;
   getWaitCount(): number;
@@ -24,12 +25,12 @@ export interface EventWatch {
 
 export type WaitResult = "event" | "timeout" | "aborted";
 
-/** Reads what happened after a position: the position of the read models, and the last event of each clinic. */
+/** Reads what happened after a position: the position of the read models, and the last event of each owner. */
 export type ReadNewEvents = (position: bigint) => Promise<NewEvents>;
 
 export interface NewEvents {
   position: string;
-  /** Positions by clinic id. */
+  /** Positions by the id of the clinic or the application. */
   lastPositions: Record<string, string>;
 }
 
@@ -37,14 +38,17 @@ export interface NewEvents {
 export const newEventsStatement = {
   name: "events after a position",
   text: `SELECT c.position::text AS position, coalesce((
-      SELECT json_object_agg(e.clinic_id, e.position) FROM (
-        SELECT clinic_id, max(position)::text AS position FROM ${READ_MODEL_SCHEMA}.public_event
-         WHERE type IS NOT NULL AND position > $1::bigint GROUP BY clinic_id) e), '{}') AS "lastPositions"
+      SELECT json_object_agg(e.owner_id, e.position) FROM (
+        SELECT o.owner_id, max(p.position)::text AS position FROM ${READ_MODEL_SCHEMA}.public_event p
+          LEFT JOIN ${READ_MODEL_SCHEMA}.installation i USING (installation_id)
+          CROSS JOIN LATERAL (VALUES (p.clinic_id), (i.application_id)) o (owner_id)
+         WHERE p.type IS NOT NULL AND p.position > $1::bigint AND o.owner_id IS NOT NULL
+         GROUP BY o.owner_id) e), '{}') AS "lastPositions"
     FROM ${READ_MODEL_SCHEMA}.checkpoint c`,
 };
 
 interface Waiter {
-  clinicId: string;
+  ownerId: string;
   position: bigint;
   end(result: WaitResult): void;
 }
@@ -82,19 +86,19 @@ export function createEventWatch(readNewEvents: ReadNewEvents): EventWatch {
 
   function endWaits({ position, lastPositions }: NewEvents): void {
     for (const waiter of waiters) {
-      if (BigInt(lastPositions[waiter.clinicId] ?? -1) > waiter.position) waiter.end("event");
+      if (BigInt(lastPositions[waiter.ownerId] ?? -1) > waiter.position) waiter.end("event");
       else if (BigInt(position) > waiter.position) waiter.position = BigInt(position);
     }
   }
 
   return {
-    wait(clinicId, position, timeoutMs, signal) {
+    wait(ownerId, position, timeoutMs, signal) {
       return new Promise((resolve) => {
         if (isStopped || signal.aborted) return resolve("aborted");
         const abort = () => waiter.end("aborted");
         const timeout = setTimeout(() => waiter.end("timeout"), timeoutMs);
         const waiter: Waiter = {
-          clinicId,
+          ownerId,
           position,
           end(result) {
             clearTimeout(timeout);

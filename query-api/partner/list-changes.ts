@@ -61,7 +61,7 @@ const sqlBody = z.looseObject({
 
 /** The list of appointments in the order of their last changes. */
 export const listChanges: ReadAlternative = {
-  appliesTo: ({ updatedSince }) => typeof updatedSince === "string",
+  appliesTo: ({ parameters: { updatedSince } }) => typeof updatedSince === "string",
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY position, appointment_id LIMIT $10::integer)
     SELECT coalesce(${branchRefusalSql}, CASE WHEN $6::bigint IS NOT NULL AND (

@@ -54,15 +54,15 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    */
   completeBody?(body: string, context: ReadContext, request: PartnerRequest<Declared>): Promise<string>;
   /**
-   * Returns how long the request waits for an event of the clinic before it reads again; undefined if it need not wait.
+   * Returns how long the request waits for an event of its clinic or application before it reads again; undefined if it need not wait.
    * Absent if the operation never waits. An operation that waits declares the refusal `too_many_waiting_requests`.
    */
   findWait?(body: string, request: PartnerRequest<Declared>): WaitForEvent | undefined;
 }
 
-/** SQL of a read for requests with certain parameters. */
+/** SQL of a read for certain requests. */
 export interface ReadAlternative extends Pick<PartnerRead, "sql" | "getSqlParameters" | "completeBody"> {
-  appliesTo(parameters: Readonly<Record<string, unknown>>): boolean;
+  appliesTo(request: PartnerRequest): boolean;
 }
 
 export interface WaitForEvent {

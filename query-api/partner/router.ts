@@ -11,10 +11,11 @@ import {
   type AccessRecord,
   type ClinicState,
   type FindAccess,
+  hasClinic,
   requirePartnerAccess,
 } from "../../shared/partner-api/access.ts";
 import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
-import { type PartnerOperation, partnerOperations } from "../../shared/partner-api/operations.ts";
+import { partnerOperations } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitApplication, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
@@ -54,7 +55,7 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
       const requireAccess = createAccessCheck(partnerRead, environment, dependencies);
       return [
         authorize(requireAccess, dependencies, waits.position),
-        limitReads(partnerRead, dependencies.limiter),
+        limitReads(dependencies.limiter),
         respond(partnerRead, requireAccess, dependencies, waits),
       ];
     },
@@ -77,9 +78,9 @@ function createAccessCheck(
   };
 }
 
-function limitReads({ operationId }: PartnerRead, limiter: RateLimiter): Koa.Middleware {
-  const { requiresClinic, requiresSandbox }: PartnerOperation = partnerOperations[operationId];
-  return requiresClinic || requiresSandbox ? limitInstallation(limiter) : limitApplication(limiter);
+function limitReads(limiter: RateLimiter): Koa.Middleware<State> {
+  const limits = { installation: limitInstallation(limiter), application: limitApplication(limiter) };
+  return (ctx, next) => (hasClinic(ctx.state) ? limits.installation : limits.application)(ctx, next);
 }
 
 /**
@@ -129,9 +130,7 @@ function respond(
         cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
       };
       const { alternative, operationId } = partnerRead;
-      const { sql, getSqlParameters, completeBody } = alternative?.appliesTo(request.parameters)
-        ? alternative
-        : partnerRead;
+      const { sql, getSqlParameters, completeBody } = alternative?.appliesTo(request) ? alternative : partnerRead;
       const statement = { name: `partner ${operationId}${sql === partnerRead.sql ? "" : " alternative"}`, text: sql };
       const values = await getSqlParameters(request, context);
       const body = await readBody(partnerRead, statement, values, ctx.state, dependencies.readRow);

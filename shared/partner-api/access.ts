@@ -48,12 +48,18 @@ export interface ClinicState extends PartnerState {
   branchId: string | null;
 }
 
+/** Returns false if the request concerns the application, not one of its clinics. */
+export function hasClinic(state: PartnerState): state is ClinicState {
+  return "clinicId" in state;
+}
+
 /**
  * Authorizes a partner's request to an operation, and sets the context's state. The checks run in this order:
  *
  * 1. The token is valid, belongs to this environment, and its credential is active (401).
  * 2. Token and application have the operation's scope (403).
- * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403).
+ * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403). If the clinic
+ *    header is optional and absent, the checks end here.
  * 4. The installation has the scope, and permits the branch in the branch header, if the header is present (403).
  *
  * The data is looked up at every request. A revocation takes effect within a second.
@@ -69,15 +75,18 @@ export async function requirePartnerAccess(
   const token = await dependencies.verify(listHeaderValues(ctx.req, "authorization"), environment);
   const { applicationId, credentialId } = token;
   ctx.state.applicationId = applicationId;
-  const headerClinicId = operation.requiresClinic ? readUuidHeader(ctx, `X-${dependencies.brand}-Clinic-ID`) : null;
-  const clinicId = operation.requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
+  const { requiresClinic, acceptsClinic, requiresSandbox } = operation;
+  const clinicHeaderName = `X-${dependencies.brand}-Clinic-ID`;
+  const headerClinicId = requiresClinic || acceptsClinic ? readUuidHeader(ctx, clinicHeaderName) : null;
+  const clinicId = requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
   const accessRecord = await dependencies.findAccess({ applicationId, credentialId, environment, clinicId });
   if (!accessRecord.isCredentialActive) throw createUnauthorizedError("invalid_token");
-  if (operation.requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
+  if (requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
   requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
   ctx.state.environment = environment;
   ctx.state.log.addFields({ applicationId, environment });
-  if (operation.requiresClinic || operation.requiresSandbox) {
+  const namesClinic = headerClinicId !== null || readUuidHeader(ctx, `X-${dependencies.brand}-Branch-ID`) !== null;
+  if (requiresClinic || requiresSandbox || (acceptsClinic && namesClinic)) {
     const scopes = token.scopes.filter((name) => accessRecord.applicationScopes.includes(name));
     authorizeClinic(ctx, operation, clinicId, accessRecord.installation, scopes, dependencies.brand);
   }

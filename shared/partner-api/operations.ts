@@ -9,6 +9,8 @@ export interface PartnerOperation {
   scope: Scope | null;
   /** If true, the operation needs the clinic header and an installation at that clinic. */
   requiresClinic?: boolean;
+  /** If true, the clinic header is optional. A request without it concerns the application at all its clinics. */
+  acceptsClinic?: boolean;
   /** If true, the operation works on the application's own sandbox and needs no clinic header. */
   requiresSandbox?: boolean;
 }
@@ -55,7 +57,13 @@ export const partnerOperations = {
     "appointments:read",
     "Get an appointment",
   ),
-  listEvents: defineAtClinic("GET", "/events", "appointments:read", "List events"),
+  listEvents: {
+    method: "GET",
+    path: "/events",
+    summary: "List events",
+    scope: "appointments:read",
+    acceptsClinic: true,
+  },
   linkAnimal: defineAtClinic("POST", "/animal-links", "animals:link", "Link an animal"),
   listAnimalLinks: defineAtClinic("GET", "/animal-links", "animals:link", "List animal links"),
   getAnimalLink: defineAtClinic("GET", linkPath, "animals:link", "Get an animal link"),

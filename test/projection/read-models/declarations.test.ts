@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "6a3e53ccbe58814f0dc6d22bb6dcba85cfadd01b4e2b28d5b1839e578eec9cf1",
+  fingerprint: "4bd93be38cd6d091d2e1ab4e0b13dbf46b3a4ed9b455284dfddac3ca912527f5",
 };
 
 describe("the schema of the read models", () => {

@@ -11,7 +11,7 @@ import {
 } from "../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../shared/metrics/registry.ts";
 import { createDataKeys } from "../shared/personal-data/create-data-keys.ts";
-import { createPool } from "../shared/postgres/pool.ts";
+import { createPool, openConnections } from "../shared/postgres/pool.ts";
 import { createPositionWatch, listenForPositions, readPosition } from "../shared/postgres/read-model-position.ts";
 import { createRateLimiter } from "../shared/rate-limit/limiter.ts";
 import { readConfig } from "../shared/runtime/config.ts";
@@ -109,6 +109,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
       isProxyTrusted: config.TRUST_PROXY,
       registry,
     });
+    await openConnections(pool);
     const service = await serve(app, config, closeConnections);
     logger.info({ url: service.url }, "command service is listening");
     return service;

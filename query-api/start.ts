@@ -6,7 +6,7 @@ import { serve } from "../shared/http/listen.ts";
 import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import { registerPoolMetrics, registerRateLimitMetrics } from "../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../shared/metrics/registry.ts";
-import { createPool } from "../shared/postgres/pool.ts";
+import { createPool, openConnections } from "../shared/postgres/pool.ts";
 import { holdReadModelLock, type ReadModelLock } from "../shared/postgres/read-model-lock.ts";
 import { createPositionWatch, listenForPositions, positionStatement } from "../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
@@ -126,6 +126,8 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   });
   let readModelLock: ReadModelLock | undefined;
   let stopListening: (() => Promise<void>) | undefined;
+  // An ingress that held requests while the service restarted sends them all as soon as it listens.
+  await Promise.all([pool, limiterPool].map(openConnections));
   const service = await serve(app, config, () => {
     limiter.close();
     return Promise.all([

@@ -89,6 +89,15 @@ export function createPool(options: PoolOptions): pg.Pool {
 }
 
 /**
+ * Opens all connections of a pool, so that the first requests do not wait for them. Takes at most the pool's time limit
+ * for a connection. A connection that cannot be opened is left to the requests.
+ */
+export async function openConnections(pool: pg.Pool): Promise<void> {
+  const results = await Promise.allSettled(Array.from({ length: pool.options.max ?? 1 }, () => pool.connect()));
+  for (const result of results) if (result.status === "fulfilled") result.value.release();
+}
+
+/**
  * Opens a connection with the settings of a pool from {@link createPool}, but without timeouts of statements and
  * transactions in the server or the client. The caller must close the connection with {@link closeConnection}.
  */

@@ -1,8 +1,10 @@
 import { expect } from "chai";
+import pg from "pg";
 import { startQueryApi } from "../../query-api/start.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { StartError } from "../../shared/runtime/run-service.ts";
 import { queryEnvironment as env } from "../support/query-environment.ts";
+import { createTestDatabase } from "../support/stack.ts";
 
 async function expectStartError(settings: NodeJS.ProcessEnv): Promise<Error> {
   return startQueryApi(settings).then(
@@ -36,6 +38,24 @@ describe("startQueryApi", () => {
     const error = await expectStartError({ ...env, PORT: new URL(firstService.url).port });
     await firstService.stop();
     expect(error).to.be.instanceOf(StartError);
+  });
+
+  it("the connections to Postgres are open before the first request", async () => {
+    const { urls, drop } = await createTestDatabase();
+    const service = await startQueryApi({ ...env, DATABASE_URL: urls.query, DATABASE_POOL_SIZE: "3" });
+    const observer = new pg.Client(urls.projection);
+    await observer.connect();
+    const { rows } = await observer.query(
+      `SELECT application_name AS name, count(*)::integer FROM pg_stat_activity
+       WHERE datname = current_database() AND application_name LIKE 'clinic-query-api%' GROUP BY name ORDER BY name`,
+    );
+    expect(rows).to.deep.equal([
+      { name: "clinic-query-api", count: 3 },
+      { name: "clinic-query-api limits", count: 4 },
+    ]);
+    await observer.end();
+    await service.stop();
+    await drop();
   });
 
   describe("query-api without Postgres and key server", () => {

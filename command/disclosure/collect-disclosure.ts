@@ -8,6 +8,7 @@ import { customerStreams } from "../../shared/domain/events/people.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { isErased } from "../../shared/domain/personal-data/erasure.ts";
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
@@ -67,6 +68,7 @@ export async function collectDisclosure(
     clinic: { id: clinicId, name, timezone },
     customer: { id: customerId, ...customer.details, erasedCategories: customer.erasedCategories },
     ...(await describeRecords(records, names)),
+    consents: isErased(customer) ? [] : await describeConsents(records, names),
     accesses: await findAccesses(dependencies, customer, records, names),
     deliveries: await describeDeliveries(pool, clinicId, records, names),
     limits: [...DISCLOSURE_LIMITS, ...describeLostData(records), ...describeUnreadableEvents(records)],
@@ -127,6 +129,18 @@ async function describeRecords(records: PersonRecords, names: NameFinder) {
     changes.push({ eventId, ...times, type, stream, revision: Number(revision), actor, data });
   }
   return { animals, appointments, queueTickets, changes };
+}
+
+async function describeConsents({ consents }: PersonRecords, names: NameFinder): Promise<Disclosure["consents"]> {
+  const disclosedConsents: Disclosure["consents"] = [];
+  for (const { id: animalId, applications } of consents) {
+    for (const [id, { link }] of Object.entries(applications)) {
+      if (!link) continue;
+      const application = { id, name: await names.findApplicationName(id) };
+      disclosedConsents.push({ animalId, application, covers: link.covers, grantedAt: link.linkedAt });
+    }
+  }
+  return disclosedConsents;
 }
 
 async function findAccesses(

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { auditAction } from "../../shared/domain/events/audit.ts";
+import { consentCoverage } from "../../shared/domain/events/consent.ts";
 import { personalDataCategorySchema } from "../../shared/domain/events/erasure.ts";
 import { freeForm, instant, uuid } from "../../shared/domain/events/fields.ts";
 
@@ -12,6 +13,8 @@ const actor = z.strictObject({
 });
 export type DisclosedActor = z.infer<typeof actor>;
 
+const application = z.strictObject({ id: uuid, name: z.string().nullable() });
+
 const appointment = z.strictObject({
   id: uuid,
   scheduledAt: instant,
@@ -22,7 +25,7 @@ const appointment = z.strictObject({
   animalId: uuid.nullable(),
   branchId: uuid,
   /** Application that requested the appointment, and received it as the response; null for others. */
-  application: z.strictObject({ id: uuid, name: z.string().nullable() }).nullable(),
+  application: application.nullable(),
 });
 
 const queueTicket = z.strictObject({
@@ -65,7 +68,7 @@ export type DisclosedAccess = z.infer<typeof access>;
 const delivery = z.strictObject({
   id: uuid,
   createdAt: instant,
-  application: z.strictObject({ id: uuid, name: z.string().nullable() }),
+  application,
   /** Scheme, host and port of the endpoint's URL; null if the endpoint is unknown. */
   endpointOrigin: z.string().nullable(),
   type: z.string(),
@@ -104,6 +107,8 @@ export const disclosureSchema = z.strictObject({
       weightKg: z.number().nullable(),
     }),
   ),
+  /** Valid consents to share an animal. `changes` also contains earlier ones and link codes. */
+  consents: z.array(z.strictObject({ animalId: uuid, application, covers: consentCoverage, grantedAt: instant })),
   appointments: z.array(appointment),
   queueTickets: z.array(queueTicket),
   changes: z.array(change),

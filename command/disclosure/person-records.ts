@@ -1,6 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import { type Animal, animalAggregate } from "../../shared/domain/clinic/animal.ts";
+import { type AnimalConsent, animalConsentAggregate } from "../../shared/domain/clinic/animal-consent.ts";
 import { type Customer, customerAggregate } from "../../shared/domain/clinic/customer.ts";
 import { type QueueTicket, queueTicketAggregate } from "../../shared/domain/clinic/queue-ticket.ts";
 import type { Category } from "../../shared/domain/events/category.ts";
@@ -32,6 +33,7 @@ export interface PersonRecords {
   events: PersonEvent[];
   unreadableEvents: UnreadableEvent[];
   animals: Animal[];
+  consents: AnimalConsent[];
   appointments: Appointment[];
   queueTickets: QueueTicket[];
 }
@@ -43,7 +45,7 @@ interface RecordDependencies {
 }
 
 /** Categories of the streams that contain data of a customer. */
-const PERSON_CATEGORIES = new Set(["customer", "animal", "appointment", "queueTicket"]);
+const PERSON_CATEGORIES = new Set(["customer", "animal", "animalConsent", "appointment", "queueTicket"]);
 
 /**
  * Finds the records of a customer in one pass over the log, and reads their streams. Events that this release cannot
@@ -81,6 +83,7 @@ export async function findPersonRecords(
     events: personEvents,
     unreadableEvents,
     animals: foldStreams(animalAggregate, recordedEvents),
+    consents: foldStreams(animalConsentAggregate, recordedEvents),
     appointments: foldStreams(appointmentAggregate, recordedEvents),
     queueTickets: foldStreams(queueTicketAggregate, recordedEvents),
   };

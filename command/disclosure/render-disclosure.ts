@@ -82,7 +82,7 @@ function renderCustomer({ customer, animals }: Disclosure): Html {
 <section><h2>Animals</h2>${renderTable("Animals", animalTitles, animalRows)}</section>`;
 }
 
-function renderRecords({ appointments, queueTickets, animals }: Disclosure, formatTime: FormatTime): Html {
+function renderRecords({ appointments, queueTickets, animals, consents }: Disclosure, formatTime: FormatTime): Html {
   const animalNames = new Map(animals.map(({ id, name }) => [id, name]));
   const getAnimalName = (id: string | null) => (id === null ? null : (animalNames.get(id) ?? id));
   const appointmentRows = appointments.map((appointment) => {
@@ -97,7 +97,12 @@ function renderRecords({ appointments, queueTickets, animals }: Disclosure, form
     ...[date, number, toWords(status), toText(getAnimalName(animalId)), toText(notes), id],
   ]);
   const ticketTitles = ["Date", "Number", "Status", "Animal", "Notes", "Id"];
-  return html`<section><h2>Appointments</h2>${renderTable("Appointments", appointmentTitles, appointmentRows)}</section>
+  const consentRows = consents.map(({ grantedAt, animalId, application, covers }) => [
+    ...[formatTime(grantedAt), toText(getAnimalName(animalId)), application.name ?? application.id, toWords(covers)],
+  ]);
+  const consentTitles = ["Granted", "Animal", "Application", "Covers"];
+  return html`<section><h2>Consents</h2>${renderTable("Consents", consentTitles, consentRows)}</section>
+<section><h2>Appointments</h2>${renderTable("Appointments", appointmentTitles, appointmentRows)}</section>
 <section><h2>Queue tickets</h2>${renderTable("Queue tickets", ticketTitles, ticketRows)}</section>`;
 }
 

@@ -8,7 +8,9 @@ import pg from "pg";
 import type { Browser } from "playwright-core";
 import { type Disclosure, disclosureSchema } from "../../../command/disclosure/disclosure.ts";
 import { renderDisclosure } from "../../../command/disclosure/render-disclosure.ts";
+import { createLinkCode, redeemLinkCode } from "../../../command/operations/animal-link-operations.ts";
 import { issueTicket } from "../../../command/operations/front-desk-operations.ts";
+import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { changeCustomer, registerCustomer } from "../../../command/operations/people-operations.ts";
 import { recordAndDestroy } from "../../../command/operations/personal-data/erase-person.ts";
 import { registerEndpoint } from "../../../command/operations/webhook-endpoint-operations.ts";
@@ -17,8 +19,13 @@ import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
 import { findViolations } from "../../support/accessibility.ts";
 import { startChromium } from "../../support/chromium.ts";
-import { createTestDataKeys } from "../../support/data-keys.ts";
-import { createApplication, createTestOperatorContext, type TestApplication } from "../../support/partner.ts";
+import { createTestDataKeys, PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
+import {
+  createApplication,
+  createTestOperatorContext,
+  installApplication,
+  type TestApplication,
+} from "../../support/partner.ts";
 import {
   type AuditWorld,
   type ClinicHistory,
@@ -60,6 +67,7 @@ describe("customer disclose", function () {
     );
     await registerTicket();
     await insertDelivery();
+    await grantConsent();
     for (const query of [
       `events?customer=${customerId}`,
       `replay?stream=${history.stream}`,
@@ -84,6 +92,20 @@ describe("customer disclose", function () {
     const references = { appointmentId, animalId, arrivalType: "appointment" };
     const input = { ...createTicket(history), ...references, queueDate: "2026-05-06", notes: "In pain" };
     await issueTicket(world.log, input, createTestOperatorContext(Date.parse("2026-05-06T10:00:00Z")));
+  }
+
+  /** Links the animal to the application, and creates an unused code. */
+  async function grantConsent(): Promise<void> {
+    const { log } = world;
+    const { clinicId, animalId } = history;
+    const owner = { applicationId: application.applicationId, clinicId };
+    await installApplication(log, application, history, { animalAccess: "linked" });
+    const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
+    const request = { ...owner, animalId, covers: "appointments_read" as const, validityMs: 3_600_000 };
+    const context = createTestOperatorContext();
+    const { code } = await createLinkCode({ log, linkCodes }, request, context);
+    await redeemLinkCode({ log, linkCodes }, { ...owner, code, sandbox: null }, { ...context, clinicId });
+    await createLinkCode({ log, linkCodes }, { ...request, covers: "appointments_write" }, context);
   }
 
   /** Inserts a delivered webhook about the customer's appointment. */
@@ -140,8 +162,16 @@ describe("customer disclose", function () {
       "AppointmentCancelled by operator test",
       "CustomerDetailsChanged by operator grace",
       "QueueTicketIssued by operator test",
+      "AnimalLinkCodeCreated by operator test",
+      "AnimalLinked by operator test",
+      "AnimalLinkCodeCreated by operator test",
     ]);
-    expect(disclosure.changes.at(-2)).to.deep.include({
+    const grantedAt = disclosure.changes.at(-2)?.occurredAt;
+    const { applicationId } = application;
+    expect(disclosure.consents).to.deep.equal([
+      { animalId, application: { id: applicationId, name: "Calendar" }, covers: "appointments_read", grantedAt },
+    ]);
+    expect(disclosure.changes.find(({ type }) => type === "CustomerDetailsChanged")).to.deep.include({
       occurredAt: "2026-05-05T08:00:00.000Z",
       stream: `customer-${customerId}`,
       revision: 1,

@@ -63,10 +63,13 @@ export function createPool(options: PoolOptions): pg.Pool {
     application_name: options.applicationName,
     max: options.size,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    idleTimeoutMillis: 30_000,
+    // Idle connections stay open. On a busy machine, opening one can take longer than a request may.
+    idleTimeoutMillis: 0,
     statement_timeout: options.statementTimeoutMs,
     query_timeout: options.statementTimeoutMs + CLIENT_GRACE_MS,
     keepAlive: true,
+    // Firewalls drop connections that are idle for minutes.
+    keepAliveInitialDelayMillis: 30_000,
     // A connection sends a statement without waiting for the responses to earlier statements.
     pipeline: true,
     options: [

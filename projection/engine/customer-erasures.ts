@@ -2,12 +2,12 @@ import type { ClientBase } from "pg";
 import type { PersonalDataCategory } from "../../shared/domain/personal-data/person.ts";
 import type { CustomerErasure } from "./batch-segments.ts";
 import type { ChangesByModel, RowChange, RowChanges } from "./fold-events.ts";
-import { type AnyReadModel, eraseColumns, type Row } from "./read-model.ts";
+import { type AnyReadModel, eraseColumns, type Row, type RowCause } from "./read-model.ts";
 import { loadRows, toArrayLiteral, upsertRows } from "./rows.ts";
 
 const MAX_ROWS = 1_000;
 
-type CategoriesByCustomer = Map<string, PersonalDataCategory[]>;
+type ErasuresByCustomer = Map<string, CustomerErasure[]>;
 
 /**
  * Writes neutral values to all rows of customers whose data was erased. The rows are found with the tables' current
@@ -19,10 +19,10 @@ export async function eraseCustomerRows(
   models: readonly AnyReadModel[],
   customerErasures: readonly CustomerErasure[],
 ): Promise<void> {
-  const categoriesByCustomer: CategoriesByCustomer = new Map();
-  for (const { data } of customerErasures) {
-    const earlierCategories = categoriesByCustomer.get(data.customerId) ?? [];
-    categoriesByCustomer.set(data.customerId, [...earlierCategories, ...data.categories]);
+  const erasuresByCustomer: ErasuresByCustomer = new Map();
+  for (const erasure of customerErasures) {
+    const { customerId } = erasure.data;
+    erasuresByCustomer.set(customerId, [...(erasuresByCustomer.get(customerId) ?? []), erasure]);
   }
   for (const model of models) {
     const rowsSql = model.customerRowsSql?.(schema);
@@ -30,10 +30,10 @@ export async function eraseCustomerRows(
     const { rows: owners } = await client.query<Row & { customer_id: string }>({
       name: `rows of customers ${schema}.${model.table}`,
       text: rowsSql,
-      values: [[...categoriesByCustomer.keys()]],
+      values: [[...erasuresByCustomer.keys()]],
     });
     for (let start = 0; start < owners.length; start += MAX_ROWS) {
-      await eraseRows(client, schema, model, owners.slice(start, start + MAX_ROWS), categoriesByCustomer);
+      await eraseRows(client, schema, model, owners.slice(start, start + MAX_ROWS), erasuresByCustomer);
     }
   }
 }
@@ -43,27 +43,38 @@ async function eraseRows(
   schema: string,
   model: AnyReadModel,
   owners: readonly (Row & { customer_id: string })[],
-  categoriesByCustomer: CategoriesByCustomer,
+  erasuresByCustomer: ErasuresByCustomer,
 ): Promise<void> {
   const toKey = (row: Row) => model.primaryKey.map((column) => String(row[column]));
-  const categoriesByKey = new Map<string, PersonalDataCategory[]>();
+  const erasuresByKey = new Map<string, CustomerErasure[]>();
   for (const owner of owners) {
     const id = toKey(owner).join("\n");
     // A queue ticket can name an animal and an appointment of two customers.
-    categoriesByKey.set(id, [
-      ...(categoriesByKey.get(id) ?? []),
-      ...(categoriesByCustomer.get(owner.customer_id) ?? []),
-    ]);
+    erasuresByKey.set(id, [...(erasuresByKey.get(id) ?? []), ...(erasuresByCustomer.get(owner.customer_id) ?? [])]);
   }
   const rows = await loadRows(client, schema, model, owners.map(toKey));
   const erasedRows = new Map<string, Row>();
   for (const row of rows) {
     const id = toKey(row).join("\n");
-    const erasedRow = eraseColumns(row, categoriesByKey.get(id) ?? [], model.personalColumns ?? {});
+    const erasedRow = (erasuresByKey.get(id) ?? []).reduce<Row>(
+      (current, erasure) => eraseRow(model, current, erasure),
+      row,
+    );
     if (erasedRow !== row) erasedRows.set(id, erasedRow);
   }
   await upsertRows(client, schema, model, [...erasedRows.values()]);
 }
+
+/** Returns the same row if nothing changes. */
+function eraseRow(model: AnyReadModel, row: Row, { id, position, metadata, data }: CustomerErasure): Row {
+  const { personalColumns = {}, recordErasure } = model;
+  const erasedRow = eraseColumns(row, data.categories, personalColumns);
+  if (!recordErasure || !data.categories.some((category) => personalColumns[category])) return erasedRow;
+  return { ...erasedRow, ...recordErasure(erasedRow, { id, position, occurredAt: metadata.occurredAt }) };
+}
+
+/** Latest erasure of a customer's notes; `id` is null if there was none. */
+type LatestErasure = { customerId: string; finalCategories: PersonalDataCategory[] } & (RowCause | { id: null });
 
 interface NewData {
   model: AnyReadModel;
@@ -75,7 +86,8 @@ interface NewData {
 }
 
 /**
- * Replaces personal data that was recorded after its erasure by neutral values. A command that ran at the same time as
+ * Replaces personal data that was recorded after its erasure by neutral values, and records the erasure in rows that are
+ * created only now, because their streams were quarantined. A command that ran at the same time as
  * the erasure can have recorded such data. Its data key is destroyed, so a rebuild gives neutral values, too.
  *
  * Changes without new personal data need no query, and others one query, unless a customer was erased. All earlier
@@ -84,19 +96,23 @@ interface NewData {
 export async function eraseLateData(client: ClientBase, schema: string, changesByModel: ChangesByModel): Promise<void> {
   const newData = [...changesByModel].flatMap(([model, changes]) => findNewData(model, changes));
   if (newData.length === 0) return;
-  const { rows: erasures } = await client.query<{ customerId: string; finalCategories: PersonalDataCategory[] }>({
+  const { rows: erasures } = await client.query<LatestErasure>({
     name: `erasures of customers ${schema}`,
-    text: `SELECT person_id AS "customerId", final_categories AS "finalCategories"
+    text: `SELECT person_id AS "customerId", final_categories AS "finalCategories", notes_erased_event_id AS id,
+                  notes_erased_position AS position, rfc3339(notes_erased_at) AS "occurredAt"
              FROM ${schema}.erasure WHERE person_type = 'customer' AND person_id = ANY ($1::uuid[])`,
     values: [toArrayLiteral([...new Set(newData.map(({ customerId }) => customerId))])],
   });
   if (erasures.length === 0) return;
-  const finalCategories = new Map(erasures.map((erasure) => [erasure.customerId, erasure.finalCategories]));
-  const dataOfErased = newData.filter(({ customerId }) => finalCategories.has(customerId));
+  const erasureByCustomer = new Map(erasures.map((erasure) => [erasure.customerId, erasure]));
+  const dataOfErased = newData.filter(({ customerId }) => erasureByCustomer.has(customerId));
   const erasedKeyIds = await findErasedKeyIds(client, schema, dataOfErased);
   for (const { model, change, category, customerId, dataKeyId } of dataOfErased) {
-    const isFinal = finalCategories.get(customerId)?.includes(category);
-    if (!change.rowAfter || !(isFinal || (dataKeyId && erasedKeyIds.has(dataKeyId)))) continue;
+    const erasure = erasureByCustomer.get(customerId);
+    if (!change.rowAfter || !erasure) continue;
+    if (category === "notes" && erasure.id !== null && model.recordErasure)
+      change.rowAfter = { ...change.rowAfter, ...model.recordErasure(change.rowAfter, erasure) };
+    if (!erasure.finalCategories.includes(category) && !(dataKeyId && erasedKeyIds.has(dataKeyId))) continue;
     change.rowAfter = eraseColumns(change.rowAfter, [category], model.personalColumns ?? {});
   }
 }

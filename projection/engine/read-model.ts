@@ -47,6 +47,13 @@ export type RecordedEventOf<Type extends CatalogEventType> = RecordedEvent<Extra
 /** Neutral values of the columns with personal data, by category. An erasure writes these values. */
 type PersonalColumns<R> = Partial<Record<PersonalDataCategory, Partial<R>>>;
 
+/** Event that changes rows of other streams. */
+export interface RowCause {
+  id: string;
+  position: bigint;
+  occurredAt: string;
+}
+
 export interface Index {
   columns: string;
   where?: string;
@@ -108,6 +115,12 @@ interface ReadModel<
    */
   customerRowsSql?: (schema: string) => string;
   /**
+   * Returns the columns that record the erasure of a customer's data in a row of the customer. The engine calls it for
+   * each erasure of a category in `personalColumns`, also if the row has no such data: after the destruction of the data
+   * keys, a rebuild cannot tell. Erasures may be out of order.
+   */
+  recordErasure?(row: RowOf<C, Nullable>, erasure: RowCause): Partial<RowOf<C, Nullable>>;
+  /**
    * Earlier read model in the list of read models. If it handles an event too, the handler here also receives its row.
    * The row may already contain changes of later events in the batch, so a handler may only use values that never change.
    */
@@ -140,10 +153,14 @@ export function defineReadModel<
 type AnyHandler = (row: Row | undefined, event: RecordedEvent, referencedRow?: Row) => Row | undefined;
 
 export interface AnyReadModel
-  extends Omit<ReadModel, "key" | "on" | "renderedColumns" | "exampleValues" | "personalColumns" | "references"> {
+  extends Omit<
+    ReadModel,
+    "key" | "on" | "renderedColumns" | "exampleValues" | "personalColumns" | "recordErasure" | "references"
+  > {
   renderedColumns?: { [column: string]: (row: Row) => object };
   exampleValues?: Row;
   personalColumns?: PersonalColumns<Row>;
+  recordErasure?(row: Row, erasure: RowCause): Partial<Row>;
   references?: AnyReadModel;
   key(event: RecordedEvent): readonly string[];
   on: Partial<Record<CatalogEventType, AnyHandler>>;

@@ -8,13 +8,14 @@ import {
   eraseColumns,
   getNeutralColumns,
   type RecordedEventOf,
+  type RowCause,
   toColumns,
 } from "../engine/read-model.ts";
 import { resources } from "./resources.ts";
 
 type AppointmentEvent = RecordedEventOf<keyof typeof appointmentStreams.events>;
 
-type RowWithRevision = { revision: number };
+type RowWithRevision = RowWithCause & { revision: number };
 
 /** Resource that was allocated to the appointment, as the portal shows it. */
 interface AssignedResource {
@@ -28,13 +29,21 @@ interface AssignedResource {
   assignmentId: string;
 }
 
+type RowWithCause = { updated_at: string; position: string; event_id: string };
+
+/** A replay of a quarantined stream applies earlier events. They do not move the row back in the list of changes. */
+function getCauseColumns(row: RowWithCause | undefined, { id, position, occurredAt }: RowCause): RowWithCause {
+  if (!row || BigInt(row.position) <= position)
+    return { updated_at: occurredAt, position: String(position), event_id: id };
+  return { updated_at: row.updated_at, position: row.position, event_id: row.event_id };
+}
+
+function getEventColumns({ id, position, metadata }: AppointmentEvent, row: RowWithCause | undefined) {
+  return getCauseColumns(row, { id, position, occurredAt: metadata.occurredAt });
+}
+
 function getCommonColumns(event: AppointmentEvent, row?: RowWithRevision) {
-  return {
-    revision: getNextRevision(event, row),
-    updated_at: event.metadata.occurredAt,
-    position: String(event.position),
-    event_id: event.id,
-  };
+  return { revision: getNextRevision(event, row), ...getEventColumns(event, row) };
 }
 
 /**
@@ -100,7 +109,7 @@ export const appointments = defineReadModel({
     revision: "numeric",
     created_at: "timestamptz",
     updated_at: "timestamptz",
-    /** Log position and id of the last event. All appointments of a sandbox's fixture have those of the reset. */
+    /** Log position and id of the last event, or of the last erasure of the customer's notes. All appointments of a sandbox's fixture have those of the reset. */
     position: "bigint",
     event_id: "uuid",
     /** Sorted as in the response. A resource keeps its type and name forever. */
@@ -133,6 +142,7 @@ export const appointments = defineReadModel({
     { columns: "clinic_id, appointment_id", where: "customer_id IS NULL" },
   ],
   personalColumns,
+  recordErasure: getCauseColumns,
   customerRowsSql: (schema) =>
     `SELECT appointment_id, customer_id FROM ${schema}.appointment WHERE customer_id = ANY ($1::uuid[])`,
   renderedColumns: {
@@ -165,21 +175,23 @@ export const appointments = defineReadModel({
   references: resources,
   key: (event) => [event.data.appointmentId],
   on: {
-    AppointmentRequested: (_, event) => ({
+    AppointmentRequested: (row, event) => ({
       ...toColumns(event.data),
       status: "requested",
       former_times: [],
       resources: [],
       created_at: event.metadata.occurredAt,
-      ...getCommonColumns(event),
+      revision: getNextRevision(event),
+      ...getEventColumns(event, row),
     }),
-    AppointmentImported: (_, event) => ({
+    AppointmentImported: (row, event) => ({
       ...toColumns(event.data),
       application_id: null,
       former_times: [],
       resources: [],
       created_at: event.data.requestedAt ?? event.metadata.occurredAt,
-      ...getCommonColumns(event),
+      revision: getNextRevision(event),
+      ...getEventColumns(event, row),
     }),
     AppointmentConfirmed: changeStatus,
     AppointmentCheckedIn: changeStatus,

@@ -20,6 +20,7 @@ type SourceEvent = RecordedEventOf<
   | "WebhookEndpointDisabled"
   | "WebhookSecretExpiryReported"
   | "SandboxReset"
+  | "CustomerDataErased"
 >;
 
 type PublicEventRow = {
@@ -89,8 +90,8 @@ const recordAppointmentEvents = Object.fromEntries(
 ) as Record<AppointmentEventType, typeof recordAppointmentEvent>;
 
 /**
- * Events that partners read in the order of the log, without their bodies, and all other events of appointments. The
- * rows stay when a sandbox is reset, so that positions in the feed remain valid.
+ * Events that partners read in the order of the log, without their bodies, and all other events that change
+ * appointments. The rows stay when a sandbox is reset, so that positions in the feed remain valid.
  */
 export const publicEvents = defineReadModel({
   table: "public_event",
@@ -131,5 +132,6 @@ export const publicEvents = defineReadModel({
     WebhookEndpointDisabled: recordEvent,
     WebhookSecretExpiryReported: recordEvent,
     SandboxReset: recordEvent,
+    CustomerDataErased: recordEvent,
   },
 });

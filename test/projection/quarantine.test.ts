@@ -355,23 +355,28 @@ describe("the replay of a quarantined stream", () => {
     expect(await readRow("clinic_replay", "clinic_id", clinicId)).to.deep.equal(replay);
   });
 
-  it("the replay of an appointment shows no data that was erased meanwhile", async () => {
-    const { clinicId, branchId, animalId, customerId } = await createClinic(world.log);
-    const appointmentId = randomUUID();
-    const stream = `appointment-${appointmentId}`;
-    brokenStreams.set(stream, 0n);
-    const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", {
-      appointmentId,
-      animalId,
-      customerId,
-      notes: "Limps",
+  for (const brokenRevision of [0n, 1n])
+    it(`the replay of an appointment from revision ${brokenRevision} on keeps an erasure that came later`, async () => {
+      const { clinicId, branchId, animalId, customerId } = await createClinic(world.log);
+      const appointmentId = randomUUID();
+      const stream = `appointment-${appointmentId}`;
+      brokenStreams.set(stream, brokenRevision);
+      const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", {
+        appointmentId,
+        animalId,
+        customerId,
+        notes: "Limps",
+      });
+      await append(stream, requested, { type: "customer", id: customerId }, clinicId);
+      const confirmed: CatalogEvent = { type: "AppointmentConfirmed", data: { appointmentId } };
+      await append(stream, confirmed, undefined, clinicId);
+      const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
+      await erasePerson(world, { type: "customer", id: customerId, clinicId }, erasure, createTestOperatorContext());
+      await fixAndVerify(stream);
+      const position = (await world.log.readLast(`customer-${customerId}`))?.position;
+      const expectedRow = { notes: null, status: "confirmed", position };
+      expect(await readRow("appointment", "appointment_id", appointmentId)).to.deep.include(expectedRow);
     });
-    await append(stream, requested, { type: "customer", id: customerId }, clinicId);
-    const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
-    await erasePerson(world, { type: "customer", id: customerId, clinicId }, erasure, createTestOperatorContext());
-    await fixAndVerify(stream);
-    expect(await readRow("appointment", "appointment_id", appointmentId)).to.deep.include({ notes: null });
-  });
 
   it("the replay of a customer's erasure keeps data that was recorded later", async () => {
     const { clinicId, branchId, animalId, customerId } = await createClinic(world.log);
@@ -391,8 +396,32 @@ describe("the replay of a quarantined stream", () => {
     const laterId = await requestVisit("Bites");
     expect(await readRow("appointment", "appointment_id", earlierId)).to.deep.include({ notes: "Limps" });
     await fixAndVerify(stream);
-    expect(await readRow("appointment", "appointment_id", earlierId)).to.deep.include({ notes: null });
+    const position = (await world.log.readLast(stream))?.position;
+    expect(await readRow("appointment", "appointment_id", earlierId)).to.deep.include({ notes: null, position });
     expect(await readRow("appointment", "appointment_id", laterId)).to.deep.include({ notes: "Bites" });
+  });
+
+  it("the replay of a customer's second erasure keeps the positions that the first one gave to appointments", async () => {
+    const { clinicId, branchId, animalId, customerId } = await createClinic(world.log);
+    const stream = `customer-${customerId}`;
+    const appointmentId = randomUUID();
+    const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", {
+      ...{ appointmentId, animalId, customerId, notes: "Limps" },
+    });
+    await append(`appointment-${appointmentId}`, requested, { type: "customer", id: customerId }, clinicId);
+    const erase = (category: "notes" | "contact") => {
+      const erasure = { categories: [category], cause: "request" as const, reason: "Request 17" };
+      const customer = { type: "customer" as const, id: customerId, clinicId };
+      return recordAndDestroy(world, customer, erasure, createTestOperatorContext());
+    };
+    await erase("notes");
+    const position = (await world.log.readLast(stream))?.position ?? 0n;
+    await waitFor(position);
+    brokenStreams.set(stream, 2n);
+    await erase("contact");
+    await waitFor((await world.log.readLast(stream))?.position ?? 0n);
+    await fixAndVerify(stream);
+    expect(await readRow("appointment", "appointment_id", appointmentId)).to.deep.include({ notes: null, position });
   });
 
   it("the replay of a resource completes the appointments that it was allocated to", async () => {

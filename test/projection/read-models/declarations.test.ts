@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "4bd93be38cd6d091d2e1ab4e0b13dbf46b3a4ed9b455284dfddac3ca912527f5",
+  fingerprint: "12d3aea3e35eeb4218bceb1bbb1781e3e1abfc522b8c82fa7ad5a7c625c9d654",
 };
 
 describe("the schema of the read models", () => {

@@ -7,6 +7,8 @@ import {
   requestAppointment,
 } from "../../../command/operations/appointment-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
+import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
+import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -47,10 +49,10 @@ describe("the list of changed appointments", () => {
     return body;
   }
 
-  const request = async (branchId = world.branchId, scheduledAt = "2099-05-04T10:00:00.000Z") => {
+  const request = async (branchId = world.branchId, scheduledAt = "2099-05-04T10:00:00.000Z", more = {}) => {
     const appointmentId = randomUUID();
     const details = { animalId: null, customerId: null, reason: null, notes: null, durationMinutes: 30 };
-    const input = { appointmentId, clinicId: world.clinicId, branchId, scheduledAt, ...details };
+    const input = { appointmentId, clinicId: world.clinicId, branchId, scheduledAt, ...details, ...more };
     await requestAppointment(api.command.log, input as never, createTestOperatorContext());
     return appointmentId;
   };
@@ -129,6 +131,29 @@ describe("the list of changed appointments", () => {
     expect((await read(page.changes.cursor)).appointments).to.deep.equal([]);
     const { body } = await sendRequest("GET", `${api.queryUrl}/production/v1/events?limit=100`, world.headers);
     expect(JSON.stringify(body)).to.not.contain(appointmentId);
+  });
+
+  it("an appointment whose notes are erased, for its customer or alone, is listed again", async () => {
+    const { clinicId, customerId, animalId, branchId } = world;
+    const time = "2099-05-04T10:00:00.000Z";
+    const ofCustomer = await request(branchId, time, { customerId, animalId, notes: "limps" });
+    const ofNobody = await request(branchId, time, { notes: "bites" });
+    const { appointments: before, changes } = await eventually("both", async () => {
+      const all = await read("2020-01-01T00:00:00Z");
+      return all.appointments.length === 2 && all;
+    });
+    const erasure = { clinicId, categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
+    const context = createTestOperatorContext(Date.now() + 60_000);
+    await recordErasure.customer(api.command.log, { ...erasure, id: customerId }, context);
+    const first = await awaitChange(changes.cursor);
+    const erased = { ...before[0], notes: null, updatedAt: toInstant(context.now) };
+    expect([ofCustomer, first.appointments]).to.deep.equal([before[0]?.id, [erased]]);
+    expect((await read(toInstant(context.now))).appointments).to.deep.equal([erased]);
+    expect((await read(first.changes.cursor)).appointments).to.deep.equal([]);
+    await recordErasure.appointment(api.command.log, { ...erasure, id: ofNobody }, createTestOperatorContext());
+    const second = await awaitChange(first.changes.cursor);
+    expect(second.appointments).to.have.length(1);
+    expect(second.appointments[0]).to.deep.include({ id: ofNobody, notes: null });
   });
 
   it("a partner sees no changes of other clinics and branches, and cannot use their cursors", async () => {

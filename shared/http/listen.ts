@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
+import { setImmediate } from "node:timers/promises";
 import type Koa from "koa";
 import { pause } from "../runtime/backoff.ts";
 import type { Config } from "../runtime/config.ts";
@@ -77,6 +78,10 @@ export async function listen(
     startDrain,
     async close() {
       startDrain();
+      // Closing the server resets connections and requests that have arrived but have not been read. Between the two
+      // calls, the event loop reads them.
+      await setImmediate();
+      await setImmediate();
       const closePromise = once(server, "close");
       server.close();
       const drainTimer = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import http, { type ServerResponse } from "node:http";
+import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect } from "chai";
 import { pino } from "pino";
@@ -219,6 +220,17 @@ describe("a server that drains", function () {
       body: '{"ok":false,"parts":{"process":"stopping"}}',
     });
     await server.close();
+  });
+
+  it("a request that arrived before the server closes gets a response, although the server has not read it yet", async () => {
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    const request = toRequest("GET / HTTP/1.1", []);
+    socket.write(request);
+    await once(socket, "data");
+    socket.write(request);
+    const closePromise = server.close();
+    expect(await text(socket)).to.match(/^HTTP\/1\.1 200 OK[\s\S]*done$/);
+    await closePromise;
   });
 
   it("a request in progress is finished, and its connection is closed", async () => {

@@ -224,7 +224,7 @@ describe("a server that drains", function () {
 
   it("a request that arrived before the server closes gets a response, although the server has not read it yet", async () => {
     const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-    const request = toRequest("GET / HTTP/1.1", []);
+    const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     socket.write(request);
     await once(socket, "data");
     socket.write(request);

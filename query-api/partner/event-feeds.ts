@@ -35,7 +35,7 @@ interface Feed {
  */
 function buildFeedSql({ from, isVisible, isOwnCursor, epoch, refusal }: Feed): string {
   return `WITH page_and_next_row AS MATERIALIZED (
-      SELECT e.position, e.event_id, e.stream, e.revision FROM ${from}
+      SELECT e.position, e.event_id, e.type, e.clinic_id, e.branch_id, e.stream, e.revision FROM ${from}
        WHERE ${isVisible} AND NOT $6::boolean AND e.position > coalesce($4::bigint, -1)
        ORDER BY e.position
        LIMIT $7::integer + 1)
@@ -50,7 +50,7 @@ function buildFeedSql({ from, isVisible, isOwnCursor, epoch, refusal }: Feed): s
          WHERE ${isVisible} ORDER BY e.position DESC LIMIT 1) END,
       'hasMore', (SELECT count(*) FROM page_and_next_row) > $7::integer,
       'events', coalesce((SELECT json_agg(json_build_object('position', position::text, 'eventId', event_id,
-          'stream', stream, 'revision', revision::text) ORDER BY position)
+          'type', type, 'clinicId', clinic_id, 'branchId', branch_id, 'stream', stream, 'revision', revision::text) ORDER BY position)
         FROM (SELECT * FROM page_and_next_row ORDER BY position LIMIT $7::integer) page), '[]'))::text AS body`;
 }
 

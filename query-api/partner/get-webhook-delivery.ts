@@ -1,6 +1,4 @@
 import { z } from "zod";
-import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
-import { toStreamName } from "../../shared/domain/events/category.ts";
 import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
@@ -16,7 +14,7 @@ import {
   DELIVERY_FIELDS_SQL,
   deliveryFields,
 } from "./delivery-record.ts";
-import { definePartnerRead, parsePathId, type ReadContext } from "./read.ts";
+import { definePartnerRead, findAppointmentId, parsePathId, type ReadContext } from "./read.ts";
 
 const MAX_ATTEMPTS = 200;
 
@@ -121,9 +119,4 @@ async function recreateBody(
     if (error instanceof EventSchemaError) return null;
     throw error;
   }
-}
-
-function findAppointmentId(stream: string): string | null {
-  const prefix = toStreamName(appointmentStreams, "");
-  return stream.startsWith(prefix) ? stream.slice(prefix.length) : null;
 }

@@ -1,7 +1,13 @@
 import { z } from "zod";
+import type { Environment } from "../../shared/domain/events/fields.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { hasClinic } from "../../shared/partner-api/access.ts";
-import { createFeedEvent, type FeedReader, feedEvent } from "../../shared/partner-api/feed-event.ts";
+import {
+  createFeedEvent,
+  type FeedReader,
+  feedEvent,
+  type unavailableBody,
+} from "../../shared/partner-api/feed-event.ts";
 import { shareAppointmentReads } from "../../shared/partner-api/share-reads.ts";
 import { createFilterParameter, createLimitParameter, waitParameter } from "../http/parameters.ts";
 import { formatEventCursor } from "./event-cursor.ts";
@@ -13,7 +19,7 @@ import {
   LATEST,
   readAfter,
 } from "./event-feeds.ts";
-import { definePartnerRead, type PartnerRequest, type ReadContext } from "./read.ts";
+import { definePartnerRead, findAppointmentId, type PartnerRequest, type ReadContext } from "./read.ts";
 
 const MAX_CONCURRENT_READS = 8;
 
@@ -25,12 +31,20 @@ const sqlBody = z.object({
   /** The newest event, if the request skips all events. */
   newest: location.nullable(),
   hasMore: z.boolean(),
-  events: z.array(location.extend({ stream: z.string(), revision: z.string().transform(BigInt) })),
+  events: z.array(
+    location.extend({
+      type: z.string(),
+      clinicId: z.string(),
+      branchId: z.string().nullable(),
+      stream: z.string(),
+      revision: z.string().transform(BigInt),
+    }),
+  ),
 });
 
 export const listEvents = definePartnerRead({
   operationId: "listEvents",
-  description: `Lists the events of a clinic in the order in which they happened, without a time limit. Each event has the form and the id of a webhook body. The list begins with the approval of the installation.
+  description: `Lists the events of a clinic in the order in which they happened, without a time limit. Each event has the form and the id of a webhook body. If an event is not available, its \`data\` is null. The list begins with the approval of the installation.
 
 Without the clinic header, the list instead contains \`installation.approved\`, \`installation.access_changed\`, \`installation.revoked\` and \`animal_link.withdrawn\` of your application at all clinics, and begins with its first installation. Clinics that have revoked their approval are included.
 
@@ -75,32 +89,46 @@ Events about endpoints require the scope \`webhooks:read\`. \`animal_link.create
   completeBody: (bodyText, context, request) => completeBody(bodyText, context, request),
 });
 
-async function completeBody(bodyText: string, { log }: ReadContext, { parameters }: PartnerRequest): Promise<string> {
+async function completeBody(
+  bodyText: string,
+  { log }: ReadContext,
+  { state, parameters }: PartnerRequest,
+): Promise<string> {
   const { after } = parameters as { after: string | null };
   const { events: rows, newest, epoch, hasMore } = sqlBody.parse(JSON.parse(bodyText));
   const last = rows.at(-1) ?? newest ?? readAfter(after);
-  const events = await createEvents(log, rows);
+  const events = await createEvents(log, rows, state.environment);
   const cursor = last ? formatEventCursor({ position: last.position, eventId: last.eventId, epoch }) : null;
   return JSON.stringify({ events, cursor, hasMore });
 }
 
 type EventRow = z.output<typeof sqlBody>["events"][number];
 
-/** An event that this release cannot read is omitted. The projectors have quarantined its stream. */
-async function createEvents(log: FeedReader, rows: readonly EventRow[]): Promise<unknown[]> {
+/** An event that is missing in the log, or that this release cannot read, has no data, so that no event is missing. */
+async function createEvents(
+  log: FeedReader,
+  rows: readonly EventRow[],
+  environment: Environment,
+): Promise<readonly unknown[]> {
   const reader = { ...log, ...shareAppointmentReads(log, rows) };
   const events: unknown[] = [];
   const remainingRows = rows.entries();
   const createRemainingEvents = async () => {
     for (const [index, row] of remainingRows) {
-      try {
-        const event = await createFeedEvent(reader, row);
-        if (event?.id === row.eventId) events[index] = event;
-      } catch (error) {
+      const event = await createFeedEvent(reader, row).catch((error: unknown) => {
         if (!(error instanceof EventSchemaError)) throw error;
-      }
+      });
+      events[index] = event?.id === row.eventId ? event : createUnavailableEvent(row, environment);
     }
   };
   await Promise.all(Array.from({ length: MAX_CONCURRENT_READS }, createRemainingEvents));
-  return events.filter((event) => event !== undefined);
+  return events;
+}
+
+function createUnavailableEvent(
+  { eventId: id, type, clinicId, branchId, stream }: EventRow,
+  environment: Environment,
+): z.infer<typeof unavailableBody> {
+  const appointmentId = findAppointmentId(stream);
+  return { id, type, apiVersion: "v1", environment, clinicId, branchId, appointmentId, data: null };
 }

@@ -1,4 +1,6 @@
 import type { z } from "zod";
+import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import type { ClinicState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
@@ -74,6 +76,12 @@ export interface WaitForEvent {
 /** Returns an id of the path in lower case, or null if it is not a UUID. Null matches no row. */
 export function parsePathId(text: string | undefined): string | null {
   return uuid.safeParse(text).data ?? null;
+}
+
+/** Returns the id of the appointment whose stream has the name; null for other streams. */
+export function findAppointmentId(stream: string): string | null {
+  const prefix = toStreamName(appointmentStreams, "");
+  return stream.startsWith(prefix) ? stream.slice(prefix.length) : null;
 }
 
 export function definePartnerRead<const Declared extends QueryParameters>(

@@ -52,6 +52,18 @@ export const sandboxResetBody = z.strictObject({
 });
 type SandboxResetBody = z.infer<typeof sandboxResetBody>;
 
+/** Schema of an event whose body cannot be created. */
+export const unavailableBody = z.strictObject({
+  id: webhookEnvelope.id,
+  type: z.string(),
+  apiVersion: webhookEnvelope.apiVersion,
+  environment: webhookEnvelope.environment,
+  clinicId: webhookEnvelope.clinicId,
+  branchId: z.guid().nullable(),
+  appointmentId: z.guid().nullable().describe("Id of the event's appointment. Null if the event has no appointment."),
+  data: z.null().describe("Null if the event is not available. Read the appointment instead."),
+});
+
 export const feedEvent = z.union([
   appointmentBody,
   installationBody,
@@ -61,6 +73,7 @@ export const feedEvent = z.union([
   endpointFailingBody,
   endpointDisabledBody,
   secretExpiringBody,
+  unavailableBody,
 ]);
 type FeedEvent = z.infer<typeof feedEvent>;
 

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import pg from "pg";
 import { confirmAppointment, requestAppointment } from "../../../command/operations/appointment-operations.ts";
@@ -6,6 +7,7 @@ import { narrowInstallation, revokeInstallation } from "../../../command/operati
 import { recordReplay } from "../../../projection/quarantine/quarantined-streams.ts";
 import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { RunningService } from "../../../shared/runtime/run-service.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -21,6 +23,7 @@ import {
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
 import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 interface FeedEvent {
   id: string;
@@ -194,6 +197,35 @@ describe("the feed of events", () => {
     await recordReplay(admin, READ_MODEL_SCHEMA, [world.clinicId]);
     expect((await list(`after=${newCursor}`)).body.error).to.equal("unknown_cursor");
     await admin.end();
+  });
+
+  it("an event that is missing in the log or unreadable keeps its place in the feed, without data", async () => {
+    const [missingId, unreadableId, lastId] = [await request(), await request(), await request()];
+    const unreadableStream = `appointment-${unreadableId}`;
+    const all = await awaitEvents(4);
+    const client = connectEventStore(api.eventstoreUrl, "test");
+    await client.deleteStream(`appointment-${missingId}`);
+    const metadata = { ...createStoredMetadata(), schemaVersion: 99 };
+    const data = { appointmentId: unreadableId };
+    await client.appendToStream(unreadableStream, jsonEvent({ type: "AppointmentConfirmed", data, metadata }));
+    await client.dispose();
+    expect((await listEvents()).events[2]).to.deep.equal(all.events[2]);
+    const admin = new pg.Client({ connectionString: api.database.urls.projection });
+    await admin.connect();
+    const table = `${READ_MODEL_SCHEMA}.public_event`;
+    await admin.query(`UPDATE ${table} SET revision = 1 WHERE stream = $1`, [unreadableStream]);
+    await admin.end();
+    const page = await listEvents();
+    const { environment, clinicId, branchId } = world;
+    const unavailable = { type: "appointment.created", apiVersion: "v1", environment, clinicId, branchId, data: null };
+    expect(page.events).to.deep.equal([
+      all.events[0],
+      { ...unavailable, id: all.events[1]?.id, appointmentId: missingId },
+      { ...unavailable, id: all.events[2]?.id, appointmentId: unreadableId },
+      all.events[3],
+    ]);
+    expect(page.cursor).to.equal(all.cursor);
+    expect(page.events[3]?.data.appointment?.id).to.equal(lastId);
   });
 
   it("a sandbox reset is an event, and earlier cursors stay valid", async () => {

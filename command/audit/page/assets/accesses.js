@@ -4,22 +4,46 @@ import { createEmptyText, getElement, h } from "./dom.js";
 import { toInstant } from "./local-time.js";
 import { createNamedId, rememberName } from "./names.js";
 import { formatName, splitStreamName } from "./text.js";
-import { createTime } from "./times.js";
+import { createLocalTime, createTime } from "./times.js";
 
 const DAY_MS = 86_400_000;
+
+/** Actions in words, where the words differ from the name of the action. */
+const ACTION_TEXTS = {
+  "sign-in": "signed in",
+  state: "state of a record",
+  diff: "changes of a record",
+  replay: "history of a record",
+  deliveries: "webhook deliveries",
+  "prove-inclusion": "proof for an event",
+  clinics: "list of clinics",
+  latest: "latest events",
+  search: "search by name",
+  appointments: "appointments of a day",
+  names: "names of records",
+  accesses: "list of accesses",
+  disclose: "disclosure",
+};
+
+/** Parameters in words, where the words differ from the name of the parameter. */
+const PARAMETER_TEXTS = { stream: "", limit: "at most", after: "after position", before: "before position" };
+
+let controller = new AbortController();
 
 /**
  * Shows who read or exported the records of the search's subject in a period, the newest access first.
  *
  * @param {{ kind: string, id: string }} search
- * @param {AbortSignal} signal
+ * @param {AbortSignal} searchSignal
  */
-export async function showAccesses({ kind, id }, signal) {
+export async function showAccesses({ kind, id }, searchSignal) {
+  controller.abort();
+  controller = new AbortController();
+  const signal = AbortSignal.any([searchSignal, controller.signal]);
   const body = getElement("accesses-body");
   const period = getElement("access-period").value;
-  getElement("access-day-field").hidden = period !== "day";
-  if (period === "day" && getElement("access-day").value === "")
-    return body.replaceChildren(createEmptyText("Select a day."));
+  if (period !== "day") getElement("access-day").value = "";
+  else if (getElement("access-day").value === "") return body.replaceChildren(createEmptyText("Select a day."));
   const subject = { [kind === "latest" ? "clinic" : kind]: id };
   body.replaceChildren(createEmptyText("Loading …"));
   const accesses = [];
@@ -68,26 +92,41 @@ function describeActor(actor, auditorName) {
 function createItem(clinicId) {
   return ({ at, actor, auditorName, action, relation, asked, found }) => {
     const who = describeActor(actor, auditorName);
-    const possible = relation === "possible" ? h("span", { class: "tag" }, "possible") : "";
+    const possible = relation === "possible" ? h("span", { class: "tag" }, "possibly included") : "";
     return h(
       "li",
       { class: "access" },
-      h("span", {}, h("strong", {}, action), " by ", ...who, actor?.note ? ` (${actor.note}) ` : " ", possible),
+      h(
+        "span",
+        {},
+        h("strong", {}, ACTION_TEXTS[action] ?? action),
+        " by ",
+        ...who,
+        actor?.note ? ` (${actor.note}) ` : " ",
+        possible,
+      ),
       h("span", { class: "soft" }, createTime(at, clinicId)),
-      h("span", {}, ...describeQuery(asked, found)),
+      h("span", {}, ...describeQuery(asked, found, clinicId)),
     );
   };
 }
 
-function describeQuery(asked, found) {
+function describeQuery(asked, found, clinicId) {
   if (asked === null) return ["also concerned other clinics"];
-  const parts = Object.entries(asked).flatMap(([name, value]) => [`${name} `, ...describeParameter(name, value), " "]);
-  if (found.length > 0) parts.push(`→ ${found.length} ${found.length === 1 ? "record" : "records"}`);
+  const parts = Object.entries(asked).flatMap(([name, value]) => [
+    `${PARAMETER_TEXTS[name] ?? name} `.trimStart(),
+    ...describeParameter(name, String(value), clinicId),
+    " ",
+  ]);
+  if (found.length > 0) parts.push(`${found.length} ${found.length === 1 ? "record" : "records"} found`);
   return parts;
 }
 
-function describeParameter(name, value) {
+function describeParameter(name, value, clinicId) {
+  // These parameters can also be a revision or a position.
+  if (["from", "to", "at"].includes(name) && /^\d{4}-\d\d-\d\dT/.test(value))
+    return [createLocalTime(new Date(value).toISOString(), clinicId)];
   if (name !== "stream") return [createNamedId(value)];
-  const [category, id] = splitStreamName(String(value));
+  const [category, id] = splitStreamName(value);
   return [`${formatName(category)} `, createNamedId(id)];
 }

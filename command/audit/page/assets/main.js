@@ -118,7 +118,8 @@ function showTitle(search) {
   getElement("latest-link").hidden = kind === "latest" || clinicId === "";
   getElement("latest-link").href = toUrlFragment({ kind: "latest", id: clinicId });
   const subjectText = kind === "latest" ? [getClinicName(id)] : [`${kindText} `, createNamedId(subjectId, false)];
-  getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...subjectText, ".");
+  const limit = ". Reads in the portal and by partners are not recorded.";
+  getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...subjectText, limit);
 }
 
 /** Loads the next page of events, or the first page of a new search. */
@@ -203,7 +204,7 @@ function showTab(name) {
   }[name];
   if (!load || !currentSearch) return;
   load().catch((error) => {
-    if (signal.aborted) return;
+    if (signal.aborted || error.name === "AbortError") return;
     getElement(name === "accesses" ? "accesses-body" : "panel-deliveries").replaceChildren();
     handleError(error);
   });
@@ -282,7 +283,13 @@ getElement("clinic").addEventListener("change", () => {
   clearMatches();
   goToSearch({ kind: "latest", id: getSelectedClinicId() });
 });
-for (const id of ["access-period", "access-day"]) getElement(id).addEventListener("change", () => showTab("accesses"));
+getElement("access-period").addEventListener("change", () => showTab("accesses"));
+getElement("access-day").addEventListener("change", ({ target }) => {
+  // While the year is typed, the field has years such as 0020.
+  if (!target.checkValidity()) return;
+  getElement("access-period").value = target.value === "" ? "30" : "day";
+  showTab("accesses");
+});
 addEventListener("hashchange", () => {
   const search = readSearchFromUrl();
   if (!search || !credential.get()) return;

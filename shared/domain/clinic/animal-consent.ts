@@ -50,7 +50,13 @@ const NO_CONSENT: ApplicationConsent = { code: null, link: null, lastLinkId: nul
 export const animalConsentAggregate: Aggregate<typeof animalConsentStreams, AnimalConsent> = {
   category: animalConsentStreams,
   evolve(state, event) {
-    const { animalId: id, clinicId, applicationId, linkId } = event.data;
+    const { animalId: id, clinicId } = event.data;
+    if (event.type === "AnimalConsentSummarized") {
+      const { consents } = event.data;
+      const entries = consents.map(({ applicationId, ...consent }) => [applicationId, consent] as const);
+      return { id, clinicId, applications: Object.fromEntries(entries) };
+    }
+    const { applicationId, linkId } = event.data;
     const consent = state?.applications[applicationId] ?? NO_CONSENT;
     const change = (changes: Partial<ApplicationConsent>): AnimalConsent => ({
       id,
@@ -69,6 +75,10 @@ export const animalConsentAggregate: Aggregate<typeof animalConsentStreams, Anim
       case "AnimalLinkWithdrawn":
         return change({ code: null, link: null });
     }
+  },
+  summarize: ({ id: animalId, clinicId, applications }) => {
+    const consents = Object.entries(applications).map(([applicationId, consent]) => ({ applicationId, ...consent }));
+    return { type: "AnimalConsentSummarized", data: { animalId, clinicId, consents } };
   },
 };
 

@@ -49,6 +49,7 @@ export type CatalogEventType = CatalogEvent["type"];
 
 /** By category: types of events after which the state of a stream does not depend on earlier events. */
 const completeTypes: Readonly<Record<string, readonly CatalogEventType[]>> = {
+  [animalConsentStreams.name]: ["AnimalConsentSummarized"],
   [installationStreams.name]: ["InstallationRequested", "InstallationApproved"],
   [webhookEndpointStreams.name]: ["WebhookEndpointRegistered", "WebhookEndpointSummarized"],
   [webhookDeliveryStreams.name]: [

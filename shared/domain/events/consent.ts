@@ -46,6 +46,19 @@ export const animalConsentStreams = defineCategory("animalConsent", {
     linkId: uuid.nullable(),
     requestedBy: withdrawalParty,
   }),
+  /** State of the consents to all applications. Changes nothing. */
+  AnimalConsentSummarized: z.object({
+    animalId: uuid,
+    clinicId: uuid,
+    consents: z.array(
+      z.object({
+        applicationId: uuid,
+        code: z.object({ linkId: uuid, covers: consentCoverage, expiresAt: instant.nullable() }).nullable(),
+        link: z.object({ linkId: uuid, covers: consentCoverage, linkedAt: instant }).nullable(),
+        lastLinkId: uuid.nullable(),
+      }),
+    ),
+  }),
 });
 export type AnimalConsentEvent = EventOf<typeof animalConsentStreams>;
 

@@ -2,8 +2,15 @@ import { randomUUID } from "node:crypto";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { handle, loadAggregate, toMetadata } from "../../../command/handling/handle.ts";
+import {
+  createLinkCode,
+  endLink,
+  redeemLinkCode,
+  withdrawLink,
+} from "../../../command/operations/animal-link-operations.ts";
 import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { replayDelivery, requestReplay } from "../../../command/operations/replay-operations.ts";
 import { loadSandbox, resetSandbox } from "../../../command/operations/sandbox-operations.ts";
 import {
@@ -17,6 +24,7 @@ import {
 } from "../../../command/operations/webhook-endpoint-operations.ts";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { Aggregate } from "../../../shared/domain/aggregate.ts";
+import { animalConsentAggregate } from "../../../shared/domain/clinic/animal-consent.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Category, EventOf } from "../../../shared/domain/events/category.ts";
@@ -26,9 +34,16 @@ import { installationAggregate } from "../../../shared/domain/partner/installati
 import { deliveryAggregate } from "../../../shared/domain/partner/webhook-delivery.ts";
 import { type Endpoint, endpointAggregate } from "../../../shared/domain/partner/webhook-endpoint.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
-import { createEventLog, EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
+import { EMPTY_STREAM, type EventLog } from "../../../shared/eventstore/log.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { type OwnLog, startOwnLog } from "../../support/own-log.ts";
-import { createTestOperatorContext } from "../../support/partner.ts";
+import {
+  createApplication,
+  createClinic,
+  createTestOperatorContext,
+  installApplication,
+} from "../../support/partner.ts";
+import { createPlainLog } from "../../support/plain-log.ts";
 
 const EVENT_COUNT = 20_000;
 
@@ -63,7 +78,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
         yield event;
       }
     };
-    log = createEventLog(Object.assign(client, { readStream: countingRead }));
+    log = createPlainLog(Object.assign(client, { readStream: countingRead }));
   });
   after(async () => {
     await client.dispose();
@@ -96,6 +111,16 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     const result = await command;
     expect(eventsRead, name).to.be.within(1, MAX_EVENTS_READ);
     return result;
+  }
+
+  async function createLinkWorld() {
+    const clinic = await createClinic(log);
+    const [application, otherApplication] = [await createApplication(log), await createApplication(log)];
+    for (const installed of [application, otherApplication]) await installApplication(log, installed, clinic);
+    const ids = { applicationId: application.applicationId, clinicId: clinic.clinicId, animalId: clinic.animalId };
+    const input = { ...ids, covers: "appointments_write" as const, validityMs: 3_600_000 };
+    const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
+    return { linkCodes, otherApplicationId: otherApplication.applicationId, input };
   }
 
   async function registerLongEndpoint() {
@@ -217,6 +242,31 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     const report = { type: "WebhookEndpointFailureReported", data } as const;
     await handle(log, endpointAggregate, reportedId, () => [report], context);
     await expectBounded("registration", register());
+  });
+
+  it("commands on consents of an animal read few events, and keep the link of another application", async () => {
+    const world = await createLinkWorld();
+    const { linkCodes, otherApplicationId, input } = world;
+    const { animalId } = input;
+    const other = { ...input, applicationId: otherApplicationId };
+    const { code: otherCode } = await createLinkCode({ log, linkCodes }, other, context);
+    const redeem = (applicationId: string, code: string) =>
+      redeemLinkCode({ log, linkCodes }, { applicationId, clinicId: input.clinicId, code, sandbox: null }, context);
+    const { link: otherLink } = await redeem(otherApplicationId, otherCode);
+    const link = { animalId, clinicId: input.clinicId, applicationId: input.applicationId, linkId: randomUUID() };
+    const created = { ...link, covers: input.covers, expiresAt: previousExpiresAt };
+    const cycle = Array.from({ length: 24 }, () => [
+      { type: "AnimalLinkCodeCreated", data: created } as const,
+      { type: "AnimalLinkWithdrawn", data: { ...link, requestedBy: "owner" } } as const,
+    ]).flat();
+    await lengthen(animalConsentAggregate, animalId, cycle);
+    const { code } = await expectBounded("create", createLinkCode({ log, linkCodes }, input, context));
+    const redemption = await expectBounded("redeem", redeem(input.applicationId, code));
+    const ending = { ...link, linkId: redemption.link.linkId, sandbox: null };
+    await expectBounded("end", endLink(log, ending, context));
+    const { state } = await expectBounded("withdraw", withdrawLink(log, { ...other, requestedBy: "owner" }, context));
+    expect(state?.applications[input.applicationId]).to.include({ code: null, link: null });
+    expect(state?.applications[otherApplicationId]).to.include({ link: null, lastLinkId: otherLink.linkId });
   });
 
   it("registrations of endpoints and resets of a sandbox read few events", async () => {

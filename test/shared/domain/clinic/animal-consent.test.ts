@@ -122,4 +122,11 @@ describe("consent of an animal's owner", () => {
     const { state } = givenConsent(codeCreated(), linked());
     expect(findAnimalLink(state, { clinicId: otherClinicId, applicationId })).to.equal(undefined);
   });
+
+  it("a summary contains the whole state", () => {
+    const otherCode = codeCreated({ applicationId: otherApplicationId, linkId: otherLinkId });
+    const { state } = givenConsent(codeCreated(), linked(), otherCode);
+    const summary = animalConsentAggregate.summarize!(state!);
+    expect(givenConsent(summary).state).to.eql(state);
+  });
 });

@@ -12,7 +12,8 @@ const MAX_WAITS = 1_000;
 
 export interface EventWait {
   /**
-   * Waits for an event of the request's clinic, or of its application if it names no clinic. The time does not count as the duration of the request.
+   * Waits for an event of the request's clinic, or of its application if it names no clinic. The time does not count as
+   * the duration of the request.
    *
    * @returns true if the request should be authorized and read again; false if the service stops or the caller is gone
    * @throws {ApiError} 429 `too_many_waiting_requests`

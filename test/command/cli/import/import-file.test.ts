@@ -296,10 +296,8 @@ describe("an import", () => {
     expect(applied + alreadyApplied).to.equal(lines.length);
     expect(alreadyApplied, "lines that the killed run applied").to.be.greaterThan(0);
     expect(applied, "lines that the killed run did not apply").to.be.greaterThan(0);
-    const eventTypePromises = lines
-      .slice(1)
-      .map(({ command, id }) => readEventTypes(`${String(command).split(" ")[0]}-${id}`));
-    for (const eventTypes of await Promise.all(eventTypePromises)) expect(eventTypes).to.have.length(1);
+    for (const { command, id } of lines.slice(1))
+      expect(await readEventTypes(`${String(command).split(" ")[0]}-${id}`), String(id)).to.have.length(1);
   }).timeout(60_000);
 
   /**

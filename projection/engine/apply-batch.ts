@@ -7,7 +7,6 @@ import { CHECKPOINT_NAME, type EventCheckpoint } from "../checkpoints/checkpoint
 import {
   deleteQuarantinedStream,
   type QuarantinedStream,
-  recordReplay,
   recordSkippedEvents,
 } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError } from "../roles/failure.ts";
@@ -77,7 +76,6 @@ export async function applyBatch(
       skippedEvents && recordSkippedEvents(client, schema, skippedEvents),
       skippedEvents && deleteRevocableRows(client, schema, models, [...skippedEvents.keys()]),
       replayedStream !== undefined && deleteQuarantinedStream(client, schema, replayedStream),
-      replayedStream !== undefined && recordReplay(client, schema, listClinics(storedEvents)),
       moveCheckpoint(client, schema, models, { fromPosition, newCheckpoint, tableOid }),
     ]);
     await client.query("COMMIT");
@@ -86,10 +84,6 @@ export async function applyBatch(
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
-}
-
-function listClinics(events: readonly RecordedEvent[]): string[] {
-  return events.flatMap(({ metadata }) => metadata.clinicId ?? []);
 }
 
 /** Deletes the rows that skipped events may have revoked. */

@@ -28,8 +28,8 @@ export function buildTablesDdl(models: readonly AnyReadModel[], schema: string):
        cause text NOT NULL, clinic_id uuid, since timestamptz NOT NULL, events bigint NOT NULL,
        replayed_after_decision bigint)`,
     // A partner's position in the feed or in the list of changes is valid only until a replay adds events before it.
-    `CREATE TABLE ${schema}.clinic_replay (clinic_id uuid PRIMARY KEY, replay_id uuid NOT NULL)`,
-    `GRANT SELECT ON ${schema}.clinic_replay TO clinic_query`,
+    `GRANT SELECT (stream, revision, clinic_id) ON ${schema}.quarantined_stream TO clinic_query`,
+    `CREATE INDEX ON ${schema}.quarantined_stream (clinic_id)`,
   ];
   for (const model of models) {
     statements.push(buildTableDdl(model, schema), ...buildModelIndexesDdl(model, schema, true));

@@ -4,7 +4,6 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
-import { copyReplays } from "../quarantine/quarantined-streams.ts";
 import { getSwapLockName } from "./apply-batch.ts";
 import { LOCK_RETRY_INTERVAL_MS, LOCK_TIMEOUT_MS, runIfLockable } from "./maintenance.ts";
 
@@ -73,7 +72,6 @@ async function trySwap(
     logger.warn("A long-running query on the live read models blocks the swap. The swap will be retried.");
     return undefined;
   }
-  await copyReplays(connection, READ_MODEL_SCHEMA, NEXT_SCHEMA);
   await connection.query(`ALTER SCHEMA ${READ_MODEL_SCHEMA} RENAME TO ${FORMER_SCHEMA}`);
   await connection.query(`ALTER SCHEMA ${NEXT_SCHEMA} RENAME TO ${READ_MODEL_SCHEMA}`);
   await adopt?.(connection);

@@ -69,34 +69,6 @@ export async function deleteQuarantinedStream(client: ClientBase, schema: string
   await client.query(`DELETE FROM ${schema}.quarantined_stream WHERE stream = $1`, [stream]);
 }
 
-/**
- * Gives the last replay of each clinic a new id. The replay has added events before positions that partners have already
- * passed, so they must read the clinic again.
- */
-export async function recordReplay(client: ClientBase, schema: string, clinicIds: readonly string[]): Promise<void> {
-  await client.query(
-    `INSERT INTO ${schema}.clinic_replay SELECT u.clinic_id, gen_random_uuid() FROM unnest($1::uuid[]) u (clinic_id)
-     ON CONFLICT (clinic_id) DO UPDATE SET replay_id = excluded.replay_id`,
-    [[...new Set(clinicIds)]],
-  );
-}
-
-/**
- * Copies the ids of replays to new tables. The new tables may contain the events of streams that are quarantined in the
- * old tables, so these count as replayed.
- */
-export async function copyReplays(client: ClientBase, fromSchema: string, toSchema: string): Promise<void> {
-  await client.query(
-    `INSERT INTO ${toSchema}.clinic_replay
-       SELECT clinic_id, gen_random_uuid() FROM ${fromSchema}.quarantined_stream WHERE clinic_id IS NOT NULL
-        GROUP BY clinic_id
-       UNION ALL SELECT clinic_id, replay_id FROM ${fromSchema}.clinic_replay
-        WHERE clinic_id NOT IN (
-          SELECT clinic_id FROM ${fromSchema}.quarantined_stream WHERE clinic_id IS NOT NULL)
-     ON CONFLICT (clinic_id) DO NOTHING`,
-  );
-}
-
 /** Replaces U+0000, which Postgres refuses. A record of a quarantine must not fail. */
 export function toStoredText(text: string): string {
   return text.slice(0, MAX_TEXT_LENGTH).replaceAll("\0", "\uFFFD");

@@ -8,7 +8,7 @@ export interface EventCursor {
   eventId: string;
   /** Object whose last change the event is, if several objects share the event. */
   subjectId?: string;
-  /** The cursor is valid until this value changes, because rows may then appear before its position. */
+  /** As in {@link Epoch}. */
   epoch: string;
 }
 
@@ -18,14 +18,26 @@ const PATTERN = new RegExp(`^(0|[1-9]\\d{0,18}) (${UUID})(?: (${UUID}))? ([0-9a-
 /** Largest `bigint` of Postgres. */
 const MAX_POSITION = 2n ** 63n - 1n;
 
+/** A cursor is valid until its epoch ends, because rows may then appear before its position. */
+export interface Epoch {
+  /** SQL for the epoch of new cursors. */
+  current: string;
+  /** @param epoch SQL for the epoch of a cursor */
+  buildIsValidSql(epoch: string): string;
+}
+
 /**
- * Returns SQL for the epoch of a clinic's cursors ($1). The replay of a quarantined stream starts a new epoch.
+ * The epoch of a cursor names the quarantined streams whose events it may have passed, and ends when a quarantine ends or
+ * a release without this quarantine serves the request.
  *
- * @param positions SQL for further values that start a new epoch when they change
+ * @param clinics SQL for the ids of the caller's clinics
+ * @param positions SQL for values that end an epoch when they change
  */
-export function buildEpochSql(...positions: string[]): string {
-  const replaySql = `(SELECT replay_id FROM ${READ_MODEL_SCHEMA}.clinic_replay WHERE clinic_id = $1::uuid)`;
-  return `concat_ws(',', ${[...positions, replaySql].join(", ")})`;
+export function createEpoch(clinics: string, ...positions: string[]): Epoch {
+  const build = (...parts: string[]) => `concat_ws(',', ${["''", ...positions, ...parts].join(", ")})`;
+  const current = build(`(SELECT md5(string_agg(q.stream || '@' || q.revision, ',' ORDER BY q.stream))
+    FROM ${READ_MODEL_SCHEMA}.quarantined_stream q WHERE q.clinic_id IN (${clinics}) OR q.clinic_id IS NULL)`);
+  return { current, buildIsValidSql: (epoch) => `${epoch} IN (${current}, ${build()})` };
 }
 
 export function formatEventCursor({ position, eventId, subjectId, epoch }: EventCursor): string {

@@ -2,7 +2,7 @@ import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import type { PublicEventType } from "../../shared/partner-api/public-event.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { buildEpochSql, type EventCursor, parseEventCursor } from "./event-cursor.ts";
+import { createEpoch, type Epoch, type EventCursor, parseEventCursor } from "./event-cursor.ts";
 import { branchRefusalSql, buildIsBranchVisibleSql, type PartnerRequest } from "./read.ts";
 
 /** Value of the parameter `after` that skips all events until now. */
@@ -16,7 +16,7 @@ const APPLICATION_EVENT_TYPES: readonly PublicEventType[] = [
   "animal_link.withdrawn",
 ];
 
-/** SQL of a feed whose caller is described by $1 to $3 and by the parameters from $9. */
+/** SQL of a feed whose caller is described by $1 to $3 and by the parameters from $10. */
 interface Feed {
   /** Tables with the events `e`. */
   from: string;
@@ -24,27 +24,26 @@ interface Feed {
   isVisible: string;
   /** Is true for the event `c` of a cursor that the feed can have returned. */
   isOwnCursor: string;
-  /** Epoch of the cursors. */
-  epoch: string;
+  epoch: Epoch;
   refusal: string;
 }
 
 /**
  * Builds the statement of a feed. It selects one row more than the page contains, to detect a next page. $4 and $5:
- * cursor, $6: true to skip all events, $7: limit, $8: epoch of the cursor.
+ * cursor, $6: true to skip all events, $7: limit, $8: epoch of the cursor, $9: `readPosition` of the request.
  */
 function buildFeedSql({ from, isVisible, isOwnCursor, epoch, refusal }: Feed): string {
   return `WITH page_and_next_row AS MATERIALIZED (
       SELECT e.position, e.event_id, e.type, e.clinic_id, e.branch_id, e.stream, e.revision FROM ${from}
-       WHERE ${isVisible} AND NOT $6::boolean AND e.position > coalesce($4::bigint, -1)
+       WHERE ${isVisible} AND NOT $6::boolean AND e.position > greatest($4::bigint, $9::bigint, -1)
        ORDER BY e.position
        LIMIT $7::integer + 1)
-    SELECT coalesce(${refusal}, CASE WHEN $4::bigint IS NOT NULL AND ($8::text <> ${epoch} OR NOT EXISTS (
+    SELECT coalesce(${refusal}, CASE WHEN $4::bigint IS NOT NULL AND (NOT ${epoch.buildIsValidSql("$8::text")} OR NOT EXISTS (
         SELECT FROM ${READ_MODEL_SCHEMA}.public_event c
          WHERE c.event_id = $5::uuid AND c.position = $4::bigint AND ${isOwnCursor}
       )) THEN 'unknown_cursor' END) AS refusal,
     json_build_object('position', (SELECT position::text FROM ${READ_MODEL_SCHEMA}.checkpoint),
-      'epoch', ${epoch},
+      'epoch', ${epoch.current},
       'newest', CASE WHEN $6::boolean THEN (
         SELECT json_build_object('position', e.position::text, 'eventId', e.event_id) FROM ${from}
          WHERE ${isVisible} ORDER BY e.position DESC LIMIT 1) END,
@@ -55,21 +54,21 @@ function buildFeedSql({ from, isVisible, isOwnCursor, epoch, refusal }: Feed): s
 }
 
 /**
- * Events of a clinic. $1: clinic, $2 and $3: branches, $9: application, $10: installation, $11: true if the caller may
- * read events about endpoints, $12: animal access.
+ * Events of a clinic. $1: clinic, $2 and $3: branches, $10: application, $11: installation, $12: true if the caller may
+ * read events about endpoints, $13: animal access.
  */
 export const clinicFeedSql = buildFeedSql({
   from: `${READ_MODEL_SCHEMA}.public_event e
-    JOIN ${READ_MODEL_SCHEMA}.installation i ON i.installation_id = $10::uuid AND i.status = 'approved'`,
+    JOIN ${READ_MODEL_SCHEMA}.installation i ON i.installation_id = $11::uuid AND i.status = 'approved'`,
   isVisible: `e.clinic_id = $1::uuid AND e.type IS NOT NULL AND e.position >= i.approved_position
     AND (e.branch_id IS NULL OR ${buildIsBranchVisibleSql("e.branch_id")})
-    AND ${buildIsDeliveryVisibleSql("e", { animalAccess: "$12::text", applicationId: "$9::uuid" })}
-    AND (e.installation_id IS NULL OR e.installation_id = $10::uuid)
-    AND (e.endpoint_id IS NULL OR ($11::boolean AND EXISTS (
+    AND ${buildIsDeliveryVisibleSql("e", { animalAccess: "$13::text", applicationId: "$10::uuid" })}
+    AND (e.installation_id IS NULL OR e.installation_id = $11::uuid)
+    AND (e.endpoint_id IS NULL OR ($12::boolean AND EXISTS (
       SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint w
-       WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $9::uuid)))`,
+       WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $10::uuid)))`,
   isOwnCursor: "c.clinic_id = $1::uuid",
-  epoch: buildEpochSql(),
+  epoch: createEpoch("$1::uuid"),
   refusal: branchRefusalSql,
 });
 
@@ -79,27 +78,25 @@ const ownInstallationsSql = `SELECT i.installation_id FROM ${READ_MODEL_SCHEMA}.
 
 /**
  * Events about the access of an application at all clinics, including those that have revoked it. $1: application,
- * $2: environment, $3: types. A replay at any of its clinics starts a new epoch.
+ * $2: environment, $3: types.
  */
 export const applicationFeedSql = buildFeedSql({
   from: `${READ_MODEL_SCHEMA}.public_event e`,
   isVisible: `e.installation_id IN (${ownInstallationsSql}) AND e.type = ANY ($3::text[])`,
   isOwnCursor: `c.installation_id IN (${ownInstallationsSql})`,
-  epoch: `coalesce((SELECT md5(string_agg(r.replay_id::text, ',' ORDER BY r.clinic_id))
-    FROM ${READ_MODEL_SCHEMA}.clinic_replay r JOIN ${READ_MODEL_SCHEMA}.installation i USING (clinic_id)
-   WHERE i.application_id = $1::uuid), '')`,
+  epoch: createEpoch(`SELECT clinic_id FROM ${READ_MODEL_SCHEMA}.installation WHERE application_id = $1::uuid`),
   refusal: "NULL",
 });
 
 type FeedRequest = PartnerRequest & { parameters: { after: string | null; limit: number } };
 
-export function getClinicFeedParameters({ state, parameters }: FeedRequest): unknown[] {
-  const { clinicId, applicationId, installation, branchId, scopes } = state;
+export function getClinicFeedParameters(request: FeedRequest): unknown[] {
+  const { clinicId, applicationId, installation, branchId, scopes } = request.state;
   return [
     clinicId,
     installation.branchIds,
     branchId,
-    ...getPageParameters(parameters),
+    ...getPageParameters(request),
     applicationId,
     deriveInstallationId(applicationId, clinicId),
     scopes.includes("webhooks:read"),
@@ -107,13 +104,14 @@ export function getClinicFeedParameters({ state, parameters }: FeedRequest): unk
   ];
 }
 
-export function getApplicationFeedParameters({ state, parameters }: FeedRequest): unknown[] {
-  return [state.applicationId, state.environment, APPLICATION_EVENT_TYPES, ...getPageParameters(parameters)];
+export function getApplicationFeedParameters(request: FeedRequest): unknown[] {
+  const { applicationId, environment } = request.state;
+  return [applicationId, environment, APPLICATION_EVENT_TYPES, ...getPageParameters(request)];
 }
 
-function getPageParameters({ after, limit }: FeedRequest["parameters"]): unknown[] {
+function getPageParameters({ parameters: { after, limit }, readPosition }: FeedRequest): unknown[] {
   const cursor = readAfter(after);
-  return [cursor?.position, cursor?.eventId, after === LATEST, limit, cursor?.epoch];
+  return [cursor?.position, cursor?.eventId, after === LATEST, limit, cursor?.epoch, readPosition];
 }
 
 export function readAfter(after: string | null): EventCursor | undefined {

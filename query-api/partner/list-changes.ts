@@ -4,7 +4,7 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { buildIsAnimalVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, parseTime } from "../http/parameters.ts";
-import { buildEpochSql, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
+import { createEpoch, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
 import { APPOINTMENT_FIELDS_SQL, branchRefusalSql, buildIsBranchVisibleSql, type ReadAlternative } from "./read.ts";
 
 /** Progress of a caller that follows the changes of appointments. */
@@ -29,7 +29,8 @@ const isVisibleSql = `a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.br
  * A change of the access, a new link or a sandbox reset makes other appointments visible, also some whose last change is
  * before a cursor. Such a cursor is refused.
  */
-const EPOCH_SQL = buildEpochSql(
+const epoch = createEpoch(
+  "$1::uuid",
   `(SELECT access_position FROM ${READ_MODEL_SCHEMA}.installation WHERE installation_id = $4::uuid)`,
   `(SELECT max(position) FROM ${READ_MODEL_SCHEMA}.animal_link
      WHERE application_id = $12::uuid AND clinic_id = $1::uuid AND $11::text = 'linked')`,
@@ -65,7 +66,7 @@ export const listChanges: ReadAlternative = {
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY position, appointment_id LIMIT $10::integer)
     SELECT coalesce(${branchRefusalSql}, CASE WHEN $6::bigint IS NOT NULL AND (
-        $9::text <> ${EPOCH_SQL} OR NOT EXISTS (
+        NOT ${epoch.buildIsValidSql("$9::text")} OR NOT EXISTS (
           SELECT FROM ${READ_MODEL_SCHEMA}.public_event e
            WHERE e.event_id = $7::uuid AND e.position = $6::bigint AND e.clinic_id = $1::uuid)
       ) THEN 'unknown_cursor' END) AS refusal,
@@ -73,7 +74,7 @@ export const listChanges: ReadAlternative = {
       'appointments', coalesce((SELECT json_agg(json_build_object(${APPOINTMENT_FIELDS_SQL})
         ORDER BY a.position, a.appointment_id) FROM page a), '[]'),
       'page', json_build_object('limit', $10::integer, 'returned', (SELECT count(*) FROM page), 'nextCursor', NULL),
-      'epoch', ${EPOCH_SQL}, 'hasMore', (SELECT count(*) FROM page_and_next_row) > $10::integer,
+      'epoch', ${epoch.current}, 'hasMore', (SELECT count(*) FROM page_and_next_row) > $10::integer,
       'last', coalesce(
         (SELECT ${buildLocationSql("p")} FROM page p ORDER BY p.position DESC, p.appointment_id DESC LIMIT 1),
         CASE WHEN $6::bigint IS NULL THEN (

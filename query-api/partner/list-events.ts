@@ -96,10 +96,10 @@ async function completeBody(
 ): Promise<string> {
   const { after } = parameters as { after: string | null };
   const { events: rows, newest, epoch, hasMore } = sqlBody.parse(JSON.parse(bodyText));
-  const last = rows.at(-1) ?? newest ?? readAfter(after);
+  const last = rows.at(-1) ?? newest;
   const events = await createEvents(log, rows, state.environment);
-  const cursor = last ? formatEventCursor({ position: last.position, eventId: last.eventId, epoch }) : null;
-  return JSON.stringify({ events, cursor, hasMore });
+  const cursor = last ? { position: last.position, eventId: last.eventId, epoch } : readAfter(after);
+  return JSON.stringify({ events, cursor: cursor ? formatEventCursor(cursor) : null, hasMore });
 }
 
 type EventRow = z.output<typeof sqlBody>["events"][number];

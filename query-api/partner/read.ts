@@ -17,6 +17,8 @@ export interface PartnerRequest<Declared extends QueryParameters = QueryParamete
   parameters: ParameterValues<Declared>;
   /** Undefined for the first page, and for operations without pages. */
   cursor: CursorPosition | undefined;
+  /** Position of the read models at which the request has found no event and waited; undefined before a wait. */
+  readPosition: bigint | undefined;
 }
 
 export interface ReadContext {
@@ -56,8 +58,9 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
    */
   completeBody?(body: string, context: ReadContext, request: PartnerRequest<Declared>): Promise<string>;
   /**
-   * Returns how long the request waits for an event of its clinic or application before it reads again; undefined if it need not wait.
-   * Absent if the operation never waits. An operation that waits declares the refusal `too_many_waiting_requests`.
+   * Returns how long the request waits for an event of its clinic or application before it reads again; undefined if it
+   * need not wait. Absent if the operation never waits. An operation that waits declares the refusal
+   * `too_many_waiting_requests`.
    */
   findWait?(body: string, request: PartnerRequest<Declared>): WaitForEvent | undefined;
 }

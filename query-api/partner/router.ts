@@ -22,6 +22,7 @@ import type { PositionWatch } from "../../shared/postgres/read-model-position.ts
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
 import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
+import { limitCallerReads } from "../http/caller-reads.ts";
 import { readParameters } from "../http/parameters.ts";
 import { type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow, type Statement } from "../http/read.ts";
 import { createPositionWait, type PositionWait } from "./await-position.ts";
@@ -107,10 +108,13 @@ function authorize(
   };
 }
 
+/** Maximum number of requests of an application that are authorized and read at the same time after a wait. */
+const MAX_RESUMED_REQUESTS = 4;
+
 /**
  * Waits for the caller's log position, runs the operation's SQL and responds. Must run after authorization and rate
  * limiting, so that only valid requests wait. A request that waits for an event is authorized again after the wait, with
- * a new deadline.
+ * a new deadline. One event can end the waits of many requests, so only a few of an application resume at once.
  */
 function respond(
   partnerRead: PartnerRead,
@@ -118,16 +122,18 @@ function respond(
   dependencies: PartnerDependencies,
   waits: { position: PositionWait; event: EventWait },
 ): Koa.Middleware<State> {
+  const resume = limitCallerReads(MAX_RESUMED_REQUESTS);
   return async (ctx) => {
     await waits.position.wait(ctx, ctx.state.applicationId);
     const startedAt = performance.now();
-    for (;;) {
+    const read = async (readPosition?: bigint) => {
       const context = { log: limitLogReads(dependencies.log, ctx.state.deadline), brand: dependencies.brand };
       const request = {
         state: ctx.state,
         pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
         parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
         cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
+        readPosition,
       };
       const { alternative, operationId } = partnerRead;
       const { sql, getSqlParameters, completeBody } = alternative?.appliesTo(request) ? alternative : partnerRead;
@@ -135,17 +141,23 @@ function respond(
       const values = await getSqlParameters(request, context);
       const body = await readBody(partnerRead, statement, values, ctx.state, dependencies.readRow);
       const wait = partnerRead.findWait?.(body, request);
+      return { wait, body: (await completeBody?.(body, context, request)) ?? body };
+    };
+    const waitForEvent = async ({ wait }: Awaited<ReturnType<typeof read>>) => {
       const timeoutMs = wait ? startedAt + wait.timeoutMs - performance.now() : 0;
-      if (wait && timeoutMs > 0 && (await waits.event.wait(ctx, { ...wait, timeoutMs }))) {
-        ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
+      return wait && timeoutMs > 0 && waits.event.wait(ctx, { ...wait, timeoutMs });
+    };
+    let result = await read();
+    while (await waitForEvent(result)) {
+      ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
+      const { wait } = result;
+      result = await resume(ctx.state.applicationId, async () => {
         await requireAccess(ctx);
-        continue;
-      }
-      ctx.type = "application/json";
-      const completeText = (await completeBody?.(body, context, request)) ?? body;
-      ctx.body = `{"ok":true,${completeText.slice(1)}`;
-      return;
+        return read(wait?.position);
+      });
     }
+    ctx.type = "application/json";
+    ctx.body = `{"ok":true,${result.body.slice(1)}`;
   };
 }
 

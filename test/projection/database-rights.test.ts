@@ -69,8 +69,8 @@ describe("the rights of the database roles", () => {
     const isReadModel = ({ right, table }: { right: string; table: string }) =>
       right.startsWith(`clinic_query ${READ_MODEL_SCHEMA}.`) && right.endsWith(" SELECT") && table !== "webhook_secret";
     const readModelCount = rows.filter(isReadModel).length;
-    // The role also reads the tables `checkpoint` and `clinic_replay`.
-    expect(readModelCount).to.equal(readModels.filter(({ isHidden }) => !isHidden).length + 2);
+    // The role also reads the table `checkpoint`.
+    expect(readModelCount).to.equal(readModels.filter(({ isHidden }) => !isHidden).length + 1);
     const summarizedRights = [
       ...rows.filter((row) => !isReadModel(row)).map(({ right }) => right),
       `clinic_query ${READ_MODEL_SCHEMA}.*, except webhook_secret and quarantined_stream SELECT`,

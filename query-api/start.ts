@@ -64,7 +64,6 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const logger = createLogger("query-api", config.LOG_LEVEL);
   const stopTracing = await startTracing(config, "query-api", logger);
   const verifySession = createSessionVerifier(config);
-  const tokenKeys = createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger);
   const planOptions = { shouldPreferIndexes: true, requiresGenericPlans: true };
   const pool = createPool({
     url: config.DATABASE_READ_URL ?? config.DATABASE_URL,
@@ -106,6 +105,11 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
       this.set(eventWatch.getWaitCount());
     },
   });
+  // An ingress that held requests while the service restarted sends them all as soon as it listens.
+  const [tokenKeys] = await Promise.all([
+    createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger),
+    ...[pool, limiterPool].map(openConnections),
+  ]);
   const app = createQueryApp({
     logger,
     readRow,
@@ -126,8 +130,6 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   });
   let readModelLock: ReadModelLock | undefined;
   let stopListening: (() => Promise<void>) | undefined;
-  // An ingress that held requests while the service restarted sends them all as soon as it listens.
-  await Promise.all([pool, limiterPool].map(openConnections));
   const service = await serve(app, config, () => {
     limiter.close();
     return Promise.all([

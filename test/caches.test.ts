@@ -72,7 +72,7 @@ describe("an attack on a cache", () => {
         expect(session).to.deep.equal({ userId });
       });
       expect(growth).to.be.lessThan(2 * MIB);
-      const tokenKeys = createTokenKeys(new URL(provider.jwksUrl), pino({ enabled: false }));
+      const tokenKeys = await createTokenKeys(new URL(provider.jwksUrl), pino({ enabled: false }));
       const verifyToken = createTokenVerifier(tokenKeys, "https://partner.example");
       for (const [alg, verify] of [
         ["ES256", (token: string) => verifySession(`${provider.cookieName}={"access_token":"${token}"}`, Date.now())],

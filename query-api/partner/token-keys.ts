@@ -12,7 +12,10 @@ interface KeyCaching {
 
 const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
-const KEY_FETCH_TIMEOUT_MS = 2_000;
+const KEY_FETCH_TIMEOUT_MS = 10_000;
+
+/** A request waits for at most this time. The fetch continues, so that later requests can use its keys. */
+const WAIT_TIMEOUT_MS = 2_000;
 
 /** Equal to the lifetime of a token. */
 const MAX_STALE_AGE_MS = TOKEN_LIFETIME_SECONDS * 1000;
@@ -21,20 +24,28 @@ const MAX_STALE_AGE_MS = TOKEN_LIFETIME_SECONDS * 1000;
  * Fetches and caches the public keys of partner access tokens. If the keys cannot be fetched, the cached keys remain in
  * use for the lifetime of a token. After that time, all tokens that were issued before the failure have expired.
  *
+ * Fetches the keys before it returns, so that the requests that an ingress held during a restart need not wait for them.
+ * If this fails, requests fetch the keys.
+ *
  * @param url URL of the published keys
  * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
  */
-export function createTokenKeys(url: URL, logger: Logger, caching: KeyCaching = DEFAULT_CACHING): JWTVerifyGetKey {
+export async function createTokenKeys(
+  url: URL,
+  logger: Logger,
+  caching: KeyCaching = DEFAULT_CACHING,
+): Promise<JWTVerifyGetKey> {
   const remoteKeys = createRemoteJWKSet(url, {
     timeoutDuration: KEY_FETCH_TIMEOUT_MS,
     cacheMaxAge: caching.maxAgeMs,
     cooldownDuration: caching.cooldownMs,
   });
   const circuit = new Circuit({
-    callTimeoutMs: KEY_FETCH_TIMEOUT_MS,
+    callTimeoutMs: WAIT_TIMEOUT_MS,
     onFailure: (error) => logger.warn({ error }, "Fetching the token keys failed. Cached keys, if any, stay in use."),
   });
-  let lastFreshAt = Number.NEGATIVE_INFINITY;
+  await remoteKeys.reload().catch((error: unknown) => circuit.open(error));
+  let lastFreshAt = remoteKeys.fresh ? performance.now() : Number.NEGATIVE_INFINITY;
   return async (header, token) => {
     try {
       if (!remoteKeys.fresh) await circuit.call(() => remoteKeys.reload());

@@ -39,7 +39,7 @@ describe("forged access tokens", () => {
     signingKey = createPrivateKey({ key: command.signingKey as never, format: "jwk" });
     const jwksUrl = `${command.url}/.well-known/jwks.json`;
     publicJwk = (await sendRequest("GET", jwksUrl)).body.keys[0];
-    const keys = createTokenKeys(new URL(jwksUrl), pino({ enabled: false }));
+    const keys = await createTokenKeys(new URL(jwksUrl), pino({ enabled: false }));
     verifyRemotely = createTokenVerifier(keys, TOKEN_ISSUER);
   });
   after(() => command.stop());

@@ -38,10 +38,10 @@ describe("rotation of the token signing keys", () => {
     return command;
   }
   /** Creates a second verifier with its own cache of the published keys, as another process would have. */
-  function createRemoteVerifier() {
+  async function createRemoteVerifier() {
     const url = new URL(`http://127.0.0.1:${port}/.well-known/jwks.json`);
     const keyCaching = { maxAgeMs: KEY_CACHE_MS, cooldownMs: 0 };
-    const verify = createTokenVerifier(createTokenKeys(url, pino({ enabled: false }), keyCaching), TOKEN_ISSUER);
+    const verify = createTokenVerifier(await createTokenKeys(url, pino({ enabled: false }), keyCaching), TOKEN_ISSUER);
     return (token: string) =>
       verify([`Bearer ${token}`], "production").then(
         () => "accepted",
@@ -63,7 +63,7 @@ describe("rotation of the token signing keys", () => {
   after(() => command?.stop());
 
   it("the command service and a remote verifier accept old tokens only while the old key is published", async () => {
-    const verifyRemotely = createRemoteVerifier();
+    const verifyRemotely = await createRemoteVerifier();
     const oldToken = await requestToken();
     expect(decodeProtectedHeader(oldToken).kid).to.equal("a");
     expect([await getStatus(oldToken), await verifyRemotely(oldToken)]).to.deep.equal([404, "accepted"]);
@@ -86,9 +86,8 @@ describe("rotation of the token signing keys", () => {
 
   it("a remote verifier that cannot fetch keys uses the cached keys, and returns 503 for an unknown key", async () => {
     await serveWithKeys("a");
-    const verifyRemotely = createRemoteVerifier();
     const knownToken = await requestToken();
-    expect(await verifyRemotely(knownToken)).to.equal("accepted");
+    const verifyRemotely = await createRemoteVerifier();
     const fetchedAt = performance.now();
     await serveWithKeys("b");
     const unknownToken = await requestToken();
@@ -99,6 +98,6 @@ describe("rotation of the token signing keys", () => {
       expect(await verifyRemotely(knownToken)).to.equal("accepted");
       expect(await verifyRemotely(unknownToken)).to.equal("token_keys_unavailable");
     }
-    expect(await createRemoteVerifier()(knownToken)).to.equal("token_keys_unavailable");
+    expect(await (await createRemoteVerifier())(knownToken)).to.equal("token_keys_unavailable");
   });
 });

@@ -229,7 +229,7 @@ describe("the feed of events", () => {
       { ...unavailable, id: all.events[2]?.id, appointmentId: unreadableId },
       all.events[3],
     ]);
-    expect(page.cursor).to.equal(all.cursor);
+    expect((await listEvents(`after=${page.cursor}`)).events).to.deep.equal([]);
     expect(page.events[3]?.data.appointment?.id).to.equal(lastId);
   });
 

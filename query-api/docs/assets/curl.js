@@ -1,3 +1,5 @@
+import { createCopyButton } from "/partner/copy.js";
+
 /** Creates the curl commands of operations. Variables such as `$TOKEN` take the place of what only the reader knows. */
 
 /**
@@ -49,13 +51,6 @@ export function createCurlElement(curl, operationId) {
   text.tabIndex = 0;
   text.setAttribute("role", "region");
   text.setAttribute("aria-label", `curl command of ${operationId}`);
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = "Copy curl";
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(curl);
-    button.textContent = "Copied";
-  });
-  element.append(text, button);
+  element.append(text, createCopyButton("Copy curl", text));
   return element;
 }

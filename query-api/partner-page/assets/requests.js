@@ -1,5 +1,5 @@
+import { createCopyButton } from "./copy.js";
 import { createEmptyText, getElement, h } from "./dom.js";
-import { createButton } from "./elements.js";
 
 /** Maximum number of requests in the list. */
 const MAX_REQUESTS = 50;
@@ -11,7 +11,7 @@ let items = [];
 
 /** Adds a request to the list of requests that this page has sent, newest first. */
 export function addRequest({ method, url, headers, body, response, responseBody, durationMs, correlationId }) {
-  const curl = formatCurl(method, url, headers, body);
+  const curl = createText("curl", formatCurl(method, url, headers, body));
   const details = h(
     "details",
     {},
@@ -24,8 +24,8 @@ export function addRequest({ method, url, headers, body, response, responseBody,
       h("span", {}, `${durationMs} ms`),
     ),
     h("p", { class: "hint" }, `Correlation id ${correlationId ?? "unknown"}`),
-    createText("curl", curl),
-    h("div", { class: "buttons" }, createCopyButton(curl)),
+    curl,
+    h("div", { class: "buttons" }, createCopyButton("Copy curl", curl)),
     createText("Response body", formatBody(responseBody)),
   );
   items = [h("li", {}, details), ...items].slice(0, MAX_REQUESTS);
@@ -62,12 +62,4 @@ function formatBody(body) {
 
 function createText(label, text) {
   return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
-}
-
-function createCopyButton(text) {
-  const onclick = async ({ currentTarget: button }) => {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  };
-  return createButton("Copy curl", { onclick });
 }

@@ -1,3 +1,4 @@
+import { createCopyButton } from "./copy.js";
 import { getElement } from "./dom.js";
 
 /**
@@ -7,9 +8,10 @@ import { getElement } from "./dom.js";
  * @param {string} hint what happens with the former secret
  */
 export function showSecret(secret, hint) {
-  getElement("secret-value").value = secret;
+  const field = getElement("secret-value");
+  field.value = secret;
+  getElement("copy-secret").replaceChildren(createCopyButton("Copy", field));
   getElement("secret-hint").textContent = `Store this secret now. It is not shown again. ${hint}`;
-  getElement("secret-status").textContent = "";
   getElement("secret").hidden = false;
   getElement("secret-title").focus();
 }
@@ -21,21 +23,10 @@ export function hideSecret() {
   getElement("secret").hidden = true;
 }
 
-/** Initializes the buttons that copy and hide the secret. */
+/** Initializes the field and the button that hides the secret. */
 export function initSecret() {
   const field = getElement("secret-value");
-  const status = getElement("secret-status");
   field.addEventListener("focus", () => field.select());
-  getElement("copy-secret").addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(field.value);
-      status.textContent = "Copied.";
-    } catch {
-      // The browser has no clipboard without TLS, or the user has not permitted access.
-      field.select();
-      status.textContent = "The browser does not permit copying. Press Ctrl+C.";
-    }
-  });
   getElement("hide-secret").addEventListener("click", () => {
     hideSecret();
     getElement("endpoint-title").focus();

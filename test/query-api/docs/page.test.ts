@@ -22,7 +22,10 @@ describe("the page /docs", function () {
   before(async () => {
     service = await startQueryApi(queryEnvironment);
     browser = await startChromium();
-    page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    page = await browser.newPage({
+      viewport: { width: 1280, height: 900 },
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
     page.on("console", (message) => problems.push(`console ${message.type()}: ${message.text()}`));
     page.on("pageerror", (error) => problems.push(`thrown: ${error.message}`));
     page.on("requestfailed", (request) => problems.push(`failed: ${request.url()}`));
@@ -235,6 +238,10 @@ describe("the page /docs", function () {
       .and.contain('-H "Authorization: Bearer $TOKEN"')
       .and.contain('-H "X-SERVICE-Clinic-ID: $CLINIC_ID"')
       .and.contain('"animalId": ');
+    const copyButton = page.getByRole("button", { name: "Copy curl" });
+    await copyButton.click();
+    await copyButton.locator("+ [role=status]", { hasText: "Copied." }).waitFor();
+    expect(await page.evaluate("navigator.clipboard.readText()")).to.equal(await curl.textContent());
     const operation = locateOperation("partner", "createPartnerAppointment");
     const errorBody = operation.locator('.response[data-code="409"] .model-example');
     expect(await errorBody.isVisible()).to.equal(false);

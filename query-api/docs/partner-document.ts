@@ -14,7 +14,7 @@ import { type OpenApiDocument, type PathItem, toComponents, toSchemaName } from 
 import { buildPartnerGuides } from "./partner-guides.ts";
 import { describeRead, describeWrite, partnerTags } from "./partner-operation.ts";
 import { describeSecuritySchemes, describeServers } from "./partner-security.ts";
-import { challengeHeader, commonHeaders, errorBody, errorsIntroduction, rateLimitHeaders } from "./responses.ts";
+import { challengeHeader, commonHeaders, errorBody, rateLimitHeaders } from "./responses.ts";
 import { cloudEvents, describeWebhooks, webhookBodies } from "./webhooks.ts";
 
 export interface PartnerDocumentOptions {
@@ -63,11 +63,7 @@ export function buildPartnerDocument(
       title: "Partner API",
       version: "1.2.0",
       summary: "Clinic data, appointments and webhooks for approved applications.",
-      description: [
-        introduction,
-        buildPartnerGuides(brand, describeServers(origin, ["sandbox"])[0]?.url ?? ""),
-        errorsIntroduction,
-      ].join("\n\n"),
+      description: `${introduction}\n\n${buildPartnerGuides(brand, describeServers(origin, ["sandbox"])[0]?.url ?? "")}`,
       contact: { name: operatorName },
       license: { name: "All rights reserved" },
     },

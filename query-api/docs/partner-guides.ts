@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 
 /**
- * Sections of the partner document's introduction that do not belong to one operation. Renderers show them above the
+ * Builds the sections of the partner document's introduction that do not belong to one operation. Renderers show them above the
  * operations.
  *
  * @param brand brand in header names, as in `X-<brand>-Signature`
@@ -11,16 +11,43 @@ import path from "node:path";
 export function buildPartnerGuides(brand: string, baseUrl: string): string {
   return `## Quickstart
 
-Exchange the credentials of your application for an access token, and read the clinic:
+Create an appointment in your sandbox with curl and jq. First set the shell variables \`CLIENT_ID\` and
+\`CLIENT_SECRET\` to the credentials of your sandbox application. Then paste the three blocks into the same shell.
+
+### 1. Get a token
 
 \`\`\`sh
-TOKEN=$(curl -s ${baseUrl}/oauth/token -H 'Content-Type: application/json' \\
-  -d "{\\"client_id\\":\\"$CLIENT_ID\\",\\"client_secret\\":\\"$CLIENT_SECRET\\",\\"grant_type\\":\\"client_credentials\\",\\"environment\\":\\"sandbox\\"}" \\
-  | jq -r .access_token)
-curl -s ${baseUrl}/clinic/context -H "Authorization: Bearer $TOKEN" -H "X-${brand}-Clinic-ID: $CLINIC_ID"
+API=${baseUrl}
+TOKEN=$(curl -s "$API/oauth/token" -u "$CLIENT_ID:$CLIENT_SECRET" \\
+  -d grant_type=client_credentials | jq -r .access_token)
 \`\`\`
 
-Each operation below has a curl command with the same variables.
+### 2. Find the clinic, a branch and an animal
+
+\`\`\`sh
+SANDBOX=$(curl -s "$API/sandbox" -H "Authorization: Bearer $TOKEN")
+CLINIC_ID=$(echo "$SANDBOX" | jq -r .sandbox.clinicId)
+BRANCH_ID=$(echo "$SANDBOX" | jq -r '.sandbox.branches[0].id')
+ANIMAL_ID=$(echo "$SANDBOX" | jq -r '.sandbox.animals[0].id')
+\`\`\`
+
+### 3. Create an appointment
+
+Choose one idempotency key for each booking. If no response arrives, repeat the command with the same key.
+
+\`\`\`sh
+IDEMPOTENCY_KEY=booking-$(date +%s)
+BODY=$(jq -n --arg branch "$BRANCH_ID" --arg animal "$ANIMAL_ID" \\
+  '{branchId: $branch, animalId: $animal, scheduledAt: (now + 86400 | todate)}')
+curl -s "$API/appointments" \\
+  -H "Authorization: Bearer $TOKEN" \\
+  -H "X-${brand}-Clinic-ID: $CLINIC_ID" \\
+  -H "Idempotency-Key: $IDEMPOTENCY_KEY" \\
+  -H "Content-Type: application/json" \\
+  -d "$BODY"
+\`\`\`
+
+The curl commands of the operations use the same variables.
 
 ## Verify a signature
 
@@ -46,7 +73,16 @@ refused too. A request body has at most 64 KiB, and an endpoint receives no more
 
 The base paths end in \`/v1\`. Within \`v1\`, operations, optional parameters, fields, error codes and event types can be
 added. Ignore unknown fields, and handle unknown error codes by their status. An operation is retired only after at
-least twelve months with the headers \`Deprecation\` and \`Sunset\`.`;
+least twelve months with the headers \`Deprecation\` and \`Sunset\`.
+
+${readErrors()}`;
+}
+
+/** Reads the document of the error codes, which becomes a section. */
+function readErrors(): string {
+  return readFileSync(path.join(import.meta.dirname, "assets", "partner-errors.md"), "utf8")
+    .replaceAll(/^#/gm, "##")
+    .trim();
 }
 
 const signatureExamples: readonly [language: string, codeName: string, file: string][] = [

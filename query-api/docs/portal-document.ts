@@ -10,7 +10,7 @@ import {
   toContent,
   toSchemaName,
 } from "./openapi.ts";
-import { commonHeaders, describeErrors, errorBody, errorsIntroduction, toHeaderRefs } from "./responses.ts";
+import { commonHeaders, describeErrors, errorBody, toHeaderRefs } from "./responses.ts";
 
 export interface PortalDocumentOptions {
   operatorName: string;
@@ -54,7 +54,21 @@ allowed value instead.
 
 Every list has a maximum length, so it may not contain all records.
 
-After a 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.`;
+After a 503, retry with bounded backoff. Wait at least the number of seconds in \`Retry-After\`.
+
+## Errors
+
+Every response with status 400 or above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
+Each operation lists its error codes. In addition, every operation can return these errors:
+
+| status | code | meaning |
+|---|---|---|
+| 400 | \`malformed_request\` | The request is not valid HTTP. |
+| 404 | \`not_found\` | The path does not exist. |
+| 405 | \`method_not_allowed\` | The path does not support this method. The header \`Allow\` lists the supported methods. |
+| 408 | \`request_timeout\` | The request took too long to arrive: more than 10 s for the headers or 20 s in total. |
+| 410 | \`operation_retired\` | The operation is no longer available. |
+| 431 | \`headers_too_large\` | The headers are larger than 32 KiB. |`;
 
 /** Builds the OpenAPI document of the portal API from the declarations that the portal's router also uses. */
 export function buildPortalDocument(
@@ -68,7 +82,7 @@ export function buildPortalDocument(
       title: "Portal read API",
       version: "1.1.0",
       summary: "Read-only operations for signed-in members of a clinic's staff.",
-      description: `${introduction}\n\n${errorsIntroduction}`,
+      description: introduction,
       contact: { name: operatorName },
       license: { name: "All rights reserved" },
     },

@@ -17,21 +17,6 @@ export const errorBody = z.strictObject({
     .meta({ description: "Problems with an invalid request, one entry per problem." }),
 });
 
-/**
- * Section of each document's introduction. Describes the error body, and the errors that every operation can return.
- */
-export const errorsIntroduction = `## Errors
-
-Every response with status 400 or above has the body \`{ok: false, error, correlationId}\`. \`error\` is a stable code.
-Each operation lists its error codes. In addition, every operation can return these errors:
-
-- 400 \`malformed_request\`: The request is not valid HTTP.
-- 404 \`not_found\`: The path does not exist.
-- 405 \`method_not_allowed\`: The path does not support this method. The header \`Allow\` lists the supported methods.
-- 408 \`request_timeout\`: The request took too long to arrive: more than 10 s for the headers or 20 s in total.
-- 410 \`operation_retired\`: The operation is no longer available.
-- 431 \`headers_too_large\`: The headers are larger than 32 KiB.`;
-
 /** HTTP status of each error code, or several if the status depends on the request. */
 export type StatusesByCode<Code extends string> = Readonly<Partial<Record<Code, number | readonly number[]>>>;
 

@@ -6,7 +6,9 @@ import { partnerResponseChecker } from "../support/partner-document.ts";
 
 const guideText = readFileSync(path.join(PROJECT_FOLDER, "docs/partner-guide.md"), "utf8");
 
-/** Errors that every operation can return. The introduction of the OpenAPI document lists them. */
+const errorsText = readFileSync(path.join(PROJECT_FOLDER, "query-api/docs/assets/partner-errors.md"), "utf8");
+
+/** Errors that every operation can return. Operations do not list them. */
 const GENERAL_ERRORS = [
   ...["400 malformed_request", "404 not_found", "405 method_not_allowed", "408 request_timeout"],
   ...["410 operation_retired", "431 headers_too_large"],
@@ -21,8 +23,8 @@ describe("the partner guide", () => {
     expect(linkedFiles).to.have.members(files);
   });
 
-  it("the partner guide says what to do for each error code and status of the partner API", () => {
-    const rows = [...guideText.matchAll(/^\| (\d{3}(?:, \d{3})*) \| `(\w+)` \|/gm)];
+  it("the document of errors says what to do for each error code and status of the partner API", () => {
+    const rows = [...errorsText.matchAll(/^\| (\d{3}(?:, \d{3})*) \| `(\w+)` \|/gm)];
     const explainedErrors = rows.flatMap(([, statuses = "", code]) =>
       statuses.split(", ").map((status) => `${status} ${code}`),
     );

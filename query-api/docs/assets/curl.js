@@ -1,5 +1,3 @@
-import { createCopyButton } from "/partner/copy.js";
-
 /** Creates the curl commands of operations. Variables such as `$TOKEN` take the place of what only the reader knows. */
 
 /**
@@ -40,17 +38,4 @@ function listHeaders(openApi, { security }, parameters) {
 function toVariable(name) {
   const words = name.replace(/^X-[^-]+-/, "").replaceAll(/([a-z])([A-Z])/g, "$1_$2");
   return `$${words.replaceAll("-", "_").toUpperCase()}`;
-}
-
-/** Creates the element that shows a curl command, with a button that copies it. */
-export function createCurlElement(curl, operationId) {
-  const element = document.createElement("div");
-  element.className = "curl";
-  const text = document.createElement("pre");
-  text.textContent = curl;
-  text.tabIndex = 0;
-  text.setAttribute("role", "region");
-  text.setAttribute("aria-label", `curl command of ${operationId}`);
-  element.append(text, createCopyButton("Copy curl", text));
-  return element;
 }

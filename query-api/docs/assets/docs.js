@@ -1,5 +1,5 @@
-import { createCurlElement } from "./curl.js";
-import { listEntries, toGuideId } from "./entries.js";
+import { createCopyButton } from "/partner/copy.js";
+import { listEntries, toErrorId, toGuideId } from "./entries.js";
 import { addEntries, markCurrent } from "./navigation.js";
 
 // Renders an OpenAPI document in each section. The page sends no requests, so it hides the buttons for credentials.
@@ -45,20 +45,20 @@ const defineLayout = ({ React: { createElement } }) => ({
 });
 
 /**
- * Shows what the URL's fragment names: an API, as in `#partner`, or an operation, as in `#partner/exchangeToken`. Opens
- * the operation and moves the focus to it.
+ * Shows what the URL's fragment names: an API, as in `#partner`, a guide or an error, as in `#partner/guide-limits`, or
+ * an operation, as in `#partner/exchangeToken`. Opens the operation. Moves the focus to the guide, error or operation.
  */
 function showFragment() {
-  const [sectionId = "", operationId] = location.hash.slice(1).split("/");
+  const [sectionId = "", id = ""] = location.hash.slice(1).split("/");
   const section = document.getElementById(sectionId);
   if (!section) return;
-  const guide = operationId?.startsWith("guide-") ? section.querySelector(`[data-guide="${operationId}"]`) : null;
-  const operation = operationId === undefined || guide ? null : findOperation(section, operationId);
-  (guide ?? operation ?? section).scrollIntoView();
-  guide?.focus({ preventScroll: true });
+  // This can close the contents. It comes first, because the page then moves and the contents lose the focus.
   markCurrent(location.hash);
-  if (!operation) return;
-  const control = operation.querySelector(".opblock-summary-control");
+  const part = section.querySelector(`[data-part="${CSS.escape(id)}"]`);
+  const operation = part || id === "" ? null : findOperation(section, id);
+  (part ?? operation ?? section).scrollIntoView();
+  part?.focus({ preventScroll: true });
+  const control = operation?.querySelector(".opblock-summary-control");
   if (control?.getAttribute("aria-expanded") === "false") control.click();
   control?.focus({ preventScroll: true });
 }
@@ -87,20 +87,49 @@ function correctMarkup(section) {
   }
 }
 
-/** Names the sections of the introduction, and adds the curl command to each open operation. */
+/** Names the sections and errors of the introduction, and adds buttons and the curl command to each open operation. */
 function complete(section, entries) {
-  for (const heading of section.querySelectorAll(".info .renderedMarkdown h2:not([data-guide])")) {
-    heading.dataset.guide = toGuideId(heading.textContent);
-    heading.tabIndex = -1;
+  for (const heading of section.querySelectorAll(".info .renderedMarkdown h2")) {
+    namePart(heading, toGuideId(heading.textContent));
+  }
+  for (const code of section.querySelectorAll(".info .renderedMarkdown td:nth-child(2) > code:only-child")) {
+    namePart(code.closest("tr"), toErrorId(code.textContent));
+  }
+  for (const code of section.querySelectorAll(".info .renderedMarkdown pre")) {
+    if (!code.parentElement.matches(".code")) addCopyButton(code, "Copy");
   }
   for (const body of section.querySelectorAll(".opblock.is-open .opblock-body")) {
     const header = body.querySelector(".responses-wrapper .opblock-section-header");
     if (header && !header.querySelector(".errors-toggle")) header.append(createErrorsToggle(body));
-    if (body.querySelector(".curl")) continue;
+    if (body.querySelector(".code")) continue;
     const { id } = body.closest(".opblock");
     const entry = entries.find((candidate) => candidate.curl && id.endsWith(`-${candidate.id}`));
-    if (entry) body.prepend(createCurlElement(entry.curl, entry.id));
+    if (entry) body.prepend(addCopyButton(createCurlText(entry), "Copy curl"));
   }
+}
+
+/** Names a part of the introduction, so that the URL's fragment can select it. */
+function namePart(element, id) {
+  element.dataset.part = id;
+  element.tabIndex = -1;
+}
+
+/** Adds a button that copies a block of code. Returns the element that then contains both. */
+function addCopyButton(code, label) {
+  const box = document.createElement("div");
+  box.className = "code";
+  code.replaceWith(box);
+  box.append(code, createCopyButton(label, code));
+  return box;
+}
+
+function createCurlText({ id, curl }) {
+  const text = document.createElement("pre");
+  text.textContent = curl;
+  text.tabIndex = 0;
+  text.setAttribute("role", "region");
+  text.setAttribute("aria-label", `curl command of ${id}`);
+  return text;
 }
 
 /** Creates the button that shows or hides the bodies and headers of errors. */

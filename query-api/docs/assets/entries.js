@@ -1,33 +1,42 @@
 import { formatCurl } from "./curl.js";
 
+/** Matches a row in a table of errors: its statuses, its code and its advice. */
+const ERROR_ROW = /^\| (\d{3}(?:, \d{3})*) \| `(\w+)` \| (.*) \|$/gm;
+
 /**
- * Lists the guides, operations and events of an OpenAPI document, in the order of the page.
+ * Lists the guides, errors, operations and events of an OpenAPI document, in the order of the page.
  *
  * @param api id of the API's section on the page
- * @returns entries with `api`, `group`, `id`, `label`, `title` and the searchable `text`; for operations
- *   also `curl`
+ * @returns entries with `api`, `group`, `id`, `label`, `title`, the searchable `text`, and a `hint` for the list of
+ *   matches; for operations also `curl`
  */
 export function listEntries(api, openApi) {
-  const guides = openApi.info.description
+  const { title: hint, description } = openApi.info;
+  const guides = description
     .split(/^## /m)
     .slice(1)
-    .map((text) => {
-      const title = text.slice(0, text.indexOf("\n"));
-      return { api, id: toGuideId(title), group: "Guides", label: "GUIDE", title, text: text.toLowerCase() };
+    .map((section) => {
+      const title = section.slice(0, section.indexOf("\n"));
+      const text = section.replaceAll(ERROR_ROW, "").toLowerCase();
+      return { api, id: toGuideId(title), group: "Guides", label: "GUIDE", title, text, hint };
     });
+  const errors = [...description.matchAll(ERROR_ROW)].map(([row, statuses, code, advice]) => ({
+    ...{ api, id: toErrorId(code), group: "Errors", label: "ERROR", title: `${statuses} ${code}` },
+    ...{ text: row.toLowerCase(), hint: advice.replaceAll("`", "") },
+  }));
   const operations = Object.entries(openApi.paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({
-      ...{ api, id: operation.operationId, group: operation.tags[0], label: method.toUpperCase() },
+      ...{ api, id: operation.operationId, group: operation.tags[0], label: method.toUpperCase(), hint },
       ...{ title: operation.summary, text: collectText(openApi, operation, method, path) },
       curl: formatCurl(openApi, { method, path, operation }),
     })),
   );
   const sortedOperations = openApi.tags.flatMap(({ name }) => operations.filter(({ group }) => group === name));
   const events = Object.entries(openApi.webhooks ?? {}).map(([type, { post }]) => ({
-    ...{ api, id: post.operationId, group: "Events", label: "EVENT" },
+    ...{ api, id: post.operationId, group: "Events", label: "EVENT", hint },
     ...{ title: type, text: collectText(openApi, post, "event", type) },
   }));
-  return [...guides, ...sortedOperations, ...events];
+  return [...guides, ...errors, ...sortedOperations, ...events];
 }
 
 /** Returns the id of a section in the introduction: `Verify a signature` → `guide-verify-a-signature` */
@@ -35,12 +44,24 @@ export function toGuideId(title) {
   return `guide-${title.trim().toLowerCase().replaceAll(" ", "-")}`;
 }
 
-/** Returns true if the entry contains every word of the query. */
-export function matches({ text }, query) {
-  return query
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
+/** Returns the id of an error. */
+export function toErrorId(code) {
+  return `error-${code}`;
+}
+
+/**
+ * Finds the entries that contain every word of the query. Lists guides first, then entries whose title contains every
+ * word, then the others. Among these, errors precede operations and events.
+ */
+export function findEntries(entries, query) {
+  const words = query.toLowerCase().split(/\s+/);
+  const contains = (text) => words.every((word) => text.includes(word));
+  const rank = ({ label, title }) => {
+    const isTitled = contains(title.toLowerCase());
+    if (label === "GUIDE") return isTitled ? 0 : 1;
+    return (isTitled ? 2 : 4) + (label === "ERROR" ? 0 : 1);
+  };
+  return entries.filter(({ text }) => contains(text)).sort((a, b) => rank(a) - rank(b));
 }
 
 /** Collects the searchable text of an operation: names, paths, descriptions, error codes and names of fields. */

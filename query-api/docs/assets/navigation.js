@@ -1,6 +1,8 @@
-import { matches } from "./entries.js";
+import { findEntries } from "./entries.js";
 
-const list = document.getElementById("navigation");
+const navigation = document.getElementById("navigation");
+const results = document.getElementById("results");
+const tree = document.getElementById("tree");
 const form = document.getElementById("search");
 const input = document.getElementById("query");
 const status = document.getElementById("matches");
@@ -9,59 +11,53 @@ const contents = document.getElementById("contents");
 /** Matches windows in which the navigation is next to the reference. */
 const wideWindow = matchMedia("(min-width: 1001px)");
 
-/** Links by entry. */
-const links = new Map();
+const allEntries = [];
 
-/** Adds the entries of an API to the navigation, under its title. */
+/** Adds the entries of an API to the navigation, under its title. Errors appear only among the results of the search. */
 export function addEntries(title, entries) {
+  allEntries.push(...entries);
   const section = createElement("section");
   section.append(createElement("h2", title));
-  for (const group of new Set(entries.map((entry) => entry.group))) {
+  const listedEntries = entries.filter(({ label }) => label !== "ERROR");
+  for (const group of new Set(listedEntries.map((entry) => entry.group))) {
     const items = createElement("ul");
-    for (const entry of entries.filter((candidate) => candidate.group === group)) items.append(createItem(entry));
-    const block = createElement("div");
-    block.append(createElement("h3", group), items);
-    section.append(block);
+    items.append(...listedEntries.filter((entry) => entry.group === group).map(createItem));
+    section.append(createElement("h3", group), items);
   }
-  list.append(section);
-  filter();
+  tree.append(section);
+  showMatches();
 }
 
-/** Marks the link of the current operation. */
+/** Marks the links to the current part of the page. In a narrow window, closes the contents. */
 export function markCurrent(fragment) {
-  for (const link of links.values()) {
+  for (const link of navigation.querySelectorAll("a")) {
     if (link.hash === fragment) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
   if (!wideWindow.matches) contents.open = false;
 }
 
-function createItem(entry) {
-  const { api, id, label, title } = entry;
+function createItem({ api, id, label, title, hint }) {
   const link = createElement("a");
   link.href = `#${api}/${id}`;
   const badge = createElement("span", label);
   badge.className = `method ${label.toLowerCase()}`;
-  link.append(badge, " ", createElement("span", title));
-  links.set(entry, link);
+  const name = createElement("span", title);
+  name.append(" ", createElement("small", hint));
+  link.append(badge, " ", name);
   const item = createElement("li");
   item.append(link);
   return item;
 }
 
-/** Shows only the links that match the query, and the headings above them. */
-function filter() {
+/** Shows the matches of the query instead of the complete contents. */
+function showMatches() {
   const query = input.value.trim();
-  let count = 0;
-  for (const [entry, link] of links) {
-    const isMatch = matches(entry, query);
-    link.parentElement.hidden = !isMatch;
-    if (isMatch) count += 1;
-  }
-  for (const group of list.querySelectorAll("section, section > div")) {
-    group.hidden = group.querySelector("li:not([hidden])") === null;
-  }
-  status.textContent = query === "" ? "" : `${count} ${count === 1 ? "match" : "matches"}`;
+  const matches = query === "" ? [] : findEntries(allEntries, query);
+  results.replaceChildren(...matches.map(createItem));
+  results.hidden = query === "";
+  tree.hidden = query !== "";
+  status.textContent = query === "" ? "" : `${matches.length} ${matches.length === 1 ? "match" : "matches"}`;
 }
 
 function createElement(name, text = "") {
@@ -74,20 +70,25 @@ function isTyping({ target }) {
   return target instanceof Element && target.closest("input, textarea, select") !== null;
 }
 
-input.addEventListener("input", filter);
+/** Opens the contents first, because screen readers announce only a status that is visible. */
+function updateSearch() {
+  contents.open = wideWindow.matches || input.value.trim() !== "";
+  showMatches();
+}
+
+input.addEventListener("input", updateSearch);
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  list.querySelector("li:not([hidden]) a")?.click();
+  results.querySelector("a")?.click();
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !isTyping(event) && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
-    contents.open = true;
     input.focus();
   }
   if (event.key === "Escape" && event.target === input) {
     input.value = "";
-    filter();
+    updateSearch();
   }
 });
 

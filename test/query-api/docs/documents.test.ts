@@ -114,7 +114,7 @@ describe("the OpenAPI documents", () => {
     ]);
     for (const name of ["portal", "partner"] as const) {
       const { info } = await readDocument(name);
-      for (const [status, code] of errors) expect(info.description).to.contain(`- ${status} \`${code}\`: `);
+      for (const [status, code] of errors) expect(info.description).to.contain(`\n| ${status} | \`${code}\` | `);
     }
   });
 

@@ -204,7 +204,9 @@ describe("the page /docs", function () {
     await page.keyboard.type("idempotency_conflict scheduledAt");
     const status = page.locator("#matches");
     expect(await status.innerText()).to.equal("1 match");
-    expect(await page.locator("#navigation a:visible").allInnerTexts()).to.deep.equal(["POST\nCreate an appointment"]);
+    expect(await page.locator("#navigation a:visible").allInnerTexts()).to.deep.equal([
+      "POST\nCreate an appointment\nPartner API",
+    ]);
     await page.keyboard.press("Enter");
     await awaitFocus("partner", "createPartnerAppointment");
     await page.keyboard.press("/");
@@ -217,19 +219,55 @@ describe("the page /docs", function () {
     expect(await page.locator("#navigation a:visible").count()).to.be.greaterThan(20);
   });
 
-  it("the search of the page /docs finds guides and status codes, and each operation has a curl command", async () => {
+  it("the search of the page /docs lists guides and errors first, unless an operation has the searched title", async () => {
     const find = async (query: string) => {
       await page.locator("#query").fill(query);
       return (await page.locator("#navigation a:visible").allInnerTexts()).map((text) => text.split("\n")[1]);
     };
-    expect(await find("limits")).to.include("Limits");
-    expect(await find("409"))
-      .to.include("Create an appointment")
+    for (const [query, firstTitle] of [
+      ["limits", "Limits"],
+      ["rate limit", "Limits"],
+      ["signature", "Verify a signature"],
+      ["create an appointment", "Quickstart"],
+      ["idempotency_conflict", "409 idempotency_conflict"],
+      ["rotate webhook signing secret", "Rotate webhook signing secret"],
+    ] as const) {
+      expect((await find(query))[0], query).to.equal(firstTitle);
+    }
+    const titles = await find("409");
+    const firstOperation = titles.findIndex((title) => !title?.startsWith("409 "));
+    expect(titles.slice(0, firstOperation)).to.include("409 idempotency_conflict");
+    expect(titles.slice(firstOperation))
+      .to.satisfy((others: string[]) => others.every((title) => !title.startsWith("409 ")))
+      .and.include("Create an appointment")
       .and.not.include("List appointments");
-    expect((await find("signature"))[0]).to.equal("Verify a signature");
-    await page.locator("#query").press("Enter");
-    await page.locator('[data-guide="guide-verify-a-signature"]:focus').waitFor();
+  });
+
+  it("Enter in the search of the page /docs moves the focus to a guide or to the row of an error", async () => {
+    for (const [query, part] of [
+      ["signature", "guide-verify-a-signature"],
+      ["idempotency_conflict", "error-idempotency_conflict"],
+    ] as const) {
+      await page.locator("#query").fill(query);
+      await page.locator("#query").press("Enter");
+      await page.locator(`[data-part="${part}"]:focus`).waitFor();
+    }
+    const row = page.locator('[data-part="error-idempotency_conflict"]');
+    expect(await row.innerText()).to.match(/^409\s+idempotency_conflict\s+Use a new key/);
     await page.locator("#query").fill("");
+  });
+
+  it("a link to a guide or an error on the page /docs works from another page", async () => {
+    const otherPage = await browser.newPage();
+    for (const part of ["guide-limits", "error-idempotency_conflict"]) {
+      await otherPage.goto(`${service.url}/`);
+      await otherPage.goto(`${service.url}/docs#partner/${part}`);
+      await otherPage.locator(`[data-part="${part}"]:focus`).waitFor();
+    }
+    await otherPage.close();
+  });
+
+  it("each operation on the page /docs has a curl command, and hides the bodies of its errors at first", async () => {
     await page.goto(`${service.url}/docs#partner/createPartnerAppointment`);
     const curl = page.getByRole("region", { name: "curl command of createPartnerAppointment" });
     await curl.waitFor();
@@ -238,11 +276,11 @@ describe("the page /docs", function () {
       .and.contain('-H "Authorization: Bearer $TOKEN"')
       .and.contain('-H "X-SERVICE-Clinic-ID: $CLINIC_ID"')
       .and.contain('"animalId": ');
-    const copyButton = page.getByRole("button", { name: "Copy curl" });
+    const operation = locateOperation("partner", "createPartnerAppointment");
+    const copyButton = operation.getByRole("button", { name: "Copy curl" });
     await copyButton.click();
     await copyButton.locator("+ [role=status]", { hasText: "Copied." }).waitFor();
     expect(await page.evaluate("navigator.clipboard.readText()")).to.equal(await curl.textContent());
-    const operation = locateOperation("partner", "createPartnerAppointment");
     const errorBody = operation.locator('.response[data-code="409"] .model-example');
     expect(await errorBody.isVisible()).to.equal(false);
     await operation.getByRole("button", { name: "Bodies of errors" }).click();
@@ -274,6 +312,28 @@ describe("the page /docs", function () {
     await openOperation("portal", "listAppointments");
     await page.setViewportSize({ width: 360, height: 800 });
     expect(await page.evaluate("document.documentElement.scrollWidth")).to.equal(360);
+  });
+
+  it("the search of the page /docs stays in view in a narrow window, and opens matches with the keyboard", async () => {
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.goto(`${service.url}/docs#partner/revokeWebhookEndpoint`);
+    await awaitFocus("partner", "revokeWebhookEndpoint");
+    const search = page.locator("#query");
+    const top = (await search.boundingBox())?.y ?? -1;
+    expect(top).to.be.within(0, 100);
+    await page.keyboard.press("/");
+    expect(await page.locator("#query:focus").count()).to.equal(1);
+    for (const query of ["rotate webhook signing secret", "limits", "rotate webhook signing secret"]) {
+      await search.fill(query);
+      await page.locator("#results a").first().waitFor();
+      await page.keyboard.press("Enter");
+      if (query === "limits") await page.locator('[data-part="guide-limits"]:focus').waitFor();
+      else await awaitFocus("partner", "rotateWebhookSecret");
+      expect(await page.locator("#contents[open]").count()).to.equal(0);
+      const focused = await page.evaluate<{ top: number }>("document.activeElement.getBoundingClientRect().toJSON()");
+      expect(focused.top).to.be.within(50, 400);
+      await search.focus();
+    }
   });
 
   it("the page /docs loads only files of the same origin, without console errors", () => {

@@ -19,11 +19,12 @@ const COLUMNS: Column[] = [
   { title: "CAUSED BY", width: 36, toText: formatCause },
   { title: "STORED", width: 24, toText: ({ storedAt }) => storedAt },
   { title: "POSITION", width: 10, toText: ({ position }) => position },
+  { title: "REASON", width: 6, toText: getReason },
 ];
 
 /**
  * Creates the function that prints a list of events. A file or pipe gets a table. On a terminal, which is narrower, an
- * event has two lines. Ids are never truncated, because the next command needs them.
+ * event has two lines, and a third one for its reason. Ids are never truncated, because the next command needs them.
  */
 export async function createEventPrinter(terminal: Terminal): Promise<(event: AuditEvent) => Promise<void>> {
   if (terminal.columns === undefined) {
@@ -36,7 +37,9 @@ export async function createEventPrinter(terminal: Terminal): Promise<(event: Au
     const actor = escapeControlCharacters(`by ${formatActor(event)}`);
     const place = escapeControlCharacters(formatPlace(event));
     const type = escapeControlCharacters(event.type);
-    return terminal.writeOutput(`${time}  ${bold(type)}  ${actor}\n  ${dim(place)}`);
+    const reason = escapeControlCharacters(getReason(event));
+    const reasonLine = reason === "" ? "" : `\n  reason: ${reason}`;
+    return terminal.writeOutput(`${time}  ${bold(type)}  ${actor}\n  ${dim(place)}${reasonLine}`);
   };
 }
 
@@ -48,6 +51,12 @@ export function formatActor({ actor }: Pick<AuditEvent, "actor">): string {
 function formatCause({ causationId, correlationId }: AuditEvent): string {
   if (causationId === null) return "unknown";
   return causationId === correlationId ? "the request" : causationId;
+}
+
+/** Returns the reason in the event's data, such as of a reschedule; the empty string without a reason. */
+function getReason({ data }: AuditEvent): string {
+  const { reason } = (data ?? {}) as { reason?: unknown };
+  return typeof reason === "string" ? reason : "";
 }
 
 function formatPlace({ stream, revision }: AuditEvent): string {

@@ -141,15 +141,25 @@ describe("a list of events", () => {
       expect(printedLines.map((line) => JSON.parse(line))).to.deep.equal(lines);
     });
 
+    it("the table of the command `events` ends with the reason of each event", async () => {
+      const { output } = await runAudit(["events", "--stream", history.stream]);
+      const endings = output
+        .trimEnd()
+        .split("\n")
+        .map((line) => line.split(/ {2,}/).at(-1));
+      expect(endings[0]).to.equal("REASON");
+      expect([endings[1], endings[3]]).to.deep.equal(["Check-up", "Moved away"]);
+    });
+
     it("the command `events` never truncates an id, and suggests the next command", async () => {
       const args = ["events", "--stream", history.stream, "--actor", "ada"];
       const env = { ...world.env, NO_COLOR: "1" };
       const { output, errorLines } = await runAuditCommand(args, { env, columns: 40 });
-      expect(output.split("\n").slice(0, 2).join("|")).to.match(
-        new RegExp(
-          `^2026-05-04 08:00:00.000Z {2}AppointmentRequested {2}by operator:test\\| {2}${history.stream} @ 0$`,
-        ),
-      );
+      expect(output.split("\n").slice(0, 3)).to.deep.equal([
+        "2026-05-04 08:00:00.000Z  AppointmentRequested  by operator:test",
+        `  ${history.stream} @ 0`,
+        "  reason: Check-up",
+      ]);
       expect(errorLines).to.deep.equal(["3 events", `Next: clinic audit replay ${history.stream}`]);
     });
 

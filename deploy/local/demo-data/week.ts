@@ -7,6 +7,7 @@ import {
   markNoShow,
   putAppointmentInWaiting,
   requestAppointment,
+  rescheduleAppointment,
   startConsultation,
 } from "../../../command/operations/appointment-operations.ts";
 import {
@@ -39,6 +40,8 @@ interface DemoAppointment {
   customerId: string;
   /** Milliseconds since 1970. */
   scheduledAt: number;
+  /** Requested time in milliseconds since 1970, if the appointment was moved; otherwise null. */
+  movedFrom: number | null;
   durationMinutes: number;
   reason: string;
   notes: string | null;
@@ -66,7 +69,8 @@ const REASONS = [
 ];
 
 /**
- * Returns the appointments of all branches from three days ago to three days ahead. They cover every status.
+ * Returns the appointments of all branches from three days ago to three days ahead. They cover every status. The first
+ * appointment of tomorrow was moved from today.
  */
 export function createWeekAppointments(clinic: DemoClinic, now: number): DemoAppointment[] {
   const animals = listAnimals(clinic);
@@ -88,6 +92,7 @@ export function createWeekAppointments(clinic: DemoClinic, now: number): DemoApp
           animalId,
           customerId,
           scheduledAt,
+          movedFrom: dayOffset === 1 && indexInDay === 0 ? fromLocalTime(clinic.timezone, today, "13:45") : null,
           date,
           indexInDay,
           durationMinutes: picker.pick([15, 30, 30, 45]),
@@ -136,23 +141,30 @@ const STATUS_CHANGES: Record<AppointmentStatus, StatusChange[]> = {
 };
 
 /**
- * Returns the steps of an appointment: the request, the allocation of a room, and the status changes. An appointment
- * whose status stays `requested` gets no room.
+ * Returns the steps of an appointment: the request, the move, the allocation of a room, and the status changes. An
+ * appointment whose status stays `requested` gets no room.
  */
 export function createAppointment(appointment: DemoAppointment, now: number): StepSequence {
-  const { id: appointmentId, clinic, scheduledAt, status } = appointment;
+  const { id: appointmentId, clinic, scheduledAt, movedFrom, status } = appointment;
   const ids = { clinicId: clinic.id, appointmentId };
   const requestedAt = Math.min(scheduledAt, now) - (2 + createPicker(appointmentId).pickIntegerBelow(10)) * DAY_MS;
   const { branchId, animalId, durationMinutes, reason, notes } = appointment;
   const details = { branchId, animalId, durationMinutes, reason, notes };
-  const request = { ...ids, ...details, scheduledAt: toInstant(scheduledAt) };
+  const request = { ...ids, ...details, scheduledAt: toInstant(movedFrom ?? scheduledAt) };
   const name = `appointment ${appointmentId}`;
   const changeSteps = STATUS_CHANGES[status].map(([offsetMinutes, operation], index) => {
     const changedAt = Math.max(requestedAt + MINUTE_MS, Math.min(scheduledAt + offsetMinutes * MINUTE_MS, now));
     return createStep(`${name} move ${index}`, changedAt, operation, ids);
   });
+  const move = { ...ids, scheduledAt: toInstant(scheduledAt), reason: "The veterinarian is ill" };
+  const moveStep = createStep(`${name} rescheduled`, requestedAt + MINUTE_MS, rescheduleAppointment, move);
   const allocationSteps = status === "requested" ? [] : [allocateRoom(appointment, requestedAt + MINUTE_MS)];
-  return [createStep(name, requestedAt, requestAppointment, request), ...allocationSteps, ...changeSteps];
+  return [
+    createStep(name, requestedAt, requestAppointment, request),
+    ...(movedFrom === null ? [] : [moveStep]),
+    ...allocationSteps,
+    ...changeSteps,
+  ];
 }
 
 function allocateRoom(appointment: DemoAppointment, allocatedAt: number): Step {

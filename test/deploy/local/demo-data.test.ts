@@ -103,6 +103,7 @@ describe("demo data", function () {
     expect(filterByType(events, "AnimalRegistered").length).to.be.within(440, 470);
     expect(new Set(filterByType(events, "StaffMemberHired").map(({ data }) => data.role)).size).to.equal(5);
     expect(filterByType(events, "InstallationApproved")).to.have.length(2);
+    expect(filterByType(events, "AppointmentRescheduled"), "one for each branch").to.have.length(7);
     expect(lines.at(-1)).to.match(/^demo data: (\d+) of \1 steps$/);
 
     const secondAccess = await seed(undefined, now + 6 * HOUR_MS);

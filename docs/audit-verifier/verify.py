@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Verifies an audit export, a tree head or a proof:
 
-  python3 verify.py EXPORT --keys KEYS [--clinic ID] [--from TIME] [--to TIME] [--json]
-  python3 verify.py --proof FILE --keys KEYS [--head FILE ...] [--json]
+  python3 verify.py EXPORT --key KEY [--clinic ID] [--from TIME] [--to TIME] [--json]
+  python3 verify.py --proof FILE --key KEY [--head FILE ...] [--json]
 
-KEYS is a file with a JSON Web Key Set, or the thumbprint of a key. Get it from a
+KEY is a file with a JSON Web Key Set, or the thumbprint of a key. Get it from a
 source that you trust, not from the person who gave you the export.
 
 Exit codes: 0 verified, 2 invalid input, 3 not verified.
@@ -712,7 +712,7 @@ def main(arguments=None):
     """Runs the command line and returns the exit code."""
     parser = argparse.ArgumentParser(description="Verifies an audit export, a tree head or a proof.")
     parser.add_argument("file", help="file with the export; with --proof, the tree head or proof")
-    parser.add_argument("--keys", required=True, help="file with the trusted key set, or a thumbprint")
+    parser.add_argument("--key", required=True, help="file with the trusted key set, or a thumbprint")
     parser.add_argument("--proof", action="store_true", help="the file is a tree head or a proof")
     parser.add_argument("--head", action="append", default=[], help="a tree head that you hold; repeatable")
     parser.add_argument("--clinic", help="expected clinic of the export")
@@ -723,7 +723,7 @@ def main(arguments=None):
     parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
     options = parser.parse_args(arguments)
     try:
-        thumbprints = read_trusted_thumbprints(options.keys)
+        thumbprints = read_trusted_thumbprints(options.key)
         if options.proof:
             held_heads = [read_head_file(name, thumbprints) for name in options.head]
             result = verify_proof(read_file(options.file), thumbprints, held_heads)

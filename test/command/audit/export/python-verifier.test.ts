@@ -56,7 +56,7 @@ interface PythonResult {
 
 /** Verifies exports with verify.py. */
 function verifyWithPython(files: { file: string; keys: string }[]): Promise<PythonResult[]> {
-  const argumentLists = files.map(({ file, keys }) => [file, "--keys", keys, "--json"]);
+  const argumentLists = files.map(({ file, keys }) => [file, "--key", keys, "--json"]);
   return runPythonVerifier(vectorFolder, argumentLists);
 }
 
@@ -125,7 +125,7 @@ describe("the verifier in Python", () => {
     const results = await runPythonVerifier(
       treeVectorFolder,
       treeVectors.map(({ file, keys, heads }) => [
-        ...["--proof", file, "--keys", keys, "--json"],
+        ...["--proof", file, "--key", keys, "--json"],
         ...heads.flatMap((head) => ["--head", head]),
       ]),
     );
@@ -143,7 +143,7 @@ describe("the verifier in Python", () => {
   });
 
   it("the verifier in Python compares an export with the expected clinic and range", async () => {
-    const args = ["range.ndjson", "--keys", "keys.json", "--json"];
+    const args = ["range.ndjson", "--key", "keys.json", "--json"];
     const expected = ["--clinic", CLINIC_ID, "--from", "2026-05-04T10:02:00+02:00", "--to", "2026-05-04T08:08:00Z"];
     const results = await runPythonVerifier(vectorFolder, [
       [...args, ...expected],
@@ -168,7 +168,7 @@ describe("the verifier in Python", () => {
     expect(results.map(({ code }) => code)).to.deep.equal([0, 2, 2, 2]);
     const { status, stdout } = spawnSync(
       "python3",
-      ["verify.py", path.join(vectorFolder, file), "--keys", path.join(vectorFolder, keys)],
+      ["verify.py", path.join(vectorFolder, file), "--key", path.join(vectorFolder, keys)],
       { cwd: verifierFolder, encoding: "utf8" },
     );
     expect(status).to.equal(0);

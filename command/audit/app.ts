@@ -71,7 +71,7 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
       readQuery(ctx.query, emptyQuerySchema);
       await recordRequestAccess(log, ctx, "sign-in");
       const name = (await readAuditorName(personalLog, id)) ?? id;
-      ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt } };
+      ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt }, keyThumbprint: signer.thumbprint };
     })
     .all("audit.events", "/events", authorize, streamQuery(eventsQuery, dependencies))
     .all("audit.state", "/state", authorize, sendQueryResult(stateQuery, dependencies))

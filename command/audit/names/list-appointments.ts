@@ -24,6 +24,8 @@ interface ListedAppointment {
   scheduledAt: string;
   /** Former start time, if the appointment is listed there; null if it is listed at its present start. */
   movedFrom: string | null;
+  /** True if the appointment was ever moved to another time. */
+  isMoved: boolean;
   durationMinutes: number;
   status: string;
   branch: string | null;
@@ -61,7 +63,7 @@ const MATCHES_SQL = `SELECT a.appointment_id, NULL::timestamptz AS moved_from
  */
 const APPOINTMENTS_SQL = `WITH match AS (${MATCHES_SQL})
   SELECT a.appointment_id AS id, a.clinic_id AS "clinicId", rfc3339(a.scheduled_at) AS "scheduledAt",
-    rfc3339(match.moved_from) AS "movedFrom", a.duration_minutes AS "durationMinutes", a.status, b.name AS branch,
+    rfc3339(match.moved_from) AS "movedFrom", json_array_length(a.former_times) > 0 AS "isMoved", a.duration_minutes AS "durationMinutes", a.status, b.name AS branch,
     CASE WHEN a.animal_id IS NOT NULL THEN json_build_object('id', a.animal_id, 'name', n.name) END AS animal,
     CASE WHEN a.customer_id IS NOT NULL THEN json_build_object('id', a.customer_id, 'name', o.full_name) END AS customer
   FROM match

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { calculateJwkThumbprint } from "jose";
 import pg from "pg";
 import { authenticate, readAuthorization } from "../../../command/audit/access/authenticate.ts";
 import { startAuditService } from "../../../command/audit/start.ts";
@@ -32,6 +33,8 @@ describe("auditors' access", () => {
     const { status, body, headers } = await auditor.request("/audit/v1/me");
     expect(status).to.equal(200);
     const { auditorId: id } = auditor;
+    const { keys } = (await requestAudit(`${world.url}/audit/v1/jwks.json`)).body;
+    expect(body.keyThumbprint).to.equal(await calculateJwkThumbprint(keys[0]));
     expect(body.auditor).to.deep.equal({ id, name: "Ada Audit", clinicIds: [history.clinicId], expiresAt: null });
     expect(headers.get("Cache-Control")).to.equal("no-store");
   });

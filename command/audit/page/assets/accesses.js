@@ -31,6 +31,21 @@ const PARAMETER_TEXTS = { stream: "", limit: "at most", after: "after position",
 let controller = new AbortController();
 
 /**
+ * Initializes the fields that select the period.
+ *
+ * @param {() => void} onChange called when the user selects another period
+ */
+export function initAccesses(onChange) {
+  getElement("access-period").addEventListener("change", onChange);
+  getElement("access-day").addEventListener("change", ({ target }) => {
+    // While the year is typed, the field has years such as 0020.
+    if (!target.checkValidity()) return;
+    getElement("access-period").value = target.value === "" ? "30" : "day";
+    onChange();
+  });
+}
+
+/**
  * Shows who read or exported the records of the search's subject in a period, the newest access first.
  *
  * @param {{ kind: string, id: string }} search

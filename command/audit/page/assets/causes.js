@@ -1,7 +1,8 @@
 import { createEmptyText, getElement, h } from "./dom.js";
-import { shortenId } from "./format.js";
 import { toUrlFragment } from "./search.js";
+import { describeActor } from "./sentences.js";
 import { createEventButton, showSchedules } from "./timeline.js";
+import { createLocalTime } from "./times.js";
 
 /** Shows a tree of causes: requests, the events that they caused, and the consequences of those events. */
 export function showCauses(events, onSelect) {
@@ -28,10 +29,11 @@ export function showCauses(events, onSelect) {
   showSchedules(events);
 }
 
-function createRootLabel(cause, caused) {
-  const isRequest = caused.some(({ correlationId }) => correlationId === cause);
+/** Describes a cause that is not in the list, with a link to all events of its request. */
+function createRootLabel(cause, [{ correlationId, actor, occurredAt, storedAt, clinicId }]) {
   if (cause === "unknown") return h("p", { class: "root" }, "Cause unknown");
-  if (!isRequest) return h("p", { class: "root" }, `Caused by ${cause}, which is not in this list`);
-  const href = toUrlFragment({ kind: "correlation", id: cause });
-  return h("p", { class: "root" }, "Request ", h("a", { href, title: cause }, shortenId(cause)));
+  const who = [...describeActor(actor), ", ", createLocalTime(occurredAt ?? storedAt, clinicId)];
+  if (!correlationId) return h("p", { class: "root" }, "Event outside this list ", ...who);
+  const link = h("a", { href: toUrlFragment({ kind: "correlation", id: correlationId }) }, "Request ", ...who);
+  return h("p", { class: "root" }, link, cause === correlationId ? "" : ", through an event outside this list");
 }

@@ -2,6 +2,9 @@ import { fetchJson, ServiceError } from "./api.js";
 import { getElement, h } from "./dom.js";
 import { shortenId } from "./format.js";
 
+/** Key of the selected clinic's id in sessionStorage, so that the selection survives a reload of the tab. */
+const STORAGE_KEY = "audit-clinic";
+
 /** The clinics in the auditor's scope, by id. */
 const clinics = new Map();
 
@@ -34,13 +37,14 @@ export async function loadClinics(scope) {
   });
   getElement("clinic").replaceChildren(...options);
   getElement("clinic").disabled = options.length === 0;
-  showSelectedClinic();
+  selectClinic(sessionStorage.getItem(STORAGE_KEY));
   return problem;
 }
 
 /** Removes all clinics. */
 export function clearClinics() {
   clinics.clear();
+  sessionStorage.removeItem(STORAGE_KEY);
   getElement("clinic").replaceChildren();
   getElement("clinic-hint").textContent = "";
 }
@@ -50,9 +54,10 @@ export function getSelectedClinicId() {
   return getElement("clinic").value;
 }
 
-/** Selects a clinic, if it is in the list. */
+/** Selects a clinic, if it is in the list, and stores the selection in this tab. */
 export function selectClinic(id) {
   if (clinics.has(id)) getElement("clinic").value = id;
+  sessionStorage.setItem(STORAGE_KEY, getSelectedClinicId());
   showSelectedClinic();
 }
 

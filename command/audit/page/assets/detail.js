@@ -1,12 +1,10 @@
 import { fetchLines } from "./api.js";
-import { getTimeZone } from "./clinics.js";
 import { createEmptyText, createFactList, createTable, getElement, h } from "./dom.js";
 import { isUuid } from "./format.js";
 import { createName, createNamedId } from "./names.js";
 import { toUrlFragment } from "./search.js";
-import { describeChange, describeReason } from "./sentences.js";
+import { describeEvent } from "./sentences.js";
 import { formatType, formatValue, splitStreamName } from "./text.js";
-import { describeActor } from "./timeline.js";
 import { createLocalTime, createTime } from "./times.js";
 
 /** Maximum number of events that are read from a stream. */
@@ -49,6 +47,7 @@ export function createDetailView({ onSelect, onError }) {
     getElement("detail-title").textContent = formatType(event.type);
     const sentence = h("p", { class: "sentence" });
     const state = h("div", { class: "state" }, createEmptyText("Loading the stream …"));
+    getElement("back").hidden = false;
     body.replaceChildren(
       event.problem ? h("p", { class: "alert" }, event.problem) : "",
       event.erased ? h("p", { class: "hint" }, ERASED_TEXT) : "",
@@ -61,7 +60,7 @@ export function createDetailView({ onSelect, onError }) {
       const steps = await readSteps(event.stream, signal);
       if (signal.aborted) return;
       const index = steps.findIndex((step) => step.event.id === event.id);
-      sentence.replaceChildren(...describeEvent(event, steps[index - 1]?.state));
+      sentence.replaceChildren(...describeEvent(event, steps[index - 1]?.state ?? undefined));
       if (index < 0)
         state.replaceChildren(createEmptyText("The stream is too long to show the state after this event."));
       else state.replaceChildren(...createState(steps, index, onSelect));
@@ -77,6 +76,7 @@ export function createDetailView({ onSelect, onError }) {
     clear() {
       readController.abort();
       stepsByStream.clear();
+      getElement("back").hidden = true;
       getElement("detail-title").textContent = "Event";
       getElement("detail-body").replaceChildren(createEmptyText("Select an event to see its changes."));
     },
@@ -86,15 +86,20 @@ export function createDetailView({ onSelect, onError }) {
 /** Creates the list of the event's metadata. */
 function createFacts(event) {
   const { stream, revision, correlationId, causationId, actor, clinicId } = event;
-  const link = (kind, id) => h("a", { href: toUrlFragment({ kind, id }) }, id);
+  const link = (kind, id, text = id) => h("a", { href: toUrlFragment({ kind, id }) }, text);
+  const describeId = (description, id) => h("span", {}, description, " ", h("span", { class: "id" }, id));
+  const describeCause = () => (causationId ? describeId("an event of the request", causationId) : "unknown");
   const rows = [
     ["Occurred", createTime(event.occurredAt, clinicId)],
     ["Stored", createTime(event.storedAt, clinicId)],
     ["Done by", actor ? h("span", {}, `${actor.type} `, createNamedId(actor.id, false)) : "unknown"],
     ...(actor?.note ? [["Note", actor.note]] : []),
     ["Stream", h("span", {}, createStreamName(stream), link("stream", stream), ` @ ${revision}`)],
-    ["Request", correlationId ? link("correlation", correlationId) : "unknown"],
-    ["Caused by", causationId === correlationId ? "the request" : (causationId ?? "unknown")],
+    [
+      "Request",
+      correlationId ? describeId(link("correlation", correlationId, "all its events"), correlationId) : "unknown",
+    ],
+    ["Caused by", causationId === correlationId ? "the request" : describeCause()],
     ["Clinic", clinicId ? h("span", {}, createName(clinicId), link("clinic", clinicId)) : "none"],
     ["Event id", event.id],
     ["Position", event.position],
@@ -142,13 +147,6 @@ function createState(steps, index, onSelect) {
     ),
     createStateTable(state, new Set(changes.map(({ path }) => path)), event.clinicId),
   ];
-}
-
-/** Describes in one sentence what the event changed, by whom, and why. */
-function describeEvent(event, stateBefore) {
-  const change = describeChange(event, stateBefore ?? undefined, getTimeZone(event.clinicId) ?? "UTC");
-  const reason = describeReason(event);
-  return [change || formatType(event.type), " ", ...describeActor(event.actor), reason && `, ${reason}`];
 }
 
 function createChangeTable(changes, clinicId) {

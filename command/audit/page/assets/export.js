@@ -3,6 +3,13 @@ import { getSelectedClinicId, getTimeZone } from "./clinics.js";
 import { getElement, h } from "./dom.js";
 import { toInstant } from "./local-time.js";
 
+/** Thumbprint of the key that signs exports. */
+let keyThumbprint = "";
+
+export function setKeyThumbprint(thumbprint) {
+  keyThumbprint = thumbprint;
+}
+
 /** Initializes the form that exports the events of the selected clinic to a file. */
 export function initExport(onError) {
   const form = getElement("export-form");
@@ -15,9 +22,10 @@ export function initExport(onError) {
     getElement("export-status").textContent = "Exporting …";
     try {
       const clinic = getSelectedClinicId();
+      const query = { clinic, from: readDay("export-from"), to: readDay("export-to") };
       const file = `audit-${clinic}.ndjson`;
-      save(await fetchBlob("export", { clinic, from: readDay("export-from"), to: readDay("export-to") }), file);
-      showResult(file);
+      save(await fetchBlob("export", query), file);
+      showResult(file, query);
     } catch (error) {
       clearExport();
       onError(error);
@@ -29,7 +37,8 @@ export function initExport(onError) {
 
 /** Removes the result of the last export. */
 export function clearExport() {
-  getElement("export-status").replaceChildren();
+  getElement("export-status").textContent = "";
+  getElement("verify").replaceChildren();
 }
 
 /** Returns the start of a day in the clinic's time zone; undefined for an empty field. */
@@ -44,16 +53,20 @@ function save(blob, name) {
   URL.revokeObjectURL(url);
 }
 
-function showResult(file) {
-  const command = h("code", {}, `clinic audit verify ${file} --key <thumbprint>`);
-  const keys = h("a", { href: "/audit/v1/jwks.json", target: "_blank", rel: "noopener" }, "public keys");
-  getElement("export-status").replaceChildren(
-    ...[
-      `Saved ${file}. To verify it, run `,
-      command,
-      ". The operator gives you the thumbprint of one of the ",
-      keys,
-      ".",
-    ],
+/** Shows the command that verifies the file, and that the file has the requested clinic and range. */
+function showResult(file, { clinic, from = "start", to }) {
+  // A thumbprint can start with a hyphen, so an equals sign connects it with the option.
+  const range = `--clinic ${clinic} --from ${from}${to === undefined ? "" : ` --to ${to}`}`;
+  getElement("export-status").textContent = `Saved ${file}.`;
+  const text = `clinic audit verify ${file} --key=${keyThumbprint} ${range}`;
+  const command = h("pre", { tabindex: "0", role: "region", "aria-label": "Command" }, text);
+  getElement("verify").replaceChildren(
+    h("p", {}, "Verify the file with this command, or with python3 verify.py and the same options."),
+    command,
+    h(
+      "p",
+      { class: "hint" },
+      "This service named the key. Compare its thumbprint with the one that the operator gave you.",
+    ),
   );
 }

@@ -1,24 +1,16 @@
-import { showAccesses } from "./accesses.js";
+import { initAccesses, showAccesses } from "./accesses.js";
 import { credential, fetchJson, fetchLines, ServiceError } from "./api.js";
 import { showCauses } from "./causes.js";
-import {
-  clearClinics,
-  countClinics,
-  getClinicName,
-  getSelectedClinicId,
-  loadClinics,
-  selectClinic,
-} from "./clinics.js";
+import { clearClinics, countClinics, getSelectedClinicId, loadClinics, selectClinic } from "./clinics.js";
 import { showDeliveries } from "./deliveries.js";
 import { createDetailView } from "./detail.js";
 import { getElement, h } from "./dom.js";
-import { clearExport, initExport } from "./export.js";
-import { clearMatches, findAppointments, findByName } from "./matches.js";
-import { clearNames, createNamedId, initNames } from "./names.js";
+import { clearExport, initExport, setKeyThumbprint } from "./export.js";
+import { clearMatches, findAppointments, findByName, foldMatches } from "./matches.js";
+import { clearNames, initNames } from "./names.js";
 import { addToSchedules, clearSchedules } from "./schedules.js";
 import {
   clearFinderForms,
-  describeFilters,
   initFinderForms,
   initIdForm,
   readSearchFromUrl,
@@ -26,17 +18,21 @@ import {
   toUrlFragment,
 } from "./search.js";
 import { initTabs } from "./tabs.js";
-import { splitStreamName } from "./text.js";
 import { createTimeline, markSelected, showSchedules } from "./timeline.js";
+import { showTitle } from "./title.js";
 
 /** Number of events that one request loads. */
 const PAGE_SIZE = 500;
 const LATEST_PAGE_SIZE = 50;
 
+/** Views of a search, the default first. */
+const VIEWS = ["timeline", "causes", "deliveries", "accesses"];
+
 /** The current search and its results. */
 let currentSearch;
 let events = [];
 let nextPosition = null;
+let isLoading = false;
 let searchController = new AbortController();
 
 const showStatus = (text) => {
@@ -54,14 +50,15 @@ const isNarrow = () => matchMedia("(max-width: 64rem)").matches;
 
 const detail = createDetailView({ onSelect: selectEvent, onError: signOutIfUnauthorized });
 const timeline = createTimeline(selectEvent, loadPage);
-const tabs = initTabs(["timeline", "causes", "deliveries", "accesses"], showTab);
-initTabs(["name", "appointment", "actor", "id", "export"], () => {});
+const tabs = initTabs(VIEWS, showTab);
+const searchTabs = initTabs(["name", "appointment", "actor", "id", "export"], () => {});
+initAccesses(() => showTab("accesses"));
 initExport(handleError);
 initNames(signOutIfUnauthorized);
 const idForm = initIdForm(goToSearch);
 initFinderForms({
   onName: ({ isEverywhere, kind, ...query }) => {
-    const clinic = isEverywhere ? undefined : getSelectedClinicId() || undefined;
+    const clinic = isEverywhere ? undefined : getSelectedClinicId();
     findByName({ ...query, kind: kind || undefined, clinic }, handleError);
   },
   onAppointment: (query) => findAppointments({ clinic: getSelectedClinicId(), ...query }, handleError),
@@ -97,29 +94,11 @@ function startSearch(search) {
   idForm.show(search);
   detail.clear();
   timeline.clear();
-  tabs.show("timeline");
   showTitle(search);
   getElement("results").hidden = false;
   loadPage();
-}
-
-/** Shows what the list contains, with a link back to the latest events. */
-function showTitle(search) {
-  const { kind, id } = search;
-  const filters = describeFilters(search);
-  const subjectId = kind === "stream" ? splitStreamName(id)[1] : id;
-  const kindText = { correlation: "request", stream: splitStreamName(id)[0] }[kind] ?? kind;
-  const title =
-    kind === "latest"
-      ? [`Latest events of ${getClinicName(id)}`]
-      : [`Events of ${kindText} `, createNamedId(subjectId, false)];
-  getElement("list-title").replaceChildren(...title, filters ? h("span", { class: "filters" }, `, ${filters}`) : "");
-  const clinicId = getSelectedClinicId();
-  getElement("latest-link").hidden = kind === "latest" || clinicId === "";
-  getElement("latest-link").href = toUrlFragment({ kind: "latest", id: clinicId });
-  const subjectText = kind === "latest" ? [getClinicName(id)] : [`${kindText} `, createNamedId(subjectId, false)];
-  const limit = ". Reads in the portal and by partners are not recorded.";
-  getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...subjectText, limit);
+  fillViews("Loading …");
+  tabs.show(VIEWS.includes(search.view) ? search.view : VIEWS[0]);
 }
 
 /** Loads the next page of events, or the first page of a new search. */
@@ -127,6 +106,7 @@ async function loadPage() {
   searchController.abort();
   searchController = new AbortController();
   const { signal } = searchController;
+  isLoading = true;
   showAlert("");
   timeline.offerMore(false);
   getElement("panel-timeline").setAttribute("aria-busy", "true");
@@ -134,10 +114,18 @@ async function loadPage() {
     if (currentSearch.kind === "latest") await loadLatestPage(signal);
     else await loadSearchPage(signal);
   } catch (error) {
-    if (!signal.aborted) handleError(error);
+    if (signal.aborted) return;
+    isLoading = false;
+    fillViews("");
+    handleError(error);
   } finally {
     if (!signal.aborted) getElement("panel-timeline").removeAttribute("aria-busy");
   }
+}
+
+/** Replaces the content of all views except the timeline. */
+function fillViews(text) {
+  for (const id of ["panel-causes", "panel-deliveries", "accesses-body"]) getElement(id).replaceChildren(text);
 }
 
 async function loadLatestPage(signal) {
@@ -177,6 +165,7 @@ function addEvent(event) {
 /** Shows the number of events after the last line of a page. */
 function endPage(next, texts) {
   nextPosition = next;
+  isLoading = false;
   const clinicIds = new Set(events.map(({ clinicId }) => clinicId));
   if (clinicIds.size === 1) selectClinic([...clinicIds][0]);
   if (events.length === 0) timeline.showEmpty(texts.empty);
@@ -196,6 +185,8 @@ function suggestActors() {
 }
 
 function showTab(name) {
+  // The views depend on the listed events, and on their clinic's time zone. They are shown after the last event.
+  if (isLoading) return;
   if (name === "causes") showCauses(events, selectEvent);
   const { signal } = searchController;
   const load = {
@@ -222,7 +213,8 @@ function signOutIfUnauthorized(error) {
 }
 
 async function signIn() {
-  const { auditor } = await fetchJson("me", {});
+  const { auditor, keyThumbprint } = await fetchJson("me", {});
+  setKeyThumbprint(keyThumbprint);
   const namesProblem = await loadClinics(auditor.clinicIds);
   const count = auditor.clinicIds?.length;
   const scope = count === undefined ? "all clinics" : `${count} ${count === 1 ? "clinic" : "clinics"}`;
@@ -231,7 +223,10 @@ async function signIn() {
   getElement("sign-in").hidden = true;
   getElement("desk").hidden = false;
   getElement("names-alert").textContent = namesProblem;
-  getElement("name-scope").parentElement.hidden = countClinics() < 2;
+  const isOneClinic = countClinics() < 2;
+  getElement("search-all").textContent = isOneClinic ? "Search" : "Search all my clinics";
+  getElement("search-clinic").hidden = isOneClinic;
+  searchTabs.show("name");
   getElement("name").focus();
   const clinicId = getSelectedClinicId();
   const search = readSearchFromUrl() ?? (clinicId === "" ? undefined : { kind: "latest", id: clinicId });
@@ -254,8 +249,8 @@ function signOut(reason) {
   clearNames();
   clearFinderForms();
   clearExport();
-  for (const id of ["panel-causes", "panel-deliveries", "accesses-body", "accesses-hint", "list-title", "known-actors"])
-    getElement(id).replaceChildren();
+  fillViews("");
+  for (const id of ["accesses-hint", "list-title", "known-actors"]) getElement(id).replaceChildren();
   showStatus("");
   showAlert("");
   for (const id of ["who", "desk", "results"]) getElement(id).hidden = true;
@@ -278,23 +273,22 @@ getElement("sign-in-form").addEventListener("submit", (event) => {
     });
 });
 getElement("sign-out").addEventListener("click", () => signOut(""));
+getElement("back").addEventListener("click", () => {
+  const listed = `[role="tabpanel"]:not([hidden]) .event[aria-current]`;
+  (document.querySelector(listed) ?? getElement("list-title")).focus();
+});
 getElement("retry").addEventListener("click", () => currentSearch && startSearch(currentSearch));
 getElement("clinic").addEventListener("change", () => {
   clearMatches();
   goToSearch({ kind: "latest", id: getSelectedClinicId() });
 });
-getElement("access-period").addEventListener("change", () => showTab("accesses"));
-getElement("access-day").addEventListener("change", ({ target }) => {
-  // While the year is typed, the field has years such as 0020.
-  if (!target.checkValidity()) return;
-  getElement("access-period").value = target.value === "" ? "30" : "day";
-  showTab("accesses");
-});
 addEventListener("hashchange", () => {
   const search = readSearchFromUrl();
   if (!search || !credential.get()) return;
+  const isChosen = getElement("matches").contains(document.activeElement);
+  foldMatches();
   startSearch(search);
   // On a narrow screen, the list is below the matches.
-  if (isNarrow()) getElement("list-title").focus();
+  if (isNarrow() || isChosen) getElement("list-title").focus();
 });
 if (credential.get()) signIn().catch((error) => signOut(error.message));

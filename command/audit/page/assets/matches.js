@@ -2,6 +2,7 @@ import { fetchJson, postJson } from "./api.js";
 import { countClinics, getClinicName, getTimeZone } from "./clinics.js";
 import { createEmptyText, getElement, h } from "./dom.js";
 import { formatMinute, shortenId } from "./format.js";
+import { describeMoves } from "./moves.js";
 import { rememberName } from "./names.js";
 import { toUrlFragment } from "./search.js";
 import { formatName } from "./text.js";
@@ -9,6 +10,11 @@ import { formatName } from "./text.js";
 const INCOMPLETE_TEXT = "There are more matches. Enter more of the name to see them.";
 
 let controller = new AbortController();
+
+/** Folds the list of matches, so that the results of the chosen match are in view. */
+export function foldMatches() {
+  getElement("matches-list").open = false;
+}
 
 /** Hides the matches and ends a running search. */
 export function clearMatches() {
@@ -36,7 +42,9 @@ export function findAppointments({ clinic, day, time }, onError) {
     const { appointments, isComplete } = await fetchJson("appointments", { clinic, day, time }, signal);
     const emptyText = time ? "No appointment takes place at this time." : "No appointments on this day.";
     const count = new Set(appointments.map(({ id }) => id)).size;
-    return { items: appointments.map(createAppointmentItem), count, emptyText, isComplete };
+    const items = appointments.map(createAppointmentItem);
+    const rows = items.map((item, index) => [appointments[index], item.querySelector(".moved")]);
+    return { items, count, emptyText, isComplete, addDetails: () => describeMoves(rows, signal) };
   });
 }
 
@@ -46,16 +54,18 @@ async function show(onError, describeCount, find) {
   const { signal } = controller;
   const body = getElement("matches-body");
   getElement("matches").hidden = false;
+  getElement("matches-list").open = true;
   getElement("matches-title").textContent = "Searching …";
   body.replaceChildren();
   try {
-    const { items, count = items.length, emptyText, isComplete } = await find(signal);
+    const { items, count = items.length, emptyText, isComplete, addDetails } = await find(signal);
     if (signal.aborted) return;
     getElement("matches-title").textContent = describeCount(count);
     body.replaceChildren(
       items.length === 0 ? createEmptyText(emptyText) : h("ul", { class: "matches" }, ...items),
       isComplete ? "" : h("p", { class: "hint" }, INCOMPLETE_TEXT),
     );
+    addDetails?.().catch((error) => signal.aborted || onError(error));
   } catch (error) {
     if (signal.aborted) return;
     clearMatches();
@@ -81,13 +91,14 @@ function createNameItem({ kind, id, name, clinicId, customer, detail }, showsCli
     h("span", { class: "tag" }, detail ? `${kind}, ${formatName(detail)}` : kind),
     h("span", {}, createLink(SUBJECTS[kind](id), name), " ", ...owner, h("span", { class: "id" }, shortenId(id))),
     clinicName,
+    createLink({ ...SUBJECTS[kind](id), view: "accesses" }, "Who read this"),
   );
 }
 
 function createAppointmentItem(appointment) {
   const { id, clinicId, scheduledAt, movedFrom, durationMinutes, status, branch, animal, customer } = appointment;
   const timeZone = getTimeZone(clinicId) ?? "UTC";
-  const moved = movedFrom ? h("span", { class: "moved" }, `moved to ${formatMinute(scheduledAt, timeZone)}`) : "";
+  const moved = movedFrom ? `moved to ${formatMinute(scheduledAt, timeZone)}` : "";
   for (const record of [animal, customer]) if (record) rememberName(record.id, record.name);
   const createRecordLink = (kind, record) =>
     record ? [" · ", createLink({ kind, id: record.id }, record.name ?? shortenId(record.id))] : [];
@@ -95,7 +106,6 @@ function createAppointmentItem(appointment) {
     "li",
     {},
     createLink({ kind: "appointment", id }, formatMinute(movedFrom ?? scheduledAt, timeZone)),
-    moved,
     h("span", { class: "utc" }, formatMinute(movedFrom ?? scheduledAt, "UTC")),
     h(
       "span",
@@ -108,6 +118,7 @@ function createAppointmentItem(appointment) {
       h("span", { class: "id", title: id }, shortenId(id)),
     ),
     h("span", { class: "tag" }, formatName(status).replaceAll("_", " ")),
+    h("span", { class: "moved" }, moved),
   );
 }
 

@@ -7,21 +7,22 @@ const CLINIC_KINDS = ["latest"];
 
 /**
  * Reads the search from the URL's fragment. The search is stored in the fragment, so that the Back button works. A
- * search is not secret, because it contains only ids and filters, and no names of people. Returns undefined if the
- * fragment contains no search.
+ * search is not secret, because it contains only ids and filters, and no names of people. `view` is the tab to show.
+ * Returns undefined if the fragment contains no search.
  */
 export function readSearchFromUrl() {
   const parameters = new URLSearchParams(location.hash.slice(1));
   const kinds = [...CLINIC_KINDS, ...[...getElement("kind").options].map(({ value }) => value)];
   const kind = kinds.find((name) => parameters.get(name));
-  const filters = Object.fromEntries(FILTER_NAMES.map((name) => [name, parameters.get(name) ?? ""]));
-  return kind && { kind, id: parameters.get(kind), ...filters };
+  const names = [...FILTER_NAMES, "view"];
+  const rest = Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? ""]));
+  return kind && { kind, id: parameters.get(kind), ...rest };
 }
 
 /** Returns the URL fragment of a search. */
-export function toUrlFragment({ kind, id, ...filters }) {
-  const changedFilters = Object.entries(filters).filter(([, value]) => value && value !== "occurred");
-  return `#${new URLSearchParams([[kind, id], ...changedFilters])}`;
+export function toUrlFragment({ kind, id, ...rest }) {
+  const changedFields = Object.entries(rest).filter(([, value]) => value && value !== "occurred");
+  return `#${new URLSearchParams([[kind, id], ...changedFields])}`;
 }
 
 /** Returns the query parameters of a search for the operation `events`. */
@@ -94,8 +95,9 @@ export function initIdForm(onSubmit) {
  * @param {(fields: object) => void} listeners.onActor
  */
 export function initFinderForms({ onName, onAppointment, onActor }) {
-  onSubmitOf("name-form", () => {
-    onName({ name: readField("name"), kind: readField("name-kind"), isEverywhere: readField("name-scope") === "all" });
+  onSubmitOf("name-form", ({ submitter }) => {
+    const isEverywhere = submitter?.id !== "search-clinic";
+    onName({ name: readField("name"), kind: readField("name-kind"), isEverywhere });
   });
   onSubmitOf("appointment-form", () => {
     onAppointment({ day: readField("appointment-day"), time: readField("appointment-time") });
@@ -112,7 +114,7 @@ export function clearFinderForms() {
 function onSubmitOf(formId, listener) {
   getElement(formId).addEventListener("submit", (event) => {
     event.preventDefault();
-    listener();
+    listener(event);
   });
 }
 

@@ -1,4 +1,7 @@
+import { getTimeZone } from "./clinics.js";
 import { formatDate, formatTimeOfDay } from "./format.js";
+import { createNamedId } from "./names.js";
+import { formatType } from "./text.js";
 
 /**
  * Describes what an event changed. Returns the empty string for an event whose type says it all.
@@ -26,6 +29,24 @@ export function describeReason({ type, data }) {
   if (!data?.reason) return "";
   const isVisit = type === "AppointmentRequested" || type === "AppointmentImported";
   return `${isVisit ? "reason for the visit" : "reason"}: ${data.reason}`;
+}
+
+/** Describes who caused an event. Returns the parts of a sentence, with the actor's name. */
+export function describeActor(actor) {
+  return actor ? [`by ${actor.type} `, createNamedId(actor.id)] : ["by unknown"];
+}
+
+/**
+ * Describes what an event changed, by whom, and why. Returns the parts of a sentence.
+ *
+ * @param {object} event
+ * @param {{ scheduledAt: string, durationMinutes: number } | undefined} before schedule before the event, if known
+ * @param {(Node | string)[]} time parts that say when; empty if the time is shown elsewhere
+ */
+export function describeEvent(event, before, time = []) {
+  const change = describeChange(event, before, getTimeZone(event.clinicId) ?? "UTC");
+  const reason = describeReason(event);
+  return [change || formatType(event.type), " ", ...describeActor(event.actor), ...time, reason && `, ${reason}`];
 }
 
 function describeSchedule({ scheduledAt, durationMinutes }, timeZone) {

@@ -3,7 +3,7 @@ import { createEmptyText, getElement, h } from "./dom.js";
 import { formatMinute, shortenId } from "./format.js";
 import { createName, createNamedId } from "./names.js";
 import { findSchedule } from "./schedules.js";
-import { describeChange, describeReason } from "./sentences.js";
+import { describeActor, describeChange, describeReason } from "./sentences.js";
 import { formatName, formatType, splitStreamName } from "./text.js";
 import { createTime } from "./times.js";
 
@@ -50,10 +50,6 @@ export function showSchedules(events) {
     for (const element of document.querySelectorAll(`[data-sentence-of="${id}"]`)) element.textContent = sentence;
     for (const element of document.querySelectorAll(`[data-time-of="${id}"]`)) element.textContent = timeText;
   }
-}
-
-export function describeActor(actor) {
-  return actor ? [`by ${actor.type} `, createNamedId(actor.id)] : ["by unknown"];
 }
 
 /** Marks the selected event in all views. */

@@ -160,6 +160,7 @@ describe("auditors' search by names", () => {
       clinicId: ids.clinicId,
       scheduledAt: "2026-05-06T08:00:00.000Z",
       movedFrom: null,
+      isMoved: false,
       branch: "Zug",
       durationMinutes: 30,
       status: "requested",
@@ -191,13 +192,13 @@ describe("auditors' search by names", () => {
     const reader = await world.registerAuditor([clinicId]);
     const list = async (query: string) =>
       (await reader.request(`/audit/v1/appointments?clinic=${clinicId}&${query}`)).body.appointments.map(
-        ({ scheduledAt, movedFrom }: { scheduledAt: string; movedFrom: string | null }) => [scheduledAt, movedFrom],
+        ({ scheduledAt, movedFrom, isMoved }: Record<string, unknown>) => [scheduledAt, movedFrom, isMoved],
       );
     const newTime = "2026-11-30T14:00:00.000Z";
     const formerTimes = ["2026-11-27T07:30:00.000Z", "2026-11-27T14:00:00.000Z"];
-    expect(await list("day=2026-11-27")).to.eql(formerTimes.map((time) => [newTime, time]));
-    expect(await list("day=2026-11-27&time=08:30")).to.eql([[newTime, "2026-11-27T07:30:00.000Z"]]);
-    expect(await list("day=2026-11-30")).to.eql([[newTime, null]]);
+    expect(await list("day=2026-11-27")).to.eql(formerTimes.map((time) => [newTime, time, true]));
+    expect(await list("day=2026-11-27&time=08:30")).to.eql([[newTime, "2026-11-27T07:30:00.000Z", true]]);
+    expect(await list("day=2026-11-30")).to.eql([[newTime, null, true]]);
     expect(await list("day=2026-11-28")).to.eql([]);
   });
 

@@ -15,6 +15,12 @@ import {
   type TestAuditor,
 } from "../world.ts";
 
+/** Windows in which each view is checked, the default first. */
+const WINDOWS = [
+  { width: 1440, colorScheme: "light" },
+  { width: 390, colorScheme: "dark" },
+] as const;
+
 /** Stored text that changes the title if a page interprets it as HTML. */
 export const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
 
@@ -33,7 +39,7 @@ export interface AuditPage {
   /** Searches for the events related to an object. */
   search(kind: string, id: string): Promise<void>;
   readTimeline(): Promise<string[]>;
-  /** Fails if axe finds a violation. */
+  /** Fails if axe finds a violation, or the page is wider than the window, on a desktop or on a dark phone. */
   requireAccessible(viewName: string): Promise<void>;
   /**
    * Fails if there were errors, console messages, requests to other origins or leaked credentials that do not match.
@@ -52,7 +58,7 @@ export async function startAuditPage(): Promise<AuditPage> {
   await insertDeliveries(world, history, ATTACK_HTML);
   const auditor = await world.registerAuditor([history.clinicId]);
   const browser = await startChromium();
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  const page = await browser.newPage({ viewport: { width: WINDOWS[0].width, height: 900 }, reducedMotion: "reduce" });
   const problems: string[] = [];
   page.on("pageerror", (error) => problems.push(`uncaught error: ${error.message}`));
   page.on("console", (message) => problems.push(`console ${message.type()}: ${message.text()}`));
@@ -91,7 +97,12 @@ export async function startAuditPage(): Promise<AuditPage> {
     },
     readTimeline: () => page.locator("#panel-timeline .what").allInnerTexts(),
     async requireAccessible(viewName) {
-      expect(await findViolations(page), viewName).to.deep.equal([]);
+      for (const { width, colorScheme } of [WINDOWS[1], WINDOWS[0]]) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.emulateMedia({ colorScheme });
+        expect(await findViolations(page), `${viewName} at ${width} pixels`).to.deep.equal([]);
+        expect(await page.evaluate("document.documentElement.scrollWidth"), viewName).to.be.at.most(width);
+      }
     },
     expectProblems(pattern) {
       expect(problems.splice(0).filter((line) => !pattern.test(line))).to.deep.equal([]);

@@ -70,14 +70,20 @@ describe("the events on the page /audit", function () {
     await page.locator("#appointment-time").fill("08:30");
     await page.keyboard.press("Enter");
     await page.getByText("1 appointment on 2026-11-27 at 08:30").waitFor();
-    await page.getByText("moved to 2026-11-27 15:00 UTC+3").waitFor();
-    await audit.requireAccessible("a moved appointment");
-    await page.getByRole("link", { name: "2026-11-27 08:30 UTC+3" }).click();
-    await page.getByText("2 events", { exact: true }).waitFor();
     const sentence = "Moved from Fri 27 Nov 2026, 08:30 to 15:00";
+    const reason = "reason: Power cut <b>";
+    const explanation = `${sentence} by operator test, 2026-05-04 11:00:00 UTC+3, ${reason}`;
+    await page.locator(".moved").getByText(explanation, { exact: true }).waitFor();
+    await page.locator("#appointment-time").fill("15:00");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 appointment on 2026-11-27 at 15:00").waitFor();
+    await page.locator(".moved").getByText(explanation, { exact: true }).waitFor();
+    await audit.requireAccessible("a moved appointment");
+    await page.getByRole("link", { name: "2026-11-27 15:00 UTC+3" }).click();
+    await page.getByText("2 events", { exact: true }).waitFor();
     expect(await page.locator("#panel-timeline .sentence").allInnerTexts()).to.deep.equal([
       "For Fri 27 Nov 2026, 08:30, 30 min, reason for the visit: Limping",
-      `${sentence}, reason: Power cut <b>`,
+      `${sentence}, ${reason}`,
     ]);
     expect(await page.locator("#panel-timeline .where").allInnerTexts())
       .to.satisfy(([first]: string[]) => first?.includes("Pamuk 2026-11-27 08:30 UTC+3"))
@@ -85,7 +91,7 @@ describe("the events on the page /audit", function () {
     await page.getByRole("button", { name: "Appointment rescheduled" }).click();
     const detail = page.locator("#detail-body .sentence");
     await detail.waitFor();
-    expect(await detail.innerText()).to.equal(`${sentence} by operator test, reason: Power cut <b>`);
+    expect(await detail.innerText()).to.equal(`${sentence} by operator test, ${reason}`);
     await audit.requireAccessible("a move");
     await audit.search("appointment", history.appointmentId);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
@@ -123,7 +129,9 @@ describe("the events on the page /audit", function () {
     await page.getByRole("tab", { name: "Timeline" }).focus();
     await page.keyboard.press("ArrowRight");
     await page.locator("#panel-causes .root").first().waitFor();
-    expect(await page.locator("#panel-causes .root").count()).to.equal(3);
+    expect(await page.locator("#panel-causes .root").allInnerTexts()).to.deep.equal(
+      ["11:00:00", "11:10:00", "11:20:00"].map((time) => `Request by operator test, 2026-05-04 ${time} UTC+3`),
+    );
     await audit.requireAccessible("the causes");
     await page.keyboard.press("ArrowRight");
     await page.getByRole("article").first().waitFor();
@@ -155,6 +163,11 @@ describe("the events on the page /audit", function () {
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
     await page.getByRole("region", { name: "State" }).waitFor();
     expect(await page.evaluate("document.documentElement.scrollWidth")).to.be.at.most(320);
+    await page.locator("#detail-title:focus").waitFor();
+    await page.keyboard.press("Tab");
+    await page.getByRole("button", { name: "Back to the list" }).and(page.locator(":focus")).waitFor();
+    await page.keyboard.press("Enter");
+    await page.locator(".event:focus", { hasText: "Appointment confirmed" }).waitFor();
     await audit.requireAccessible("a narrow screen");
   });
 

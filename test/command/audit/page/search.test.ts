@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
-import { createClinicWithHistory } from "../world.ts";
+import { runAuditCommand } from "../cli-terminal.ts";
+import { createClinicWithHistory, fillReadModels } from "../world.ts";
 import { type AuditPage, startAuditPage } from "./audit-page.ts";
 
 describe("the searches of the page /audit", function () {
@@ -27,6 +28,8 @@ describe("the searches of the page /audit", function () {
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Events of customer Ada Yilmaz" }).waitFor();
     await page.getByText("5 events", { exact: true }).waitFor();
+    expect(await page.getByRole("link", { name: "Ada Yilmaz" }).isVisible(), "folded matches").to.equal(false);
+    expect(await page.evaluate("document.activeElement.id")).to.equal("list-title");
     expect((await audit.readTimeline())[0]).to.equal("Customer registered");
     await page.getByLabel("Part of a name").fill("nobody");
     await page.getByLabel("Part of a name").press("Enter");
@@ -118,7 +121,7 @@ describe("the searches of the page /audit", function () {
     const foreignHistory = await createClinicWithHistory(audit.world.log);
     await audit.awaitSearch(() => page.goto(`${audit.world.url}/audit#stream=${history.stream}`));
     await page.getByRole("button", { name: "Appointment requested" }).click();
-    await page.getByRole("link", { name: history.requestContext.correlationId }).click();
+    await page.getByRole("link", { name: "all its events" }).click();
     await page.getByText("1 event", { exact: true }).waitFor();
     await page.goBack();
     await page.getByText("3 events", { exact: true }).waitFor();
@@ -136,8 +139,47 @@ describe("the searches of the page /audit", function () {
     expect(download.suggestedFilename()).to.equal(`audit-${history.clinicId}.ndjson`);
     const lines = (await readFile(await download.path(), "utf8")).trimEnd().split("\n");
     expect(lines.some((line) => line.includes(history.appointmentId))).to.equal(true);
-    await page.getByText("To verify it, run clinic audit verify").waitFor();
+    const command = await page.getByRole("region", { name: "Command" }).innerText();
     await audit.requireAccessible("an export");
+    const [clinic, group, verify = "", file, ...options] = command.split(" ");
+    expect([clinic, group, verify, file]).to.eql(["clinic", "audit", "verify", download.suggestedFilename()]);
+    const result = await runAuditCommand([verify, await download.path(), ...options]);
+    expect([result.code, result.errorLines]).to.deep.equal([0, []]);
+  });
+
+  it("an auditor of several clinics searches all of them from one field, with the keyboard only, and no other clinic", async () => {
+    const [otherHistory, foreignHistory] = [
+      await createClinicWithHistory(audit.world.log),
+      await createClinicWithHistory(audit.world.log),
+    ];
+    await fillReadModels(audit.database, otherHistory);
+    await fillReadModels(audit.database, foreignHistory);
+    const reader = await audit.world.registerAuditor([history.clinicId, otherHistory.clinicId]);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.evaluate("location.hash = ''");
+    await audit.signIn(reader.credential);
+    await page.getByText("Ada Audit, 2 clinics").waitFor();
+    await page.locator("#name:focus").waitFor();
+    await page.keyboard.type("yilmaz");
+    await page.keyboard.press("Enter");
+    await page.getByText("2 names match", { exact: true }).waitFor();
+    await audit.requireAccessible("the matches in several clinics");
+    const links = page.locator("#matches-body a", { hasText: "Who read this" });
+    const hrefs = await links.evaluateAll((elements) => elements.map((element) => element.getAttribute("href")));
+    const customers = [history, otherHistory].map(({ customerId }) => `#customer=${customerId}&view=accesses`);
+    expect(hrefs).to.have.members(customers);
+    const link = links.nth(hrefs.indexOf(customers[1] ?? ""));
+    while (!(await link.evaluate((element) => element.matches(":focus")))) await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.locator("#accesses-body .summary", { hasText: "1 reader: auditor Ada Audit" }).waitFor();
+    expect(await page.getByLabel("Clinic", { exact: true }).inputValue()).to.equal(otherHistory.clinicId);
+    await page.goto("about:blank");
+    await page.goto(`${audit.world.url}/audit`);
+    await page.getByText("the newest first").waitFor();
+    expect(await page.getByLabel("Clinic", { exact: true }).inputValue()).to.equal(otherHistory.clinicId);
+    await page.getByLabel("Part of a name").fill("yilmaz");
+    await page.getByRole("button", { name: "Search the selected clinic" }).click();
+    await page.getByText("1 name matches", { exact: true }).waitFor();
   });
 
   it("the page caused no errors, no requests to other origins, and no URLs with names or credentials", () => {

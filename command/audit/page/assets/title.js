@@ -1,0 +1,26 @@
+import { getClinicName, getSelectedClinicId } from "./clinics.js";
+import { getElement, h } from "./dom.js";
+import { createNamedId } from "./names.js";
+import { describeFilters, toUrlFragment } from "./search.js";
+import { splitStreamName } from "./text.js";
+
+/** Shows what the list and the accesses are about, with a link back to the latest events. */
+export function showTitle(search) {
+  const { kind, id } = search;
+  const isLatest = kind === "latest";
+  const kindText = { correlation: "request", stream: splitStreamName(id)[0] }[kind] ?? kind;
+  const subjectId = kind === "stream" ? splitStreamName(id)[1] : id;
+  const describeSubject = () => (isLatest ? [getClinicName(id)] : [`${kindText} `, createNamedId(subjectId, false)]);
+  const filters = describeFilters(search);
+  const filterText = filters ? h("span", { class: "filters" }, `, ${filters}`) : "";
+  getElement("list-title").replaceChildren(
+    isLatest ? "Latest events of " : "Events of ",
+    ...describeSubject(),
+    filterText,
+  );
+  const clinicId = getSelectedClinicId();
+  getElement("latest-link").hidden = isLatest || clinicId === "";
+  getElement("latest-link").href = toUrlFragment({ kind: "latest", id: clinicId });
+  const limit = ". Reads in the portal and by partners are not recorded.";
+  getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...describeSubject(), limit);
+}

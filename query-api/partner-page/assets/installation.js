@@ -56,8 +56,10 @@ function createRow(name, id) {
 export function reloadSandbox() {
   if (!getClinic()?.sandbox) return;
   return runAction({ alertId: "sandbox-alert" }, async () => {
+    const former = JSON.stringify(getClinic().sandbox);
     await loadSandbox();
-    showSandbox();
+    // An unchanged table stays in the document, so that it does not lose the focus.
+    if (JSON.stringify(getClinic().sandbox) !== former) showSandbox();
   });
 }
 

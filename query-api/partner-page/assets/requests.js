@@ -1,13 +1,11 @@
 import { createCopyButton } from "./copy.js";
-import { createEmptyText, getElement, h } from "./dom.js";
+import { getElement, h } from "./dom.js";
 
 /** Maximum number of requests in the list. */
 const MAX_REQUESTS = 50;
 
 /** Members of bodies that are secret, and are not shown. */
 const SECRET_MEMBERS = new Set(["client_secret", "access_token", "secret", "headers"]);
-
-let items = [];
 
 /** Adds a request to the list of requests that this page has sent, newest first. */
 export function addRequest({ method, url, headers, body, response, responseBody, durationMs, correlationId }) {
@@ -28,19 +26,15 @@ export function addRequest({ method, url, headers, body, response, responseBody,
     h("div", { class: "buttons" }, createCopyButton("Copy curl", curl)),
     createText("Response body", formatBody(responseBody)),
   );
-  items = [h("li", {}, details), ...items].slice(0, MAX_REQUESTS);
-  showRequests();
+  // The other requests stay in the document, so that none of them loses the focus.
+  const list = getElement("requests");
+  list.prepend(h("li", {}, details));
+  if (list.children.length > MAX_REQUESTS) list.lastElementChild.remove();
 }
 
 /** Removes the requests of the former session. */
 export function clearRequests() {
-  items = [];
-  showRequests();
-}
-
-function showRequests() {
-  const content = items.length === 0 ? createEmptyText("No requests yet.") : h("ul", { class: "requests" }, ...items);
-  getElement("requests-body").replaceChildren(content);
+  getElement("requests").replaceChildren();
 }
 
 /** Formats a command that repeats the request. Variables take the place of secrets. */

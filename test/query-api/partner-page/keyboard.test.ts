@@ -17,10 +17,7 @@ describe("the keyboard on the page /partner", function () {
   const getFocusedText = () =>
     page.evaluate<string>("document.activeElement === document.body ? '' : document.activeElement.innerText");
   /** Presses a button with the keyboard. */
-  const press = async (name: string) => {
-    await page.getByRole("button", { name, exact: true }).focus();
-    await page.keyboard.press("Enter");
-  };
+  const press = (name: string) => page.getByRole("button", { name, exact: true }).press("Enter");
   /** Accepts the dialog with the keyboard. The focus is on its first button, which refuses. */
   const accept = async (name: string) => {
     expect(await getFocusedText()).to.equal("Cancel");
@@ -40,14 +37,16 @@ describe("the keyboard on the page /partner", function () {
     await page.getByRole("textbox", { name: "URL" }).fill(`${world.receiver.url}/hook`);
     await page.keyboard.press("Enter");
     await page.getByText("Store this secret now.").waitFor();
+    // The page adds and replaces elements until everything is loaded.
+    await page.locator(".choice[aria-current]").waitFor();
+    await page.getByText("No deliveries in the last 30 days.").waitFor();
     await requireKeyboardAccess(page);
     await press("I have stored it");
     await press("Send test event");
-    await page.locator(".deliveries summary").first().focus();
-    await page.keyboard.press("Enter");
+    await page.getByText("Working. The latest successful delivery was at").waitFor();
+    await page.locator(".deliveries summary").press("Enter");
     await page.getByRole("region", { name: /^Body of/ }).waitFor();
-    await page.getByText("Change settings").focus();
-    await page.keyboard.press("Enter");
+    await page.getByText("Change settings").press("Enter");
     await requireKeyboardAccess(page);
     for (const width of [390, 1440]) {
       await page.setViewportSize({ width, height: 900 });

@@ -24,6 +24,10 @@ export interface PartnerPage {
   urls: string[];
   /** Fills the sign-in form and submits it. */
   signIn(application: Pick<TestApplication, "applicationId" | "clientSecret" | "environment">): Promise<void>;
+  openTab(name: string): Promise<void>;
+  clickButton(name: string): Promise<void>;
+  /** Confirms the dialog. The button of the dialog can have the same name as the button that opened it. */
+  confirm(name: string): Promise<void>;
   /**
    * Fails if axe finds a violation, or if the page scrolls sideways on a phone or a desktop. Both show the same elements,
    * so axe checks them once.
@@ -63,6 +67,9 @@ export async function startPartnerPage(): Promise<PartnerPage> {
       await page.getByLabel("Client secret").fill(clientSecret);
       await page.getByRole("button", { name: "Sign in" }).click();
     },
+    openTab: (name) => page.getByRole("tab", { name, exact: true }).click(),
+    clickButton: (name) => page.getByRole("button", { name, exact: true }).click(),
+    confirm: (name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click(),
     async requireAccessible(viewName) {
       const requireFit = async (width: number) => {
         await page.setViewportSize({ width, height: 900 });

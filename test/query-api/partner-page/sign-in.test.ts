@@ -25,11 +25,6 @@ describe("the sign-in of the page /partner", function () {
 
   after(() => world?.stop());
 
-  const openTab = (name: string) => page.getByRole("tab", { name, exact: true }).click();
-  const clickButton = (name: string) => page.getByRole("button", { name, exact: true }).click();
-  /** Confirms the dialog. The button of the dialog has the same name as the button that opened it. */
-  const confirm = (name: string) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
-
   it("the partner page has a content security policy that forbids other origins and inline code", async () => {
     const { headers, status } = await fetch(`${world.origin}/partner`);
     const policy = headers.get("Content-Security-Policy") ?? "";
@@ -72,7 +67,7 @@ describe("the sign-in of the page /partner", function () {
     expect(await page.locator("#environment").innerText()).to.equal("Sandbox");
     expect(await page.locator("#usage").innerText()).to.match(/^11\d of 120 requests\/min left$/);
     expect(await page.getByLabel("Client secret").inputValue()).to.equal("");
-    await openTab("Clinic");
+    await world.openTab("Clinic");
     const clinicPanel = page.getByRole("tabpanel", { name: "Clinic" });
     expect(await clinicPanel.innerText())
       .to.contain("webhooks:write")
@@ -82,10 +77,10 @@ describe("the sign-in of the page /partner", function () {
   });
 
   it("the partner page lists its requests, and says that the service is unreachable", async () => {
-    await clickButton("Reset sandbox");
-    await confirm("Reset sandbox");
+    await world.clickButton("Reset sandbox");
+    await world.confirm("Reset sandbox");
     await page.getByText("The sandbox has the data of today again.").waitFor();
-    await openTab("Requests");
+    await world.openTab("Requests");
     const requests = page.locator(".requests > li");
     const reset = requests.filter({ hasText: /POST \/sandbox\/v1\/sandbox\/reset/ });
     await reset.locator("summary").click();
@@ -96,10 +91,10 @@ describe("the sign-in of the page /partner", function () {
     expect(await page.locator("#requests").evaluate((list) => list.textContent)).to.not.match(/eyJ|whsec_/);
     await world.requireAccessible("the requests");
     await page.context().setOffline(true);
-    await openTab("Appointments");
+    await world.openTab("Appointments");
     await page.getByText("The service is unreachable. Check your connection and try again.").waitFor();
     await page.context().setOffline(false);
-    await clickButton("Show");
+    await world.clickButton("Show");
     await page.locator("#appointments-status", { hasText: /^\d appointments$/ }).waitFor();
     world.expectProblems(/ERR_INTERNET_DISCONNECTED/);
   });
@@ -107,10 +102,10 @@ describe("the sign-in of the page /partner", function () {
   it("in production, the partner page shows the clinics that have approved the application", async () => {
     const { log } = world.service.api.command;
     const application = await createApplication(log);
-    await clickButton("Sign out");
+    await world.clickButton("Sign out");
     await world.signIn(application);
     await page.getByText("No clinic has approved this application yet.").waitFor();
-    await clickButton("Sign out");
+    await world.clickButton("Sign out");
     const clinic = await createClinic(log);
     const otherClinic = await createClinic(log);
     await installApplication(log, application, clinic, { rateLimitPerMinute: 50 });
@@ -120,15 +115,15 @@ describe("the sign-in of the page /partner", function () {
     await page.getByRole("combobox", { name: "Clinic" }).selectOption(otherClinic.clinicId);
     await page.locator("#clinic-hint", { hasText: otherClinic.clinicId }).waitFor();
     expect(await page.locator("#environment").innerText()).to.equal("Production");
-    await openTab("Clinic");
+    await world.openTab("Clinic");
     expect(await page.getByRole("tabpanel", { name: "Clinic" }).innerText())
       .to.contain("only these branches")
       .and.not.contain("Harbour");
     expect(await page.getByRole("button", { name: "Reset sandbox" }).count()).to.equal(0);
-    await openTab("Appointments");
+    await world.openTab("Appointments");
     await page.getByLabel("Animal id").fill(otherClinic.animalId);
     await page.getByLabel("Start (Europe/Istanbul)").fill("2099-05-04T10:30");
-    await clickButton("Create appointment");
+    await world.clickButton("Create appointment");
     await page.getByText("on 2099-05-04 10:30 UTC+3").waitFor();
     const { body: token } = await sendTokenRequest(world.service.api.command.url, application);
     await revokeCredential(log, application, createTestOperatorContext());
@@ -137,7 +132,7 @@ describe("the sign-in of the page /partner", function () {
       const response = await sendRequest("GET", `${world.origin}/production/v1/installations`, authorization);
       return response.status === 401;
     });
-    await clickButton("Show");
+    await world.clickButton("Show");
     await page.getByText("wrong or revoked").waitFor();
     expect(await world.readAllText()).to.not.contain(otherClinic.animalId);
     world.expectProblems(/401/);

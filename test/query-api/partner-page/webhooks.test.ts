@@ -17,15 +17,11 @@ describe("the webhooks and appointments on the page /partner", function () {
 
   after(() => world?.stop());
 
-  const openTab = (name: string) => page.getByRole("tab", { name, exact: true }).click();
-  const clickButton = (name: string) => page.getByRole("button", { name, exact: true }).click();
-  /** Confirms the dialog. The button of the dialog has the same name as the button that opened it. */
-  const confirm = (name: string) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
   const waitForDelivery = (status: string) =>
     page.locator(".deliveries summary", { hasText: status }).first().waitFor();
 
   it("the partner page creates an endpoint with the keyboard only, and shows its secret once", async () => {
-    await openTab("Webhooks");
+    await world.openTab("Webhooks");
     await page.getByRole("textbox", { name: "URL" }).fill("https://10.0.0.1/");
     await page.keyboard.press("Enter");
     await page.locator("#endpoint-form-alert", { hasText: "Correlation id" }).waitFor();
@@ -47,7 +43,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     const secret = await page.getByRole("textbox", { name: "Signing secret" }).inputValue();
     expect(secret).to.match(/^whsec_/);
     await world.requireAccessible("a new endpoint");
-    await clickButton("I have stored it");
+    await world.clickButton("I have stored it");
     expect(await page.evaluate("document.activeElement.id")).to.equal("endpoint-title");
     expect(await world.readAllText()).to.not.contain(secret);
     await page.locator("#endpoint-settings", { hasText: "Endpoint id" }).waitFor();
@@ -60,7 +56,7 @@ describe("the webhooks and appointments on the page /partner", function () {
 
   it("the partner page shows a failing endpoint with the receiver's answers as text, and replays a delivery", async () => {
     world.receiver.queueReactions({ status: 500, body: ATTACK_HTML }, { status: 503, body: "busy" });
-    await clickButton("Send test event");
+    await world.clickButton("Send test event");
     await waitForDelivery("failed");
     await page
       .getByText(/^Failing since .*: all 2 attempts since then failed.* Of 1 listed delivery: 1 failed/)
@@ -80,7 +76,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     expect(await page.locator("#desk img, #desk script").count()).to.equal(0);
     expect(await page.title()).to.equal("Partner · Clinic Service");
     await world.requireAccessible("a failed delivery");
-    await clickButton("Replay");
+    await world.clickButton("Replay");
     await waitForDelivery("delivered");
     await page.getByRole("button", { name: "Send again" }).waitFor();
     await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor({ state: "hidden" });
@@ -89,7 +85,7 @@ describe("the webhooks and appointments on the page /partner", function () {
   });
 
   it("the partner page creates an appointment once per idempotency key, and shows its deliveries", async () => {
-    await openTab("Appointments");
+    await world.openTab("Appointments");
     await page.locator("#appointments-status", { hasText: /appointments$/ }).waitFor();
     const replayHint = page.getByText("The key was already used: the API returned its first response");
     await page.route("**/appointments?*", async (route) => {
@@ -97,14 +93,14 @@ describe("the webhooks and appointments on the page /partner", function () {
       await route.continue();
     });
     await page.getByLabel("Notes, optional").fill(ATTACK_HTML);
-    await clickButton("Create appointment");
+    await world.clickButton("Create appointment");
     await page.getByText(/^Created appointment/).waitFor();
     await page.getByLabel("Start (Europe/London)").press("Enter");
     // The button works again before the list of appointments is loaded.
     await replayHint.waitFor();
     await page.unroute("**/appointments?*");
     await page.getByLabel("Notes, optional").fill("other notes");
-    await clickButton("Create appointment");
+    await world.clickButton("Create appointment");
     await page.getByText("The key was already used for a different appointment. Use a new key.").waitFor();
     world.expectProblems(/409/);
     const row = page.getByRole("row", { name: "onerror" });
@@ -120,7 +116,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByLabel("Status").selectOption("failed");
     await page.getByText("No delivery matches the filters.").waitFor();
     await page.getByText("Active. Send a test event to try it.").waitFor();
-    await clickButton("Clear filters");
+    await world.clickButton("Clear filters");
     await page.locator(".deliveries summary").nth(1).waitFor();
   });
 
@@ -143,7 +139,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByLabel("Event").selectOption("endpoint.test");
     await world.requireAccessible("the filters");
     const url = page.url();
-    await openTab("Clinic");
+    await world.openTab("Clinic");
     await page.goBack();
     await page.getByRole("tab", { name: "Webhooks", selected: true }).waitFor();
     expect(page.url()).to.equal(url);
@@ -175,11 +171,11 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByLabel("New custom header").fill("X-Api-Key");
     await page.getByLabel("Value of the header").fill("hidden value");
     await world.requireAccessible("the settings");
-    await clickButton("Save settings");
+    await world.clickButton("Save settings");
     await page.getByText("asymmetricSignature: is not available, because the operator has configured no key").waitFor();
     world.expectProblems(/400/);
     await page.getByLabel("Also sign with Ed25519").uncheck();
-    await clickButton("Save settings");
+    await world.clickButton("Save settings");
     await page.getByText("Settings saved.").waitFor();
     expect(await page.locator("#endpoint-settings .facts").innerText())
       .to.contain("endpoint.failing")
@@ -192,57 +188,57 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByText("Change settings").click();
     await page.getByLabel("Attempts per second").fill("");
     await page.getByRole("group", { name: "Remove custom headers" }).getByLabel("X-Api-Key").check();
-    await clickButton("Save settings");
+    await world.clickButton("Save settings");
     await page.locator("#endpoint-settings .facts", { hasNotText: "X-Api-Key" }).waitFor();
   });
 
   it("the partner page rotates a secret after a confirmation that Escape refuses", async () => {
-    await clickButton("Rotate secret");
+    await world.clickButton("Rotate secret");
     await world.requireAccessible("a confirmation");
     await page.keyboard.press("Escape");
     expect(await page.getByRole("dialog").count()).to.equal(0);
     expect(await page.getByRole("textbox", { name: "Signing secret" }).count()).to.equal(0);
-    await clickButton("Rotate secret");
-    await confirm("Rotate secret");
+    await world.clickButton("Rotate secret");
+    await world.confirm("Rotate secret");
     await page.getByText("Store this secret now.").waitFor();
     expect(await page.getByRole("textbox", { name: "Signing secret" }).inputValue()).to.match(/^whsec_/);
   });
 
   it("the partner page disables and enables an endpoint, replays its skipped deliveries, and revokes it", async () => {
-    await clickButton("Disable");
-    await confirm("Disable");
+    await world.clickButton("Disable");
+    await world.confirm("Disable");
     await page.getByText("Your application disabled it.").waitFor();
     expect(await page.getByRole("button", { name: "Send test event" }).count()).to.equal(0);
-    await openTab("Appointments");
-    await clickButton("New key");
+    await world.openTab("Appointments");
+    await world.clickButton("New key");
     await page.getByLabel("Branch", { exact: true }).selectOption("Riverside");
-    await clickButton("Create appointment");
+    await world.clickButton("Create appointment");
     await page.getByText(/^Created appointment/).waitFor();
     await world.waitForSkippedDelivery();
-    await openTab("Webhooks");
+    await world.openTab("Webhooks");
     await page.getByLabel("Status").selectOption("skipped");
     await waitForDelivery("skipped");
-    await clickButton("Enable");
+    await world.clickButton("Enable");
     await page.getByText("The endpoint is active again.").waitFor();
-    await clickButton("Replay failed deliveries");
-    await confirm("Replay all");
+    await world.clickButton("Replay failed deliveries");
+    await world.confirm("Replay all");
     await page.getByText("1 delivery queued again.").waitFor();
     // Only a list that contains the pending delivery is loaded again automatically.
     await page.getByLabel("Status").selectOption("");
     const created = page.locator(".deliveries summary", { hasText: "appointment.created" });
     await created.filter({ hasText: "delivered" }).nth(1).waitFor();
-    await clickButton("Revoke");
-    await confirm("Revoke");
+    await world.clickButton("Revoke");
+    await world.confirm("Revoke");
     await page.getByText("The endpoint is revoked.").waitFor();
     await page.getByText("Revoked (1)").waitFor();
     expect(await page.locator("#endpoint-body button, #endpoint-settings button").count()).to.equal(0);
   });
 
   it("the partner page resets the sandbox", async () => {
-    await openTab("Clinic");
+    await world.openTab("Clinic");
     await page.locator("#sandbox-body", { hasText: /Appointments\s*9/ }).waitFor();
-    await clickButton("Reset sandbox");
-    await confirm("Reset sandbox");
+    await world.clickButton("Reset sandbox");
+    await world.confirm("Reset sandbox");
     await page.getByText("The sandbox has the data of today again.").waitFor();
     expect(await page.locator("#sandbox-body").innerText()).to.match(/Appointments\s*7/);
   });
@@ -257,7 +253,7 @@ describe("the webhooks and appointments on the page /partner", function () {
         expect(text).to.not.contain(trace);
     };
     expect(await page.evaluate(storageScript)).to.eql([0, 0, "", page.url(), null]);
-    await clickButton("Sign out");
+    await world.clickButton("Sign out");
     expect(await page.evaluate(storageScript)).to.eql([0, 0, "", pageUrl, null]);
     await expectNoTrace();
     await world.signIn(world.partner);

@@ -13,7 +13,9 @@ import { createTime } from "./times.js";
 
 /** The shown endpoint with all its settings; undefined if none is shown. */
 let endpoint;
-let deliveries = [];
+
+/** The listed deliveries of the endpoint; undefined until they are loaded. */
+let deliveries;
 
 /** Id of the endpoint that the user selected last. It is shown as soon as it is loaded. */
 let selectedId;
@@ -39,7 +41,7 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
   getElement("endpoint-body").replaceChildren(createEmptyText("Loading …"));
   getElement("endpoint-settings").replaceChildren();
   endpoint = undefined;
-  deliveries = [];
+  deliveries = undefined;
   selectedId = id;
   markEndpoint(id);
   if (takesFocus) getElement("endpoint-title").focus();
@@ -70,7 +72,7 @@ export function showNewEndpoint(newEndpoint, secret) {
 export function clearEndpoint() {
   endpoint = undefined;
   selectedId = undefined;
-  deliveries = [];
+  deliveries = undefined;
   hideSecret();
   clearDeliveries();
   clearError("endpoint-alert");
@@ -94,7 +96,7 @@ async function loadEndpoint(id) {
 /** Shows the health after the deliveries were loaded. Reloads the endpoint if an attempt may have changed it. */
 async function refreshHealth(newDeliveries) {
   const shown = endpoint;
-  const hasNewOutcome = deliveries.length > 0 && countOutcomes(newDeliveries) !== countOutcomes(deliveries);
+  const hasNewOutcome = deliveries !== undefined && countOutcomes(newDeliveries) !== countOutcomes(deliveries);
   deliveries = newDeliveries;
   if (!shown) return;
   if (hasNewOutcome) {
@@ -114,7 +116,7 @@ function countOutcomes(list) {
 
 function renderHealth() {
   getElement("endpoint-title").replaceChildren(endpoint.url, " ", createStatusTag(getHealth(endpoint)));
-  getElement("endpoint-health").replaceChildren(createHealthText(endpoint, deliveries));
+  getElement("endpoint-health").replaceChildren(createHealthText(endpoint, deliveries ?? []));
 }
 
 function renderEndpoint() {

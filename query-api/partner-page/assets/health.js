@@ -1,4 +1,5 @@
 import { h } from "./dom.js";
+import { isFiltered } from "./filters.js";
 import { createTime } from "./times.js";
 
 /** Sentences about each reason for disabling an endpoint. They say who can enable the endpoint. */
@@ -36,7 +37,14 @@ export function createHealthText(endpoint, deliveries) {
     active: () => describeDeliveries(deliveries),
   };
   const health = getHealth(endpoint);
-  return h("p", { class: `health ${health}` }, ...texts[health]());
+  const color = health === "active" ? rateDeliveries(deliveries) : health;
+  return h("p", { class: `health ${color}` }, ...texts[health]());
+}
+
+/** Returns `working` only if a delivery was successful. A filtered list cannot prove that the others failed. */
+function rateDeliveries(deliveries) {
+  if (deliveries.some(({ status }) => status === "delivered")) return "working";
+  return !isFiltered() && deliveries.some(({ status }) => status === "failed") ? "failing" : "unknown";
 }
 
 function describeDeliveries(deliveries) {
@@ -48,7 +56,7 @@ function describeDeliveries(deliveries) {
       `. ${countByStatus(deliveries)}`,
     ];
   if (deliveries.length === 0) return ["Active. Send a test event to try it."];
-  return ["Active. No listed delivery was successful so far."];
+  return [`Active, but no listed delivery was successful. ${countByStatus(deliveries)}`];
 }
 
 /** Describes how the listed deliveries ended: `Of 20 listed deliveries: 16 delivered, 4 failed.` */

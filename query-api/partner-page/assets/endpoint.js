@@ -39,7 +39,7 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
   getElement("endpoint-status").textContent = "";
   getElement("endpoint-title").textContent = url;
   getElement("endpoint-body").replaceChildren(createEmptyText("Loading …"));
-  getElement("endpoint-settings").replaceChildren();
+  for (const part of ["settings-form", "endpoint-settings"]) getElement(part).replaceChildren();
   endpoint = undefined;
   deliveries = undefined;
   selectedId = id;
@@ -78,7 +78,7 @@ export function clearEndpoint() {
   clearError("endpoint-alert");
   getElement("endpoint-status").textContent = "";
   getElement("endpoint-title").textContent = "Endpoint";
-  getElement("endpoint-settings").replaceChildren();
+  for (const part of ["settings-form", "endpoint-settings"]) getElement(part).replaceChildren();
   const hint = "Select or create an endpoint to see its settings and deliveries.";
   getElement("endpoint-body").replaceChildren(createEmptyText(hint));
   markEndpoint(undefined);
@@ -91,6 +91,10 @@ async function loadEndpoint(id) {
   updateEndpoint(endpoint);
   markEndpoint(id);
   renderEndpoint();
+  if (endpoint.status !== "revoked")
+    getElement("settings-form").append(
+      createSettingsForm(endpoint, (changed) => showChange(changed, "Settings saved.")),
+    );
 }
 
 /** Shows the health after the deliveries were loaded. Reloads the endpoint if an attempt may have changed it. */
@@ -104,7 +108,11 @@ async function refreshHealth(newDeliveries) {
     if (endpoint !== shown) return; // the user selected or changed an endpoint in the meantime
     endpoint = reloaded;
     updateEndpoint(endpoint);
-    if (reloaded.status !== shown.status) renderEndpoint();
+    if (reloaded.status !== shown.status) {
+      const hasFocus = getElement("endpoint-body").contains(document.activeElement);
+      renderEndpoint();
+      if (hasFocus) getElement("endpoint-title").focus();
+    }
   }
   renderHealth();
 }
@@ -119,10 +127,10 @@ function renderHealth() {
   getElement("endpoint-health").replaceChildren(createHealthText(endpoint, deliveries ?? []));
 }
 
+/** Shows everything about the endpoint except the form for its settings, which would lose the user's input. */
 function renderEndpoint() {
   const {
     id,
-    status,
     events,
     operationalEvents,
     branchIds,
@@ -133,11 +141,7 @@ function renderEndpoint() {
     rateLimitPerSecond,
   } = endpoint;
   const branches = branchIds === null ? "all branches of the installation" : branchIds.map(getBranchName).join(", ");
-  getElement("endpoint-body").replaceChildren(
-    h("div", { id: "endpoint-health" }),
-    createActions(),
-    status === "revoked" ? "" : createSettingsForm(endpoint, (changed) => showChange(changed, "Settings saved.")),
-  );
+  getElement("endpoint-body").replaceChildren(h("div", { id: "endpoint-health" }), createActions());
   getElement("endpoint-settings").replaceChildren(
     h("h3", {}, "Settings"),
     createFactList([
@@ -241,6 +245,7 @@ function showChange(changed, text) {
   endpoint = { ...endpoint, ...changed };
   updateEndpoint(endpoint);
   renderEndpoint();
+  if (endpoint.status === "revoked") getElement("settings-form").replaceChildren();
   getElement("endpoint-status").textContent = text;
   if (document.activeElement === document.body) getElement("endpoint-title").focus();
 }

@@ -38,11 +38,13 @@ export function createSettingsForm(endpoint, onSave) {
     event.preventDefault();
     runAction({ button: submit, alertId: "settings-alert" }, async () => {
       const body = readChanges(form, endpoint);
-      const response = await request("PATCH", `/webhook-endpoints/${endpoint.id}`, { body });
-      onSave(response.endpoint);
+      const { endpoint: changed } = await request("PATCH", `/webhook-endpoints/${endpoint.id}`, { body });
+      details.replaceWith(createSettingsForm(changed, onSave));
+      onSave(changed);
     });
   });
-  return h("details", { class: "settings" }, h("summary", {}, "Change settings"), form);
+  const details = h("details", { class: "settings" }, h("summary", {}, "Change settings"), form);
+  return details;
 }
 
 function createField(label, input, hint) {

@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { eventually } from "../../support/eventually.ts";
 import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
 
 const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
@@ -190,6 +191,26 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByRole("group", { name: "Remove custom headers" }).getByLabel("X-Api-Key").check();
     await world.clickButton("Save settings");
     await page.locator("#endpoint-settings .facts", { hasNotText: "X-Api-Key" }).waitFor();
+  });
+
+  it("the form for the settings keeps its input and the focus while the receiver disables the endpoint", async () => {
+    const changedUrl = `${world.receiver.url}/changed`;
+    const urlField = page.getByRole("textbox", { name: "URL" });
+    await page.getByText("Change settings").click();
+    await urlField.fill(changedUrl);
+    world.receiver.setDefaultReaction({ status: 410, mode: "hold" });
+    await world.clickButton("Send test event");
+    await page.getByLabel("Attempts per second").focus();
+    await eventually("the attempt", () => world.receiver.countHeldRequests() === 1);
+    world.receiver.setDefaultReaction({});
+    world.receiver.release();
+    await page.getByText("The receiver returned 410.").waitFor();
+    expect(await page.evaluate("document.activeElement.id")).to.equal("setting-rate");
+    await world.clickButton("Enable");
+    await page.getByText("The endpoint is active again.").waitFor();
+    expect(await urlField.inputValue()).to.equal(changedUrl);
+    await world.clickButton("Save settings");
+    await page.getByRole("heading", { name: changedUrl }).waitFor();
   });
 
   it("the partner page rotates a secret after a confirmation that Escape refuses", async () => {

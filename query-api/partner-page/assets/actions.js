@@ -43,14 +43,38 @@ export function onClick(buttonId, alertId, action) {
   button.addEventListener("click", () => runAction({ button, alertId }, action));
 }
 
-/** Shows an error with the correlation id that the operator needs to find the request. */
-export function showError(alertId, { message, correlationId }) {
-  getElement(alertId).replaceChildren(
+/**
+ * Shows an error with the correlation id that the operator needs to find the request. In a form, shows it next to the
+ * refused field and moves the focus to the field.
+ */
+export function showError(alertId, { message, correlationId, member }) {
+  const alert = getElement(alertId);
+  const control = findRefusedControl(alert, member);
+  control?.closest(".field, .choices, .buttons").append(alert);
+  alert.replaceChildren(
     message,
     correlationId ? h("span", { class: "correlation" }, `Correlation id: ${correlationId}`) : "",
   );
+  control?.focus();
+  if (control) alert.scrollIntoView({ block: "nearest" });
+}
+
+/** Returns the field of the alert's form with the given name, marked as invalid; by default the form's submit button. */
+function findRefusedControl(alert, member = "") {
+  const form = alert.closest("form");
+  const fields = [...(form?.querySelectorAll(`[name="${CSS.escape(member)}"]`) ?? [])];
+  const field = fields.find((element) => element.checkVisibility());
+  if (!field) return form?.querySelector('[type="submit"]');
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", alert.id);
+  return field;
 }
 
 export function clearError(alertId) {
-  getElement(alertId).replaceChildren();
+  const alert = getElement(alertId);
+  alert.replaceChildren();
+  for (const field of alert.closest("form")?.querySelectorAll("[aria-invalid]") ?? []) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-errormessage");
+  }
 }

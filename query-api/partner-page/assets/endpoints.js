@@ -27,7 +27,7 @@ export function initEndpoints(handlers) {
     if (key === "Escape") cancel();
   });
   onSubmit("endpoint-form", "endpoint-form-alert", async () => {
-    const events = [...document.querySelectorAll("[data-event]:checked")].map(({ dataset }) => dataset.event);
+    const events = [...document.querySelectorAll("#endpoint-form [name=events]:checked")].map(({ value }) => value);
     const body = { url: getElement("endpoint-url").value.trim(), events };
     const { endpoint, secret } = await request("POST", "/webhook-endpoints", { body });
     openForm(false);

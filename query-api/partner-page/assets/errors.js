@@ -10,6 +10,8 @@ export class ApiError extends Error {
     this.status = status;
     this.code = body.error;
     this.correlationId = body.correlationId;
+    /** Member of the request's body that the API refused; undefined if the error is not about one member. */
+    this.member = body.details?.[0]?.path.split(".")[0];
   }
 }
 

@@ -17,7 +17,10 @@ export function createSettingsForm(endpoint, onSave) {
   const form = h(
     "form",
     { class: "form", autocomplete: "off" },
-    createField("URL", h("input", { id: "setting-url", type: "url", required: true, spellcheck: "false" })),
+    createField(
+      "URL",
+      h("input", { id: "setting-url", name: "url", type: "url", required: true, spellcheck: "false" }),
+    ),
     createChoices("Events", "events", EVENTS, endpoint.events),
     createChoices("Events about endpoints", "operationalEvents", OPERATIONAL_EVENTS, endpoint.operationalEvents),
     createBranchChoices(endpoint),
@@ -26,11 +29,10 @@ export function createSettingsForm(endpoint, onSave) {
     createSignatureField(endpoint),
     createField(
       "Attempts per second, empty for no limit",
-      h("input", { id: "setting-rate", type: "number", min: "1", max: "1000", step: "1" }),
+      h("input", { id: "setting-rate", name: "rateLimitPerSecond", type: "number", min: "1", max: "1000", step: "1" }),
     ),
     createHeaderFields(endpoint),
-    h("div", { class: "buttons" }, submit),
-    h("div", { class: "alert", id: "settings-alert", role: "alert" }),
+    h("div", { class: "buttons" }, submit, h("div", { class: "alert", id: "settings-alert", role: "alert" })),
   );
   form.querySelector("#setting-url").value = endpoint.url;
   form.querySelector("#setting-rate").value = endpoint.rateLimitPerSecond ?? "";
@@ -63,7 +65,7 @@ function createField(label, input, hint) {
 function createChoices(legend, name, options, selected) {
   const boxes = options.map((option) => {
     const [value, label] = Array.isArray(option) ? option : [option, option];
-    const input = h("input", { type: "checkbox", "data-setting": name, value, checked: selected.includes(value) });
+    const input = h("input", { type: "checkbox", name, value, checked: selected.includes(value) });
     return h("label", {}, input, ` ${label}`);
   });
   return h("fieldset", { class: "choices" }, h("legend", {}, legend), ...boxes);
@@ -81,7 +83,7 @@ function createOrderingField({ ordering }) {
     ["appointment", "per appointment"],
   ];
   const hint = "Per appointment: a failing delivery holds back only later events of its own appointment.";
-  return createField("Order of deliveries", createSelect("setting-ordering", options, ordering), hint);
+  return createField("Order of deliveries", createSelect("setting-ordering", "ordering", options, ordering), hint);
 }
 
 function createFormatField({ bodyFormat }) {
@@ -89,19 +91,22 @@ function createFormatField({ bodyFormat }) {
     ["standard", "standard"],
     ["cloudevents", "CloudEvents 1.0"],
   ];
-  return createField("Format of the bodies", createSelect("setting-format", options, bodyFormat));
+  return createField("Format of the bodies", createSelect("setting-format", "bodyFormat", options, bodyFormat));
 }
 
 function createSignatureField({ asymmetricSignature }) {
-  const input = h("input", { type: "checkbox", id: "setting-asymmetric", checked: asymmetricSignature });
+  const input = h("input", {
+    ...{ type: "checkbox", id: "setting-asymmetric", name: "asymmetricSignature" },
+    checked: asymmetricSignature,
+  });
   const label = h("label", {}, input, " Also sign with Ed25519 (v1a), which needs no secret to verify");
   return h("fieldset", { class: "choices" }, h("legend", {}, "Signatures"), label);
 }
 
 /** @param {[value: string, text: string][]} options */
-function createSelect(id, options, selectedValue) {
+function createSelect(id, name, options, selectedValue) {
   const elements = options.map(([value, text]) => h("option", { value, selected: value === selectedValue }, text));
-  return h("select", { id }, ...elements);
+  return h("select", { id, name }, ...elements);
 }
 
 function createHeaderFields({ headerNames }) {
@@ -111,7 +116,7 @@ function createHeaderFields({ headerNames }) {
     { class: "fields" },
     createField(
       "New custom header",
-      h("input", { id: "setting-header", spellcheck: "false", placeholder: "X-Api-Key" }),
+      h("input", { id: "setting-header", name: "headers", spellcheck: "false", placeholder: "X-Api-Key" }),
     ),
     createField(
       "Value of the header",
@@ -124,8 +129,7 @@ function createHeaderFields({ headerNames }) {
 
 /** Returns the settings in the form that differ from those of the endpoint. */
 function readChanges(form, endpoint) {
-  const listChecked = (name) =>
-    [...form.querySelectorAll(`[data-setting="${name}"]:checked`)].map(({ value }) => value);
+  const listChecked = (name) => [...form.querySelectorAll(`[name="${name}"]:checked`)].map(({ value }) => value);
   const rateText = getElement("setting-rate").value;
   const checkedBranchIds = listChecked("branchIds");
   const settings = {

@@ -4,6 +4,12 @@ import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
 
 const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
 
+/** Function of an element that returns true if its first and last lines are inside the window and not covered. */
+const IS_IN_SIGHT = `(element) => {
+  const { left, top, bottom } = element.getBoundingClientRect();
+  return [top + 5, bottom - 5].every((y) => element.contains(document.elementFromPoint(left + 20, y)));
+}`;
+
 describe("the webhooks and appointments on the page /partner", function () {
   this.timeout(180_000);
   let world: PartnerPage;
@@ -26,6 +32,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByRole("textbox", { name: "URL" }).fill("https://10.0.0.1/");
     await page.keyboard.press("Enter");
     await page.locator("#endpoint-form-alert", { hasText: "Correlation id" }).waitFor();
+    expect(await page.evaluate("document.activeElement.id")).to.equal("endpoint-url");
     world.expectProblems(/400/);
     await page.getByRole("textbox", { name: "URL" }).fill(`${world.receiver.url}/hook?%3Cscript%3E`);
     await page.keyboard.press("Tab");
@@ -191,6 +198,24 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.getByRole("group", { name: "Remove custom headers" }).getByLabel("X-Api-Key").check();
     await world.clickButton("Save settings");
     await page.locator("#endpoint-settings .facts", { hasNotText: "X-Api-Key" }).waitFor();
+  });
+
+  it("the refusal of a changed URL is in sight, next to the field, which has the focus", async () => {
+    const urlField = page.getByRole("textbox", { name: "URL" });
+    for (const width of [390, 1440]) {
+      await page.setViewportSize({ width, height: 600 });
+      await page.getByText("Change settings").click();
+      await urlField.fill("https://10.0.0.1/");
+      await page.getByLabel("Value of the header").focus();
+      await page.keyboard.press("Enter");
+      const refusal = page.locator(".field", { has: urlField }).getByRole("alert");
+      await refusal.getByText("Correlation id").waitFor();
+      expect(await urlField.evaluate("(field) => field.matches(':focus[aria-invalid=true]')")).to.equal(true);
+      expect(await refusal.evaluate(IS_IN_SIGHT), `at ${width} px`).to.equal(true);
+      world.expectProblems(/400/);
+      await world.requireAccessible("a refused URL");
+      await page.getByText("Change settings").click();
+    }
   });
 
   it("the form for the settings keeps its input and the focus while the receiver disables the endpoint", async () => {

@@ -1,9 +1,9 @@
 import { clearError, onClick, runAction } from "./actions.js";
 import { COLUMN_TITLES, createDelivery } from "./delivery.js";
 import { createEmptyText, getElement, h } from "./dom.js";
-import { createButton } from "./elements.js";
-import { getReplayStart, initFilters, isFiltered, setFilters, showFilters, toQuery } from "./filters.js";
-import { findReplayable, isReplayable, replayDelivery, replayFailedDeliveries } from "./replays.js";
+import { createButton, formatDeliveryCount } from "./elements.js";
+import { getReplayFilters, initFilters, isFiltered, setFilters, showFilters, toQuery } from "./filters.js";
+import { findReplayable, replayDelivery, replayFailedDeliveries } from "./replays.js";
 import { getSignal, request } from "./session.js";
 
 /** Waits before the automatic requests while an attempt is expected. Milliseconds. */
@@ -135,19 +135,21 @@ function requestPage(cursor) {
   return request("GET", `/webhook-endpoints/${endpoint.id}/deliveries`, { query: { ...toQuery(), cursor } });
 }
 
-/** Shows the button that replays failed deliveries, if there are any in the period. */
+/** Shows the button that replays failed deliveries, if some match the filters. */
 async function offerReplay(round) {
   const shown = endpoint;
-  const isListed = deliveries.some(isReplayable);
+  const { statuses } = getReplayFilters();
+  const isListed = deliveries.some(({ status }) => statuses.includes(status));
   // Automatic requests ask for other deliveries only once, because they count against the rate limit.
   if (!isListed && round > 0 && getElement("replay-failed").hidden) return;
-  const isOffered = shown.status === "active" && (isListed || (await findReplayable(shown.id)));
+  const isOffered =
+    shown.status === "active" && (isListed || (nextCursor !== null && (await findReplayable(shown.id))));
   if (shown === endpoint) getElement("replay-failed").hidden = !isOffered;
 }
 
 async function replayFailed() {
   const shown = endpoint;
-  if ((await replayFailedDeliveries(shown.id, getReplayStart())) && shown === endpoint) await loadFirstPage();
+  if ((await replayFailedDeliveries(shown)) && shown === endpoint) await loadFirstPage();
 }
 
 function isDueSoon({ status, nextAttemptAt }) {
@@ -164,7 +166,7 @@ function scheduleReload(round) {
 function render() {
   const body = getElement("deliveries-body");
   const pending = deliveries.filter(({ status }) => status === "pending").length;
-  const count = `${deliveries.length} ${deliveries.length === 1 ? "delivery" : "deliveries"}, newest first`;
+  const count = `${formatDeliveryCount(deliveries.length)}, newest first`;
   getElement("deliveries-status").textContent =
     deliveries.length === 0 ? "" : `${count}${pending === 0 ? "" : `, ${pending} pending`}`;
   const items = deliveries.map(findOrCreateItem);

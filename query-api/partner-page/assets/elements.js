@@ -20,3 +20,8 @@ export function createStatusTag(status) {
 export function createButton(text, attributes = {}) {
   return h("button", { type: "button", ...attributes }, text);
 }
+
+/** Formats a number of deliveries: `1 delivery` */
+export function formatDeliveryCount(count) {
+  return `${count} ${count === 1 ? "delivery" : "deliveries"}`;
+}

@@ -17,6 +17,9 @@ const FIELDS = {
 /** Lengths of the periods that end now. Milliseconds. */
 const PERIODS_MS = { hour: 3_600_000, day: 24 * 3_600_000, week: 7 * 24 * 3_600_000 };
 
+/** Statuses of deliveries that a replay sends again. */
+const REPLAYABLE = ["failed", "skipped"];
+
 /** Time for which the service keeps finished deliveries. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 3_600_000;
 
@@ -80,9 +83,11 @@ function getStart() {
   return period === "range" && fromTime ? toInstant(fromTime, getTimeZone()) : undefined;
 }
 
-/** Returns the time from which failed deliveries are replayed. */
-export function getReplayStart() {
-  return getStart() ?? new Date(Date.now() - RETENTION_MS).toISOString();
+/** Returns the filters for a replay: the statuses that it sends again, and a period that has a start. */
+export function getReplayFilters() {
+  const { status, type, appointmentId, from = new Date(Date.now() - RETENTION_MS).toISOString(), to } = toQuery();
+  const statuses = REPLAYABLE.filter((replayable) => status === "" || status === replayable);
+  return { statuses, type, appointmentId, from, to };
 }
 
 function getPeriod() {

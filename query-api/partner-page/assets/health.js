@@ -1,4 +1,5 @@
 import { h } from "./dom.js";
+import { formatDeliveryCount } from "./elements.js";
 import { isFiltered } from "./filters.js";
 import { createTime } from "./times.js";
 
@@ -59,11 +60,11 @@ function describeDeliveries(deliveries) {
   return [`Active, but no listed delivery was successful. ${countByStatus(deliveries)}`];
 }
 
-/** Describes how the listed deliveries ended: `Of 20 listed deliveries: 16 delivered, 4 failed.` */
+/** Describes how the listed deliveries ended: `Of 20 deliveries in the list: 16 delivered, 4 failed.` */
 function countByStatus(deliveries) {
   const counts = new Map();
   for (const { status } of deliveries) counts.set(status, (counts.get(status) ?? 0) + 1);
   if (counts.size === 0) return "";
-  const noun = deliveries.length === 1 ? "delivery" : "deliveries";
-  return `Of ${deliveries.length} listed ${noun}: ${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}.`;
+  const parts = [...counts].map(([status, count]) => `${count} ${status}`);
+  return `Of ${formatDeliveryCount(deliveries.length)} in the list: ${parts.join(", ")}.`;
 }

@@ -1,7 +1,8 @@
 import { getTimeZone } from "./clinic.js";
 import { confirmAction } from "./confirm.js";
 import { getElement } from "./dom.js";
-import { getReplayStart } from "./filters.js";
+import { formatDeliveryCount } from "./elements.js";
+import { getReplayFilters } from "./filters.js";
 import { formatMinute } from "./format.js";
 import { createIdempotencyKey } from "./idempotency-key.js";
 import { request, wait } from "./session.js";
@@ -9,8 +10,11 @@ import { request, wait } from "./session.js";
 /** Waits before the requests for the progress of a replay. Milliseconds. */
 const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000, 15_000];
 
-/** Statuses of deliveries that a replay sends again. */
-const REPLAYABLE = ["failed", "skipped"];
+/** Maximum number of deliveries in a page of the list, and of ids in a replay. */
+const PAGE_SIZE = 100;
+
+/** Maximum number of deliveries that are counted before a replay. Each page of the list is one request. */
+const MAX_COUNTED = 1_000;
 
 const FINISHED = new Set(["completed", "stopped"]);
 
@@ -20,34 +24,39 @@ export async function replayDelivery(endpointId, { id, status }) {
   await request("POST", `/webhook-endpoints/${endpointId}/deliveries/${id}/replay`);
 }
 
-export function isReplayable({ status }) {
-  return REPLAYABLE.includes(status);
-}
-
-/** Returns true if an endpoint has a failed or skipped delivery in the period of the filters. */
+/** Returns true if the endpoint has a failed or skipped delivery that matches the filters. */
 export async function findReplayable(endpointId) {
-  for (const status of REPLAYABLE) {
-    const query = { status, limit: 1, from: getReplayStart() };
-    const { deliveries } = await request("GET", `/webhook-endpoints/${endpointId}/deliveries`, { query });
-    if (deliveries.length > 0) return true;
-  }
-  return false;
+  return (await listReplayable(endpointId, getReplayFilters(), 1)).ids.length > 0;
 }
 
 /**
- * Queues the failed and skipped deliveries of an endpoint again that were created since a time, if the user confirms
- * this. Waits until they are queued.
+ * Queues the failed and skipped deliveries of an endpoint that match the filters again, if the user confirms their
+ * number. Waits until they are queued.
  *
  * @returns {Promise<boolean>} true if the user confirmed
  */
-export async function replayFailedDeliveries(endpointId, since) {
+export async function replayFailedDeliveries({ id: endpointId, url }) {
+  const filters = getReplayFilters();
+  const { statuses, type, appointmentId, from, to } = filters;
+  // A replay selects by time and status. For the other filters, the request contains the ids.
+  const isByIds = type !== "" || appointmentId !== "";
+  const { ids, isComplete } = await listReplayable(endpointId, filters, isByIds ? PAGE_SIZE : MAX_COUNTED);
+  const selection = `${statuses.join(" and ")} deliveries`;
+  if (ids.length === 0) {
+    getElement("endpoint-status").textContent = `There are no ${selection} that match the filters.`;
+    return false;
+  }
   const isConfirmed = await confirmAction({
-    title: "Replay failed deliveries?",
-    text: `All failed and skipped deliveries since ${formatMinute(since, getTimeZone())} are sent again, with their former delivery ids.`,
-    accept: "Replay all",
+    title: `Replay ${isComplete || isByIds ? "" : "more than "}${formatDeliveryCount(ids.length)}?`,
+    text: [
+      `The ${selection} that match the filters are sent to ${url} again, with their former delivery ids.`,
+      `Period: from ${formatMinute(from, getTimeZone())} to ${to ? formatMinute(to, getTimeZone()) : "now"}.`,
+      ...(isByIds && !isComplete ? ["More deliveries match. Replay again to send them too."] : []),
+    ].join(" "),
+    accept: "Replay",
   });
   if (!isConfirmed) return false;
-  let replay = await requestReplay(endpointId, { since });
+  let replay = await requestReplay(endpointId, isByIds ? { deliveryIds: ids } : { since: from, until: to, statuses });
   for (const waitMs of WAITS_MS) {
     showProgress(replay);
     if (FINISHED.has(replay.status)) break;
@@ -58,13 +67,30 @@ export async function replayFailedDeliveries(endpointId, since) {
   return true;
 }
 
+/** Lists the ids of up to `maxCount` deliveries that a replay with these filters sends again. */
+async function listReplayable(endpointId, { statuses, ...filters }, maxCount) {
+  const ids = [];
+  const limit = Math.min(maxCount, PAGE_SIZE);
+  for (const status of statuses) {
+    for (let cursor; cursor !== null; ) {
+      const query = { ...filters, status, limit, cursor };
+      const { deliveries, page } = await request("GET", `/webhook-endpoints/${endpointId}/deliveries`, { query });
+      ids.push(...deliveries.map(({ id }) => id));
+      cursor = page.nextCursor;
+      const isMore = cursor !== null || ids.length > maxCount;
+      if (ids.length >= maxCount && isMore) return { ids: ids.slice(0, maxCount), isComplete: false };
+    }
+  }
+  return { ids, isComplete: true };
+}
+
 async function requestReplay(endpointId, body) {
   const headers = { "Idempotency-Key": createIdempotencyKey() };
   return (await request("POST", `/webhook-endpoints/${endpointId}/replays`, { headers, body })).replay;
 }
 
 function showProgress({ status, replayedCount, notReplayedCount }) {
-  const queued = `${replayedCount} ${replayedCount === 1 ? "delivery" : "deliveries"} queued again`;
+  const queued = `${formatDeliveryCount(replayedCount)} queued again`;
   const left = notReplayedCount === 0 ? "" : `, ${notReplayedCount} no longer available`;
   const texts = { completed: `${queued}${left}.`, stopped: `The endpoint is no longer active: ${queued}${left}.` };
   getElement("endpoint-status").textContent = texts[status] ?? `Replaying: ${queued} so far.`;

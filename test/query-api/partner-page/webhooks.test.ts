@@ -4,12 +4,6 @@ import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
 
 const ATTACK_HTML = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`;
 
-/** Function of an element that returns true if its first and last lines are inside the window and not covered. */
-const IS_IN_SIGHT = `(element) => {
-  const { left, top, bottom } = element.getBoundingClientRect();
-  return [top + 5, bottom - 5].every((y) => element.contains(document.elementFromPoint(left + 20, y)));
-}`;
-
 describe("the webhooks and appointments on the page /partner", function () {
   this.timeout(180_000);
   let world: PartnerPage;
@@ -26,6 +20,9 @@ describe("the webhooks and appointments on the page /partner", function () {
 
   const waitForDelivery = (status: string) =>
     page.locator(".deliveries summary", { hasText: status }).first().waitFor();
+
+  /** Waits until the page requests a replay. Returns the body of the request. */
+  const waitForReplay = async () => (await page.waitForRequest(/\/replays$/)).postDataJSON();
 
   it("the partner page creates an endpoint with the keyboard only, and shows its secret once", async () => {
     await world.openTab("Webhooks");
@@ -67,7 +64,7 @@ describe("the webhooks and appointments on the page /partner", function () {
     await world.clickButton("Send test event");
     await waitForDelivery("failed");
     await page
-      .getByText(/^Failing since .*: all 2 attempts since then failed.* Of 1 listed delivery: 1 failed/)
+      .getByText(/^Failing since .*: all 2 attempts since then failed.* Of 1 delivery in the list: 1 failed/)
       .waitFor();
     expect(await page.locator(".choice .tag").innerText()).to.equal("failing");
     await page.locator(".deliveries summary", { hasText: "503" }).click();
@@ -168,6 +165,36 @@ describe("the webhooks and appointments on the page /partner", function () {
     await page.locator(".deliveries summary").nth(1).waitFor();
   });
 
+  it("a replay says how many deliveries match the filters on the screen, and sends only these again", async () => {
+    world.receiver.setDefaultReaction({ status: 500 });
+    for (const count of [1, 2]) {
+      await world.clickButton("Send test event");
+      await page
+        .locator(".deliveries summary", { hasText: "failed" })
+        .nth(count - 1)
+        .waitFor();
+    }
+    world.receiver.setDefaultReaction({});
+    await page.getByLabel("Status").selectOption("delivered");
+    await waitForDelivery("delivered");
+    await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor({ state: "hidden" });
+    await page.getByLabel("Status").selectOption("failed");
+    await page.getByLabel("Period").selectOption("last hour");
+    await world.clickButton("Replay failed deliveries");
+    await page.getByRole("dialog", { name: "Replay 2 deliveries?" }).waitFor();
+    await world.requireAccessible("the confirmation of a replay");
+    await world.clickButton("Cancel");
+    await page.getByLabel("Event").selectOption("appointment.created");
+    await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor({ state: "hidden" });
+    await page.getByLabel("Event").selectOption("endpoint.test");
+    await world.clickButton("Replay failed deliveries");
+    const [selection] = await Promise.all([waitForReplay(), world.confirm("Replay")]);
+    expect(selection.deliveryIds).to.have.length(2);
+    await page.getByText("2 deliveries queued again.").waitFor();
+    await world.clickButton("Clear filters");
+    await page.getByText("Working. The latest successful delivery was at").waitFor();
+  });
+
   it("the partner page changes the settings of an endpoint", async () => {
     await page.getByText("Change settings").click();
     await page.getByLabel("endpoint.failing").check();
@@ -210,8 +237,15 @@ describe("the webhooks and appointments on the page /partner", function () {
       await page.keyboard.press("Enter");
       const refusal = page.locator(".field", { has: urlField }).getByRole("alert");
       await refusal.getByText("Correlation id").waitFor();
-      expect(await urlField.evaluate("(field) => field.matches(':focus[aria-invalid=true]')")).to.equal(true);
-      expect(await refusal.evaluate(IS_IN_SIGHT), `at ${width} px`).to.equal(true);
+      expect(await urlField.evaluate((field) => field.matches(":focus[aria-invalid=true]"))).to.equal(true);
+      const isInSight = await refusal.evaluate((element) => {
+        const { left, top, bottom } = element.getBoundingClientRect();
+        // Neither the edge of the window nor the buttons below the form cover the first and the last line.
+        return [top + 5, bottom - 5].every((y) =>
+          element.contains(element.ownerDocument.elementFromPoint(left + 20, y)),
+        );
+      });
+      expect(isInSight, `at ${width} px`).to.equal(true);
       world.expectProblems(/400/);
       await world.requireAccessible("a refused URL");
       await page.getByText("Change settings").click();
@@ -263,11 +297,15 @@ describe("the webhooks and appointments on the page /partner", function () {
     await world.waitForSkippedDelivery();
     await world.openTab("Webhooks");
     await page.getByLabel("Status").selectOption("skipped");
+    await page.getByLabel("Period").selectOption("last hour");
     await waitForDelivery("skipped");
     await world.clickButton("Enable");
     await page.getByText("The endpoint is active again.").waitFor();
     await world.clickButton("Replay failed deliveries");
-    await world.confirm("Replay all");
+    await page.getByRole("dialog", { name: "Replay 1 delivery?" }).waitFor();
+    const [{ since, ...selection }] = await Promise.all([waitForReplay(), world.confirm("Replay")]);
+    expect(selection).to.deep.equal({ statuses: ["skipped"] });
+    expect(Date.now() - Date.parse(since)).to.be.within(3_600_000, 3_900_000);
     await page.getByText("1 delivery queued again.").waitFor();
     // Only a list that contains the pending delivery is loaded again automatically.
     await page.getByLabel("Status").selectOption("");

@@ -189,9 +189,8 @@ function createEmptyList() {
     return [createEmptyText("No deliveries in the last 30 days. Send a test event, or create an appointment.")];
   const onclick = () => {
     setFilters({});
-    forgetList();
     getElement("filter-status").focus();
-    reloadDeliveries();
+    getElement("delivery-filters").dispatchEvent(new Event("change"));
   };
   return [
     createEmptyText("No delivery matches the filters."),

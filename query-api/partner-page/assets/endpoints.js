@@ -1,13 +1,23 @@
 import { onSubmit, runAction } from "./actions.js";
 import { getClinic } from "./clinic.js";
 import { createEmptyText, getElement, h } from "./dom.js";
-import { createStatusTag } from "./elements.js";
+import { createStatusTag, formatDeliveryCount } from "./elements.js";
+import { isUuid, shortenId } from "./format.js";
 import { getHealth } from "./health.js";
 import { getEnvironment, request } from "./session.js";
+
+/**
+ * Maximum number of endpoints that are searched for deliveries. A clinic has at most as many endpoints that are not
+ * revoked. Each endpoint is one request.
+ */
+const MAX_SEARCHED = 50;
 
 /** The clinic's endpoints, and the id of the selected one. */
 let endpoints = [];
 let selectedId;
+
+/** Number of deliveries about the searched appointment, by id of each searched endpoint. */
+let counts = new Map();
 let onSelect = () => undefined;
 
 /**
@@ -64,6 +74,40 @@ export function showEndpoints() {
   });
 }
 
+/**
+ * Counts the deliveries about an appointment at all endpoints, and shows the numbers in the list. Without an appointment
+ * id, removes the numbers.
+ *
+ * @returns ids of the endpoints with such deliveries, in the order of the list
+ */
+export async function searchAppointment(appointmentId) {
+  const search = new Map();
+  counts = search;
+  const status = getElement("search-status");
+  status.textContent = "";
+  renderEndpoints();
+  if (!isUuid(appointmentId)) return [];
+  status.textContent = "Searching all endpoints …";
+  const searched = [...getCurrent(), ...getRevoked()].slice(0, MAX_SEARCHED);
+  const query = { appointmentId, limit: 100 };
+  const countAt = async ({ id }) => {
+    const { deliveries } = await request("GET", `/webhook-endpoints/${id}/deliveries`, { query });
+    search.set(id, deliveries.length);
+  };
+  try {
+    await Promise.all(searched.map(countAt));
+  } finally {
+    if (search === counts) status.textContent = "";
+  }
+  if (search !== counts) return []; // another search has started
+  const foundIds = searched.map(({ id }) => id).filter((id) => search.get(id) > 0);
+  const where = `at ${foundIds.length} of ${searched.length} endpoints`;
+  const total = [...search.values()].reduce((sum, count) => sum + count, 0);
+  status.textContent = `Appointment ${shortenId(appointmentId)}: ${formatDeliveryCount(total)} ${where}.`;
+  renderEndpoints();
+  return foundIds;
+}
+
 /** Shows the changed state of an endpoint in the list. */
 export function updateEndpoint(endpoint) {
   endpoints = endpoints.map((former) => (former.id === endpoint.id ? { ...former, ...endpoint } : former));
@@ -86,12 +130,19 @@ export function findEndpoint(endpointId) {
 
 /** Returns the endpoint that is shown first. */
 export function getFirstEndpoint() {
-  return endpoints.find(({ status }) => status !== "revoked");
+  return getCurrent()[0];
+}
+
+function getCurrent() {
+  return endpoints.filter(({ status }) => status !== "revoked");
+}
+
+function getRevoked() {
+  return endpoints.filter(({ status }) => status === "revoked");
 }
 
 function renderEndpoints() {
-  const revoked = endpoints.filter(({ status }) => status === "revoked");
-  const current = endpoints.filter(({ status }) => status !== "revoked");
+  const [current, revoked] = [getCurrent(), getRevoked()];
   const body = getElement("endpoints");
   const focusedId = document.activeElement?.closest("#endpoints button")?.dataset.id;
   const isRevokedOpen = body.querySelector("details")?.open === true || revoked.some(({ id }) => id === selectedId);
@@ -115,6 +166,7 @@ function createChoice(endpoint) {
     { type: "button", class: "choice", "data-id": id, onclick: () => onSelect(endpoint) },
     h("span", { class: "what" }, url),
     h("span", { class: "soft" }, events.join(", ") || "operational events only"),
+    counts.has(id) ? h("span", { class: "soft" }, `${formatDeliveryCount(counts.get(id))} found`) : "",
     createStatusTag(getHealth(endpoint)),
   );
 }
@@ -123,6 +175,7 @@ function createChoice(endpoint) {
 export function clearEndpoints() {
   endpoints = [];
   selectedId = undefined;
+  counts = new Map();
   openForm(false);
-  for (const id of ["endpoints", "endpoints-alert"]) getElement(id).replaceChildren();
+  for (const id of ["endpoints", "endpoints-alert", "search-status"]) getElement(id).replaceChildren();
 }

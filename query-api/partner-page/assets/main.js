@@ -5,7 +5,14 @@ import { closeDialog } from "./confirm.js";
 import { applyFiltersOfUrl, filterByAppointment, reloadDeliveries } from "./deliveries.js";
 import { getElement } from "./dom.js";
 import { clearEndpoint, getShownEndpointId, initEndpoint, showEndpoint, showNewEndpoint } from "./endpoint.js";
-import { clearEndpoints, findEndpoint, getFirstEndpoint, initEndpoints, showEndpoints } from "./endpoints.js";
+import {
+  clearEndpoints,
+  findEndpoint,
+  getFirstEndpoint,
+  initEndpoints,
+  searchAppointment,
+  showEndpoints,
+} from "./endpoints.js";
 import { showFilters } from "./filters.js";
 import { clearInstallation, initSandbox, reloadSandbox, showInstallation } from "./installation.js";
 import { addRequest, clearRequests } from "./requests.js";
@@ -42,12 +49,30 @@ initEndpoints({
     showNewEndpoint(endpoint, secret);
   },
 });
-initAppointments((appointmentId) => {
+initAppointments(async (appointmentId) => {
   filterByAppointment(appointmentId);
   tabs.show("webhooks");
-  getElement("tab-webhooks").focus();
+  const tab = getElement("tab-webhooks");
+  tab.focus();
+  await findDeliveries();
+  if (document.activeElement === tab) getElement("deliveries-title").focus();
+});
+getElement("refresh-deliveries").addEventListener("click", findDeliveries);
+getElement("delivery-filters").addEventListener("change", ({ target, currentTarget: form }) => {
+  if ([form, getElement("filter-appointment")].includes(target)) findDeliveries();
 });
 initSandbox(async () => prepareAppointments());
+
+/** Searches all endpoints for deliveries about the appointment in the filters. Shows an endpoint that has some. */
+function findDeliveries() {
+  return runAction({ alertId: "endpoints-alert" }, async () => {
+    const foundIds = await searchAppointment(readRoute().appointmentId);
+    if (foundIds.length === 0 || foundIds.includes(getShownEndpointId())) return;
+    // The Back button skips the endpoint without such deliveries. Otherwise, going back would search again.
+    changeRoute({ endpoint: foundIds[0] }, { isNewEntry: false });
+    await showEndpoint(findEndpoint(foundIds[0]));
+  });
+}
 
 function showTab(name) {
   if (!getClinicId()) return;
@@ -107,6 +132,7 @@ async function showClinic(clinicId) {
     await showEndpoints();
     const endpoint = findEndpoint(readRoute().endpoint) ?? (isNarrow() ? undefined : getFirstEndpoint());
     if (endpoint) await showEndpoint(endpoint);
+    await findDeliveries();
   });
 }
 
@@ -116,6 +142,7 @@ function followRoute() {
   const { clinic, tab, endpoint: endpointId } = readRoute();
   if (clinic && clinic !== getClinicId()) return showClinic(clinic);
   tabs.show(TABS.includes(tab) ? tab : "webhooks");
+  findDeliveries();
   const endpoint = findEndpoint(endpointId);
   if (endpoint && endpoint.id !== getShownEndpointId()) {
     showFilters();

@@ -1,0 +1,55 @@
+import { expect } from "chai";
+import { eventually } from "../../support/eventually.ts";
+import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
+
+describe("the deliveries on the page /partner", function () {
+  this.timeout(180_000);
+  let world: PartnerPage;
+  let page: PartnerPage["page"];
+  let clinicHeaders: Record<string, string>;
+  const endpointIds: string[] = [];
+
+  const send = async (path: string, body: object) => {
+    const response = await world.partner.request("POST", path, { headers: clinicHeaders, body });
+    expect(response.status, path).to.be.oneOf([201, 202]);
+    return response.body;
+  };
+
+  before(async () => {
+    world = await startPartnerPage();
+    page = world.page;
+    const { body } = await world.partner.request("GET", "/sandbox");
+    clinicHeaders = { "X-SERVICE-Clinic-ID": body.sandbox.clinicId };
+    for (const name of ["created", "updated"]) {
+      const request = { url: `${world.receiver.url}/${name}`, events: [`appointment.${name}`] };
+      endpointIds.push((await send("/webhook-endpoints", request)).endpoint.id);
+    }
+    await world.signIn(world.partner);
+    // The newest endpoint is shown first.
+    await page.getByRole("heading", { name: "/updated" }).waitFor();
+  });
+
+  after(() => world?.stop());
+
+  it("the deliveries of an appointment are found at all endpoints, with the keyboard, on a phone", async () => {
+    await page.setViewportSize({ width: 390, height: 844 });
+    await world.openTab("Appointments");
+    await world.clickButton("Create appointment");
+    const created = page.getByText(/^Created appointment/);
+    await created.waitFor();
+    const [appointmentId = ""] = (await created.innerText()).match(/[0-9a-f-]{36}/) ?? [];
+    await eventually("the delivery", async () => {
+      const path = `/webhook-endpoints/${endpointIds[0]}/deliveries?appointmentId=${appointmentId}`;
+      const { body } = await world.partner.request("GET", path, { headers: clinicHeaders });
+      return body.deliveries.length === 1;
+    });
+    await page.getByRole("row", { name: appointmentId }).getByRole("button", { name: "Deliveries" }).press("Enter");
+    await page.getByText(`Appointment ${appointmentId.slice(0, 8)}: 1 delivery at 1 of 2 endpoints.`).waitFor();
+    await page.getByRole("heading", { name: "/created" }).waitFor();
+    await page.locator(`.deliveries summary [title="${appointmentId}"]`).waitFor();
+    expect(await page.evaluate("document.activeElement.id")).to.equal("deliveries-title");
+    expect(await page.getByRole("button", { name: /1 delivery found/ }).innerText()).to.contain("/created");
+    expect(await page.getByRole("button", { name: /0 deliveries found/ }).innerText()).to.contain("/updated");
+    await world.requireAccessible("the search for an appointment");
+  });
+});

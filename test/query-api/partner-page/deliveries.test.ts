@@ -52,4 +52,21 @@ describe("the deliveries on the page /partner", function () {
     expect(await page.getByRole("button", { name: /0 deliveries found/ }).innerText()).to.contain("/updated");
     await world.requireAccessible("the search for an appointment");
   });
+
+  it("on a phone, each appointment and each delivery shows all its values and its button", async () => {
+    await page.setViewportSize({ width: 390, height: 844 });
+    const attempts = page.locator(".deliveries summary span", { hasText: /attempts?$/ });
+    const [age, count] = [await page.locator(".deliveries summary time").boundingBox(), await attempts.boundingBox()];
+    expect(age!.y + age!.height, "the age is above the attempts").to.be.at.most(count!.y);
+    await world.openTab("Appointments");
+    const table = page.getByRole("region", { name: "Appointments", exact: true });
+    const buttons = table.getByRole("button", { name: "Deliveries" });
+    await buttons.first().waitFor();
+    expect(await table.evaluate((region) => region.scrollWidth - region.clientWidth)).to.equal(0);
+    for (const cell of await table.locator("tbody :is(th, td):not(:empty)").all()) {
+      const { x, width } = (await cell.boundingBox())!;
+      expect([x >= 0, x + width <= 390]).to.deep.equal([true, true]);
+    }
+    await world.requireAccessible("the appointments");
+  });
 });

@@ -58,6 +58,7 @@ function createOptionText({ clinicId, clinicName }) {
 export async function openClinic() {
   const clinicId = getClinicId();
   clinic = undefined;
+  getElement("clinic-name").textContent = installations.get(clinicId)?.clinicName ?? "Clinic";
   const context = await request("GET", "/clinic/context");
   const isSandbox = clinicId === sandbox?.clinicId;
   clinic = {
@@ -67,7 +68,6 @@ export async function openClinic() {
     sandbox: isSandbox ? sandbox : undefined,
   };
   getElement("clinic").value = clinicId;
-  getElement("clinic-name").textContent = clinic.name;
   const { timezone, status } = clinic;
   const kind = isSandbox ? "Your sandbox" : `Clinic, ${status}`;
   getElement("clinic-hint").replaceChildren(`${kind} · ${timezone} · `, createId(clinicId));

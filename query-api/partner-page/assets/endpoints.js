@@ -27,7 +27,10 @@ let onSelect = () => undefined;
  */
 export function initEndpoints(handlers) {
   onSelect = handlers.onSelect;
-  getElement("new-endpoint").addEventListener("click", () => openForm(getElement("endpoint-form").hidden));
+  getElement("new-endpoint").addEventListener("click", () => {
+    openForm(getElement("endpoint-form").hidden);
+    getElement("endpoint-url").focus();
+  });
   const cancel = () => {
     openForm(false);
     getElement("new-endpoint").focus();
@@ -55,7 +58,6 @@ function openForm(isOpen) {
       ? "An HTTPS URL of a public host. The operator must have approved its origin."
       : "An HTTPS URL of a public host.";
   getElement("endpoint-url").value = "";
-  if (isOpen) getElement("endpoint-url").focus();
 }
 
 /** Loads the endpoints. Shows an error in the list. */

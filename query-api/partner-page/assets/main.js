@@ -111,10 +111,14 @@ async function showDesk() {
   for (const id of ["environment", "sign-out", "desk"]) getElement(id).hidden = false;
   getElement("sign-in").hidden = true;
   getElement("sections").hidden = clinicId === undefined;
-  if (clinicId === undefined) getElement("clinic-name").textContent = "No clinic";
-  else await showClinic(clinicId);
-  if (clinicId === undefined) showError("clinic-alert", { message: NO_INSTALLATION_TEXT });
+  if (clinicId === undefined) {
+    getElement("clinic-name").textContent = "No clinic";
+    showError("clinic-alert", { message: NO_INSTALLATION_TEXT });
+  }
+  const loading = clinicId === undefined ? undefined : showClinic(clinicId);
+  // The heading takes the focus before everything is loaded, so that the focus does not leave what the user has chosen.
   getElement("clinic-name").focus();
+  await loading;
 }
 
 /** Shows a clinic with the tab, the endpoint and the filters in the URL. Removes what was shown of another clinic. */

@@ -28,8 +28,14 @@ describe("the keyboard on the page /partner", function () {
 
   it("the Tab key reaches everything on the sign-in form, and the page after the sign-in", async () => {
     await requireKeyboardAccess(page);
+    const heading = page.getByRole("heading", { name: "Sandbox Clinic" });
+    await page.route("**/clinic/context", async (route) => {
+      await heading.waitFor();
+      await route.continue();
+    });
     await world.signIn(world.partner);
     await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
+    expect(await getFocusedText()).to.equal("Sandbox Clinic");
     await requireKeyboardAccess(page);
   });
 

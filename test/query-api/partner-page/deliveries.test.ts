@@ -1,4 +1,6 @@
 import { expect } from "chai";
+import pg from "pg";
+import { insertDelivery } from "../../support/deliveries.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
 
@@ -68,5 +70,31 @@ describe("the deliveries on the page /partner", function () {
       expect([x >= 0, x + width <= 390]).to.deep.equal([true, true]);
     }
     await world.requireAccessible("the appointments");
+  });
+
+  it("an endpoint without a successful delivery is not green, and a replay counts more deliveries than a page", async () => {
+    const { applicationId, environment } = world.partner;
+    const admin = new pg.Pool({ connectionString: world.service.api.database.urls.projection });
+    const clinicId = clinicHeaders["X-SERVICE-Clinic-ID"]!;
+    const row = { endpointId: endpointIds[1]!, clinicId, branchId: null, applicationId, environment };
+    const createdAt = new Date().toISOString();
+    await Promise.all(Array.from({ length: 130 }, () => insertDelivery(admin, { ...row, createdAt })));
+    await admin.end();
+    await world.openTab("Webhooks");
+    await page.getByRole("button", { name: /0 deliveries found/ }).press("Enter");
+    await page.getByText("No delivery matches the filters.").waitFor();
+    await page.getByRole("button", { name: "Clear filters" }).press("Enter");
+    const health = page.getByText(
+      "Active, but no listed delivery was successful. Of 20 deliveries in the list: 20 failed.",
+    );
+    expect(await health.getAttribute("class")).to.equal("health failing");
+    expect(await page.locator("#search-status").innerText()).to.equal("");
+    await page.getByLabel("Status").selectOption("failed");
+    await page.locator(".health.unknown").waitFor();
+    await page.getByRole("button", { name: "Replay failed deliveries" }).press("Enter");
+    await page.getByRole("dialog", { name: "Replay 130 deliveries?" }).waitFor();
+    await world.requireAccessible("the number of deliveries");
+    await page.keyboard.press("Escape");
+    world.expectProblems(/nothing/);
   });
 });

@@ -1,3 +1,9 @@
+import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
+import { clinicStreams } from "../../shared/domain/events/clinic.ts";
+import { animalConsentStreams } from "../../shared/domain/events/consent.ts";
+import { installationStreams, webhookEndpointStreams } from "../../shared/domain/events/partner.ts";
+import { customerStreams } from "../../shared/domain/events/people.ts";
+import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
@@ -18,6 +24,17 @@ const PATTERN = new RegExp(`^(0|[1-9]\\d{0,18}) (${UUID})(?: (${UUID}))? ([0-9a-
 /** Largest `bigint` of Postgres. */
 const MAX_POSITION = 2n ** 63n - 1n;
 
+/** Categories of the streams on which the rows of the lists depend. A quarantine of another stream hides no row. */
+const CATEGORY_NAMES = [
+  appointmentStreams,
+  installationStreams,
+  animalConsentStreams,
+  webhookEndpointStreams,
+  sandboxStreams,
+  customerStreams,
+  clinicStreams,
+].map(({ name }) => name);
+
 /** A cursor is valid until its epoch ends, because rows may then appear before its position. */
 export interface Epoch {
   /** SQL for the epoch of new cursors. */
@@ -36,7 +53,8 @@ export interface Epoch {
 export function createEpoch(clinics: string, ...positions: string[]): Epoch {
   const build = (...parts: string[]) => `concat_ws(',', ${["''", ...positions, ...parts].join(", ")})`;
   const current = build(`(SELECT md5(string_agg(q.stream || '@' || q.revision, ',' ORDER BY q.stream))
-    FROM ${READ_MODEL_SCHEMA}.quarantined_stream q WHERE q.clinic_id IN (${clinics}) OR q.clinic_id IS NULL)`);
+    FROM ${READ_MODEL_SCHEMA}.quarantined_stream q
+   WHERE split_part(q.stream, '-', 1) = ANY ('{${CATEGORY_NAMES}}') AND (q.clinic_id IN (${clinics}) OR q.clinic_id IS NULL))`);
   return { current, buildIsValidSql: (epoch) => `${epoch} IN (${current}, ${build()})` };
 }
 

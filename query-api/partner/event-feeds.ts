@@ -16,7 +16,7 @@ const APPLICATION_EVENT_TYPES: readonly PublicEventType[] = [
   "animal_link.withdrawn",
 ];
 
-/** SQL of a feed whose caller is described by $1 to $3 and by the parameters from $10. */
+/** SQL of a feed whose caller is described by $1 to $3 and by the parameters from $11. */
 interface Feed {
   /** Tables with the events `e`. */
   from: string;
@@ -30,12 +30,12 @@ interface Feed {
 
 /**
  * Builds the statement of a feed. It selects one row more than the page contains, to detect a next page. $4 and $5:
- * cursor, $6: true to skip all events, $7: limit, $8: epoch of the cursor, $9: `readPosition` of the request.
+ * cursor, $6: true to skip all events, $7: limit, $8: epoch of the cursor, $9 and $10: position and epoch of the last wait.
  */
 function buildFeedSql({ from, isVisible, isOwnCursor, epoch, refusal }: Feed): string {
   return `WITH page_and_next_row AS MATERIALIZED (
       SELECT e.position, e.event_id, e.type, e.clinic_id, e.branch_id, e.stream, e.revision FROM ${from}
-       WHERE ${isVisible} AND NOT $6::boolean AND e.position > greatest($4::bigint, $9::bigint, -1)
+       WHERE ${isVisible} AND NOT $6::boolean AND e.position > greatest($4::bigint, CASE WHEN $10::text = ${epoch.current} THEN $9::bigint END, -1)
        ORDER BY e.position
        LIMIT $7::integer + 1)
     SELECT coalesce(${refusal}, CASE WHEN $4::bigint IS NOT NULL AND (NOT ${epoch.buildIsValidSql("$8::text")} OR NOT EXISTS (
@@ -54,19 +54,19 @@ function buildFeedSql({ from, isVisible, isOwnCursor, epoch, refusal }: Feed): s
 }
 
 /**
- * Events of a clinic. $1: clinic, $2 and $3: branches, $10: application, $11: installation, $12: true if the caller may
- * read events about endpoints, $13: animal access.
+ * Events of a clinic. $1: clinic, $2 and $3: branches, $11: application, $12: installation, $13: true if the caller may
+ * read events about endpoints, $14: animal access.
  */
 export const clinicFeedSql = buildFeedSql({
   from: `${READ_MODEL_SCHEMA}.public_event e
-    JOIN ${READ_MODEL_SCHEMA}.installation i ON i.installation_id = $11::uuid AND i.status = 'approved'`,
+    JOIN ${READ_MODEL_SCHEMA}.installation i ON i.installation_id = $12::uuid AND i.status = 'approved'`,
   isVisible: `e.clinic_id = $1::uuid AND e.type IS NOT NULL AND e.position >= i.approved_position
     AND (e.branch_id IS NULL OR ${buildIsBranchVisibleSql("e.branch_id")})
-    AND ${buildIsDeliveryVisibleSql("e", { animalAccess: "$13::text", applicationId: "$10::uuid" })}
-    AND (e.installation_id IS NULL OR e.installation_id = $11::uuid)
-    AND (e.endpoint_id IS NULL OR ($12::boolean AND EXISTS (
+    AND ${buildIsDeliveryVisibleSql("e", { animalAccess: "$14::text", applicationId: "$11::uuid" })}
+    AND (e.installation_id IS NULL OR e.installation_id = $12::uuid)
+    AND (e.endpoint_id IS NULL OR ($13::boolean AND EXISTS (
       SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint w
-       WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $10::uuid)))`,
+       WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $11::uuid)))`,
   isOwnCursor: "c.clinic_id = $1::uuid",
   epoch: createEpoch("$1::uuid"),
   refusal: branchRefusalSql,
@@ -109,9 +109,17 @@ export function getApplicationFeedParameters(request: FeedRequest): unknown[] {
   return [applicationId, environment, APPLICATION_EVENT_TYPES, ...getPageParameters(request)];
 }
 
-function getPageParameters({ parameters: { after, limit }, readPosition }: FeedRequest): unknown[] {
+function getPageParameters({ parameters: { after, limit }, lastWait }: FeedRequest): unknown[] {
   const cursor = readAfter(after);
-  return [cursor?.position, cursor?.eventId, after === LATEST, limit, cursor?.epoch, readPosition];
+  return [
+    cursor?.position,
+    cursor?.eventId,
+    after === LATEST,
+    limit,
+    cursor?.epoch,
+    lastWait?.position,
+    lastWait?.epoch,
+  ];
 }
 
 export function readAfter(after: string | null): EventCursor | undefined {

@@ -82,9 +82,9 @@ Events about endpoints require the scope \`webhooks:read\`. \`animal_link.create
     completeBody,
   },
   findWait(bodyText, { parameters: { after, wait } }) {
-    const { events, position } = sqlBody.parse(JSON.parse(bodyText));
+    const { events, position, epoch } = sqlBody.parse(JSON.parse(bodyText));
     const isWaiting = events.length === 0 && after !== LATEST && wait > 0;
-    return isWaiting ? { position: BigInt(position), timeoutMs: wait * 1_000 } : undefined;
+    return isWaiting ? { position: BigInt(position), epoch, timeoutMs: wait * 1_000 } : undefined;
   },
   completeBody: (bodyText, context, request) => completeBody(bodyText, context, request),
 });

@@ -17,8 +17,8 @@ export interface PartnerRequest<Declared extends QueryParameters = QueryParamete
   parameters: ParameterValues<Declared>;
   /** Undefined for the first page, and for operations without pages. */
   cursor: CursorPosition | undefined;
-  /** Position of the read models at which the request has found no event and waited; undefined before a wait. */
-  readPosition: bigint | undefined;
+  /** Last wait of the request; undefined before the first wait. */
+  lastWait: WaitForEvent | undefined;
 }
 
 export interface ReadContext {
@@ -73,6 +73,8 @@ export interface ReadAlternative extends Pick<PartnerRead, "sql" | "getSqlParame
 export interface WaitForEvent {
   /** Position of the read models at which the SQL has found no event. */
   position: bigint;
+  /** Epoch of the read. In a later epoch, events before the position may have appeared. */
+  epoch: string;
   timeoutMs: number;
 }
 

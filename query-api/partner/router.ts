@@ -29,7 +29,7 @@ import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
 import { createEventWait, type EventWait } from "./event-wait.ts";
 import type { EventWatch } from "./event-watch.ts";
-import type { PartnerRead } from "./read.ts";
+import type { PartnerRead, WaitForEvent } from "./read.ts";
 
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
@@ -126,14 +126,14 @@ function respond(
   return async (ctx) => {
     await waits.position.wait(ctx, ctx.state.applicationId);
     const startedAt = performance.now();
-    const read = async (readPosition?: bigint) => {
+    const read = async (lastWait?: WaitForEvent) => {
       const context = { log: limitLogReads(dependencies.log, ctx.state.deadline), brand: dependencies.brand };
       const request = {
         state: ctx.state,
         pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
         parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
         cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
-        readPosition,
+        lastWait,
       };
       const { alternative, operationId } = partnerRead;
       const { sql, getSqlParameters, completeBody } = alternative?.appliesTo(request) ? alternative : partnerRead;
@@ -153,7 +153,7 @@ function respond(
       const { wait } = result;
       result = await resume(ctx.state.applicationId, async () => {
         await requireAccess(ctx);
-        return read(wait?.position);
+        return read(wait);
       });
     }
     ctx.type = "application/json";

@@ -170,7 +170,7 @@ describe("the feed of an application", () => {
     await admin.query(
       `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream
          (stream, revision, position, event_type, cause, clinic_id, since, events)
-       VALUES ('test-1', 0, 0, 'Unknown', 'unknown', $1, now(), 1)`,
+       VALUES ('installation-1', 0, 0, 'Unknown', 'unknown', $1, now(), 1)`,
       [world.clinicId],
     );
     expect((await list(`after=${cursor}`)).body.cursor).to.equal(cursor);

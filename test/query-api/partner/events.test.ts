@@ -192,7 +192,7 @@ describe("the feed of events", () => {
     await admin.query(
       `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream
          (stream, revision, position, event_type, cause, clinic_id, since, events)
-       VALUES ('test-1', 0, 0, 'Unknown', 'unknown', $1, now(), 1)`,
+       VALUES ('appointment-1', 0, 0, 'Unknown', 'unknown', $1, now(), 1)`,
       [world.clinicId],
     );
     expect((await list(`after=${cursor}`)).body.cursor).to.equal(cursor);
@@ -202,6 +202,46 @@ describe("the feed of events", () => {
     await admin.end();
     expect((await list(`after=${quarantineCursor}`)).body.error).to.equal("unknown_cursor");
     expect((await list(`after=${cursor}`)).status).to.equal(200);
+  });
+
+  it("the end of a quarantine does not end cursors if no event of the lists depends on its stream", async () => {
+    const admin = new pg.Client({ connectionString: api.database.urls.projection });
+    await admin.connect();
+    await admin.query(
+      `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream
+         (stream, revision, position, event_type, cause, clinic_id, since, events)
+       VALUES ('portalUser-1', 0, 0, 'Unknown', 'unknown', NULL, now(), 1)`,
+    );
+    const { cursor } = await awaitEvents(1);
+    await admin.query(`DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream`);
+    await admin.end();
+    expect((await list(`after=${cursor}`)).status).to.equal(200);
+  });
+
+  it("a request that waits while a quarantine ends returns the events of the quarantined stream", async () => {
+    const { cursor } = await awaitEvents(1);
+    const late = await request();
+    await awaitEvents(2);
+    const admin = new pg.Client({ connectionString: api.database.urls.projection });
+    await admin.connect();
+    const table = `${READ_MODEL_SCHEMA}.public_event`;
+    const stream = `appointment-${late}`;
+    await admin.query(`CREATE TEMPORARY TABLE late AS SELECT * FROM ${table} WHERE stream = '${stream}'`);
+    await admin.query(
+      `BEGIN; DELETE FROM ${table} WHERE stream = '${stream}';
+       INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream
+         (stream, revision, position, event_type, cause, clinic_id, since, events)
+       VALUES ('${stream}', 0, 0, 'Unknown', 'unknown', '${world.clinicId}', now(), 1); COMMIT`,
+    );
+    const waiting = list(`after=${cursor}&wait=25`);
+    await eventually("the wait", async () => (await readWaitCount(api.queryUrl)) === 1);
+    await admin.query(
+      `BEGIN; INSERT INTO ${table} SELECT * FROM late; DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream; COMMIT`,
+    );
+    await admin.end();
+    const last = await request();
+    const { body } = await waiting;
+    expect(body.events.map(({ data }: FeedEvent) => data.appointment?.id)).to.deep.equal([late, last]);
   });
 
   it("an event that is missing in the log or unreadable keeps its place in the feed, without data", async () => {

@@ -1,0 +1,44 @@
+import { type Span, startSpan } from "../tracing/span.ts";
+import type { NewEvent } from "./log.ts";
+
+/**
+ * Appends events with one span in each trace that the events belong to. An append can contain the events of several
+ * requests. The metadata of the appended events names the span, so that the spans of later steps become its children.
+ */
+export async function traceAppend<Result>(
+  stream: string,
+  events: readonly NewEvent[],
+  append: (events: readonly NewEvent[]) => Promise<Result>,
+): Promise<Result> {
+  const spansByParent = startAppendSpans(stream, events);
+  if (spansByParent.size === 0) return append(events);
+  const endSpans = (error?: unknown) => {
+    for (const span of spansByParent.values()) span.end(error);
+  };
+  try {
+    const appendResult = await append(events.map((event) => replaceTraceparent(event, spansByParent)));
+    endSpans();
+    return appendResult;
+  } catch (error) {
+    endSpans(error);
+    throw error;
+  }
+}
+
+/** @returns spans by trace context of their parents */
+function startAppendSpans(stream: string, events: readonly NewEvent[]): Map<string, Span> {
+  const spansByParent = new Map<string, Span>();
+  for (const { metadata } of events) {
+    const { traceparent } = metadata;
+    if (traceparent === undefined || spansByParent.has(traceparent)) continue;
+    // The name contains only the stream's category, because the rest of a stream's name identifies one object.
+    const span = startSpan(`append ${stream.split("-")[0]}`, "producer", traceparent, { "event.count": events.length });
+    if (span) spansByParent.set(traceparent, span);
+  }
+  return spansByParent;
+}
+
+function replaceTraceparent(event: NewEvent, spansByParent: ReadonlyMap<string, Span>): NewEvent {
+  const span = spansByParent.get(event.metadata.traceparent ?? "");
+  return span ? { ...event, metadata: { ...event.metadata, traceparent: span.traceparent } } : event;
+}

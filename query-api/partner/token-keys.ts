@@ -25,7 +25,6 @@ const MAX_STALE_AGE_MS = TOKEN_LIFETIME_SECONDS * 1000;
  * use for the lifetime of a token. After that time, all tokens that were issued before the failure have expired.
  *
  * Fetches the keys before it returns, so that the requests that an ingress held during a restart need not wait for them.
- * If this fails, requests fetch the keys.
  *
  * @param url URL of the published keys
  * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
@@ -44,7 +43,8 @@ export async function createTokenKeys(
     callTimeoutMs: WAIT_TIMEOUT_MS,
     onFailure: (error) => logger.warn({ error }, "Fetching the token keys failed. Cached keys, if any, stay in use."),
   });
-  await remoteKeys.reload().catch((error: unknown) => circuit.open(error));
+  // A request repeats a failed fetch, and reports its failure.
+  await remoteKeys.reload().catch(() => undefined);
   let lastFreshAt = remoteKeys.fresh ? performance.now() : Number.NEGATIVE_INFINITY;
   return async (header, token) => {
     try {

@@ -130,7 +130,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
       context,
     );
     const { id: endpointId } = endpoint;
-    const toggles = Array.from({ length: 12 }, () => [
+    const toggles = Array.from({ length: 24 }, () => [
       { type: "WebhookEndpointDisabled", data: { endpointId, reason: "partner" } } as const,
       { type: "WebhookEndpointEnabled", data: { endpointId } } as const,
     ]).flat();

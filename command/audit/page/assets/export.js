@@ -1,5 +1,6 @@
 import { fetchBlob } from "./api.js";
 import { getSelectedClinicId, getTimeZone } from "./clinics.js";
+import { createCopyButton } from "./copy.js";
 import { getElement, h } from "./dom.js";
 import { toInstant } from "./local-time.js";
 
@@ -59,10 +60,11 @@ function showResult(file, { clinic, from = "start", to }) {
   const range = `--clinic ${clinic} --from ${from}${to === undefined ? "" : ` --to ${to}`}`;
   getElement("export-status").textContent = `Saved ${file}.`;
   const text = `clinic audit verify ${file} --key=${keyThumbprint} ${range}`;
-  const command = h("pre", { tabindex: "0", role: "region", "aria-label": "Command" }, text);
+  const command = h("pre", { id: "verify-command" }, text);
   getElement("verify").replaceChildren(
     h("p", {}, "Verify the file with this command, or with python3 verify.py and the same options."),
     command,
+    createCopyButton("Copy", command),
     h(
       "p",
       { class: "hint" },

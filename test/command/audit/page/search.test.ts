@@ -139,7 +139,10 @@ describe("the searches of the page /audit", function () {
     expect(download.suggestedFilename()).to.equal(`audit-${history.clinicId}.ndjson`);
     const lines = (await readFile(await download.path(), "utf8")).trimEnd().split("\n");
     expect(lines.some((line) => line.includes(history.appointmentId))).to.equal(true);
-    const command = await page.getByRole("region", { name: "Command" }).innerText();
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByText("Copied.").waitFor();
+    const command = await page.evaluate<string>("navigator.clipboard.readText()");
     await audit.requireAccessible("an export");
     const [clinic, group, verify = "", file, ...options] = command.split(" ");
     expect([clinic, group, verify, file]).to.eql(["clinic", "audit", "verify", download.suggestedFilename()]);

@@ -71,8 +71,8 @@ export function showEndpoints() {
       throw error;
     }
     renderEndpoints();
-    // Without endpoints, the form is the next step.
-    if (endpoints.length === 0) openForm(true);
+    // Without endpoints, the form is the next step. A form that is open keeps its input.
+    if (endpoints.length === 0 && getElement("endpoint-form").hidden) openForm(true);
   });
 }
 

@@ -68,6 +68,8 @@ function findDeliveries() {
   return runAction({ alertId: "endpoints-alert" }, async () => {
     const foundIds = await searchAppointment(readRoute().appointmentId);
     if (foundIds.length === 0 || foundIds.includes(getShownEndpointId())) return;
+    // Another endpoint would replace the form that the user has open.
+    if (getElement("settings-form").querySelector("[open]")) return;
     // The Back button skips the endpoint without such deliveries. Otherwise, going back would search again.
     changeRoute({ endpoint: foundIds[0] }, { isNewEntry: false });
     await showEndpoint(findEndpoint(foundIds[0]));

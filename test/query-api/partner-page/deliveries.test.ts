@@ -8,6 +8,7 @@ describe("the deliveries on the page /partner", function () {
   this.timeout(180_000);
   let world: PartnerPage;
   let page: PartnerPage["page"];
+  let appointmentId = "";
   let clinicHeaders: Record<string, string>;
   const endpointIds: string[] = [];
 
@@ -39,7 +40,7 @@ describe("the deliveries on the page /partner", function () {
     await world.clickButton("Create appointment");
     const created = page.getByText(/^Created appointment/);
     await created.waitFor();
-    const [appointmentId = ""] = (await created.innerText()).match(/[0-9a-f-]{36}/) ?? [];
+    [appointmentId = ""] = (await created.innerText()).match(/[0-9a-f-]{36}/) ?? [];
     await eventually("the delivery", async () => {
       const path = `/webhook-endpoints/${endpointIds[0]}/deliveries?appointmentId=${appointmentId}`;
       const { body } = await world.partner.request("GET", path, { headers: clinicHeaders });
@@ -70,6 +71,22 @@ describe("the deliveries on the page /partner", function () {
       expect([x >= 0, x + width <= 390]).to.deep.equal([true, true]);
     }
     await world.requireAccessible("the appointments");
+  });
+
+  it("the search for an appointment leaves the endpoint whose settings the user is editing", async () => {
+    await world.openTab("Webhooks");
+    await page.getByRole("button", { name: "/updated" }).click();
+    await world.clickButton("Clear filters");
+    await page.getByText("Change settings").click();
+    await page.getByRole("textbox", { name: "URL" }).fill("https://edited.example/");
+    const filter = page.getByLabel("Appointment id");
+    await filter.fill(appointmentId);
+    await filter.press("Enter");
+    await page.getByText("1 delivery at 1 of 2 endpoints.").waitFor();
+    expect(await page.getByRole("textbox", { name: "URL" }).inputValue()).to.equal("https://edited.example/");
+    await page.getByText("Change settings").click();
+    await world.clickButton("Refresh");
+    await page.getByRole("heading", { name: "/created" }).waitFor();
   });
 
   it("an endpoint without a successful delivery is not green, and a replay counts more deliveries than a page", async () => {

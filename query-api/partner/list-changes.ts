@@ -39,11 +39,12 @@ const epoch = createEpoch(
 
 /**
  * $5: time, $6 to $9: position, event, appointment and epoch of the cursor, $10: limit. Selects one row more than the
- * page contains. A time is translated to the position before the first change since then.
+ * page contains. A time is translated to the position before the first change since then. The addition of 0 makes Postgres
+ * read the changes since the time. Otherwise it reads all earlier changes in the order of their positions.
  */
 const pageAndNextRowSql = `SELECT a.* FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE ${isVisibleSql} AND (a.position, a.appointment_id) > (
-    coalesce($6::bigint, (SELECT min(c.position) - 1 FROM ${READ_MODEL_SCHEMA}.appointment c
+    coalesce($6::bigint, (SELECT min(c.position + 0) - 1 FROM ${READ_MODEL_SCHEMA}.appointment c
       WHERE c.clinic_id = $1::uuid AND c.updated_at >= $5::timestamptz)),
     coalesce($8::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
   ORDER BY a.position, a.appointment_id

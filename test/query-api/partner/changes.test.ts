@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import pg from "pg";
 import {
   cancelAppointment,
   confirmAppointment,
@@ -8,7 +9,9 @@ import {
 } from "../../../command/operations/appointment-operations.ts";
 import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
 import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
+import { listChanges } from "../../../query-api/partner/list-changes.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -89,6 +92,36 @@ describe("the list of changed appointments", () => {
     expect(appointments).to.deep.equal([]);
     await confirm(id);
     expect(listIds(await awaitChange(changes.cursor))).to.deep.equal([id]);
+  });
+
+  it("a list since a time does not read the appointments that changed before", async () => {
+    const { clinicId, applicationId } = world;
+    await request();
+    await eventually("the appointment", async () => (await read("2020-01-01T00:00:00Z")).appointments.length === 1);
+    const table = `${READ_MODEL_SCHEMA}.appointment`;
+    const owner = new pg.Client({ connectionString: api.database.urls.projection });
+    await owner.connect();
+    await owner.query(
+      `INSERT INTO ${table} SELECT (jsonb_populate_record(a, jsonb_build_object('appointment_id', gen_random_uuid(),
+         'position', -g, 'updated_at', '2020-01-01T00:00:00Z'))).* FROM ${table} a, generate_series(1, 5000) g
+        WHERE clinic_id = $1`,
+      [clinicId],
+    );
+    await owner.query(`ANALYZE ${table}`);
+    await owner.end();
+    const options = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off";
+    const reader = new pg.Client({ connectionString: api.database.urls.query, options });
+    await reader.connect();
+    const state = { clinicId, applicationId, branchId: null, installation: { branchIds: null, animalAccess: "all" } };
+    const parameters = { updatedSince: "2021-01-01T00:00:00Z", limit: 1 };
+    const values = await listChanges.getSqlParameters({ state, parameters } as never, {} as never);
+    await reader.query(`PREPARE changes AS ${listChanges.sql}`);
+    const literals = values.map((value) => (value == null ? "NULL" : pg.escapeLiteral(String(value))));
+    const { rows } = await reader.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE changes (${literals})`);
+    await reader.end();
+    const [{ Plan: plan }] = rows[0]["QUERY PLAN"];
+    // A list that read all 5,001 appointments would touch more than 100 pages.
+    expect(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]).to.be.below(50);
   });
 
   it("an appointment that changes between two pages appears again, and none is missed during concurrent changes", async () => {

@@ -25,8 +25,8 @@ const SERVICES = {
 type ServiceName = keyof typeof SERVICES;
 const SERVICE_NAMES = Object.keys(SERVICES) as ServiceName[];
 
-/** Longer than the test. A process ends its drain when the load balancer sends no more requests to it. Milliseconds. */
-const DRAIN_DELAY_MS = 240_000;
+/** The maximum. A process ends its drain when the load balancer sends no more requests to it. Milliseconds. */
+const DRAIN_DELAY_MS = 60_000;
 
 /** Number of appointments that are created while both processes of a service run, and after the former has ended. */
 const APPOINTMENT_COUNT = 15;

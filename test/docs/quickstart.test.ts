@@ -20,8 +20,8 @@ describe("the Quickstart of the API reference", function () {
       const page = await browser.newPage({ permissions: ["clipboard-read", "clipboard-write"] });
       await page.goto(`${service.origin}/docs#partner/guide-quickstart`);
       const title = page.locator('[data-part="guide-quickstart"]');
-      await title.locator("~ .code").first().waitFor();
-      const buttons = await title.locator("~ .code").getByRole("button", { name: "Copy", exact: true }).all();
+      await title.locator("~ .code-box").first().waitFor();
+      const buttons = await title.locator("~ .code-box").getByRole("button", { name: "Copy", exact: true }).all();
       expect(buttons).to.have.length(3);
       const blocks: string[] = [];
       for (const button of buttons) {

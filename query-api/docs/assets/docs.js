@@ -96,12 +96,12 @@ function complete(section, entries) {
     namePart(code.closest("tr"), toErrorId(code.textContent));
   }
   for (const code of section.querySelectorAll(".info .renderedMarkdown pre")) {
-    if (!code.parentElement.matches(".code")) addCopyButton(code, "Copy");
+    if (!code.parentElement.matches(".code-box")) addCopyButton(code, "Copy");
   }
   for (const body of section.querySelectorAll(".opblock.is-open .opblock-body")) {
     const header = body.querySelector(".responses-wrapper .opblock-section-header");
     if (header && !header.querySelector(".errors-toggle")) header.append(createErrorsToggle(body));
-    if (body.querySelector(".code")) continue;
+    if (body.querySelector(".code-box")) continue;
     const { id } = body.closest(".opblock");
     const entry = entries.find((candidate) => candidate.curl && id.endsWith(`-${candidate.id}`));
     if (entry) body.prepend(addCopyButton(createCurlText(entry), "Copy curl"));
@@ -117,7 +117,7 @@ function namePart(element, id) {
 /** Adds a button that copies a block of code. Returns the element that then contains both. */
 function addCopyButton(code, label) {
   const box = document.createElement("div");
-  box.className = "code";
+  box.className = "code-box";
   code.replaceWith(box);
   box.append(code, createCopyButton(label, code));
   return box;

@@ -128,20 +128,24 @@ describe("the page /docs", function () {
     expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html} (${nodes.length})`)).to.deep.equal([]);
   };
 
-  it("the page /docs has no violations of accessibility rules, in wide and narrow windows", async () => {
-    // Only the operation of the test above is open, because the check takes time for each open operation.
-    const operation = locateOperation("partner", "createPartnerAppointment");
-    await operation.getByRole("tab", { name: "Schema" }).first().click();
-    await page.setViewportSize({ width: 1440, height: 900 });
-    // The closed operations of a group have the same elements as the first one, and so have the responses.
-    const copies = "['.opblock:not(.is-open):not(:first-child)', '.response ~ .response']";
-    await checkAccessibility(`{ exclude: ${copies} }`);
-    await page.setViewportSize({ width: 390, height: 844 });
-    await page.locator("#contents summary").click();
-    await checkAccessibility("'header, aside'");
-    await page.locator("#contents summary").click();
-    await page.setViewportSize({ width: 1280, height: 900 });
-  });
+  for (const colorScheme of ["dark", "light"] as const) {
+    it(`the page /docs has no violations of accessibility rules in the ${colorScheme} scheme, in wide and narrow windows`, async () => {
+      await page.emulateMedia({ colorScheme });
+      // Only the operation of the test above is open, because the check takes time for each open operation.
+      await locateOperation("partner", "createPartnerAppointment").getByRole("tab", { name: "Schema" }).first().click();
+      for (const width of [1440, 390]) {
+        await page.setViewportSize({ width, height: 900 });
+        for (const query of ["", "409"]) {
+          await page.locator("#query").fill(query);
+          // The closed operations of a group have the same elements as the first one, and so have the responses.
+          const copies = "['.opblock:not(.is-open):not(:first-child)', '.response ~ .response']";
+          await checkAccessibility(query === "" ? `{ exclude: ${copies} }` : "'header, aside'");
+        }
+        await page.locator("#query").fill("");
+      }
+      await page.setViewportSize({ width: 1280, height: 900 });
+    });
+  }
 
   for (const colorScheme of ["dark", "light"] as const) {
     it(`the colors of the page /docs have enough contrast in the ${colorScheme} scheme, for each method`, async () => {
@@ -165,7 +169,10 @@ describe("the page /docs", function () {
 
   it("the Tab key reaches everything on the page /docs, with a visible focus in the dark scheme", async () => {
     await page.emulateMedia({ colorScheme: "dark" });
-    await requireKeyboardAccess(page, ".opblock-control-arrow");
+    for (const width of [390, 1280]) {
+      await page.setViewportSize({ width, height: 900 });
+      await requireKeyboardAccess(page, ".opblock-control-arrow");
+    }
     await page.emulateMedia({ colorScheme: "light" });
   });
 
@@ -257,16 +264,6 @@ describe("the page /docs", function () {
     await page.locator("#query").fill("");
   });
 
-  it("a link to a guide or an error on the page /docs works from another page", async () => {
-    const otherPage = await browser.newPage();
-    for (const part of ["guide-limits", "error-idempotency_conflict"]) {
-      await otherPage.goto(`${service.url}/`);
-      await otherPage.goto(`${service.url}/docs#partner/${part}`);
-      await otherPage.locator(`[data-part="${part}"]:focus`).waitFor();
-    }
-    await otherPage.close();
-  });
-
   it("each operation on the page /docs has a curl command, and hides the bodies of its errors at first", async () => {
     await page.goto(`${service.url}/docs#partner/createPartnerAppointment`);
     const curl = page.getByRole("region", { name: "curl command of createPartnerAppointment" });
@@ -285,6 +282,32 @@ describe("the page /docs", function () {
     expect(await errorBody.isVisible()).to.equal(false);
     await operation.getByRole("button", { name: "Bodies of errors" }).click();
     await errorBody.waitFor();
+  });
+
+  it("a URL opens a guide of the page /docs, whose buttons select the code if there is no clipboard", async () => {
+    const otherPage = await browser.newPage();
+    // As in a page without TLS
+    await otherPage.addInitScript("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+    await otherPage.goto(`${service.url}/docs#partner/guide-quickstart`);
+    await otherPage.locator('[data-part="guide-quickstart"]:focus').waitFor();
+    await otherPage.getByRole("button", { name: "Copy", exact: true }).first().click();
+    await otherPage.getByText("The browser does not permit copying. Press Ctrl+C.").waitFor();
+    expect(await otherPage.evaluate("getSelection().toString()")).to.match(/^API=.*access_token\)\n*$/s);
+    await otherPage.close();
+  });
+
+  it("the curl command of each operation on the page /docs has its credentials", async () => {
+    const commands = await page.evaluate<[id: string, curl: string][]>(`(async () => {
+      const { listEntries } = await import("/docs/entries.js");
+      const lists = ${JSON.stringify(Object.entries(documentPaths))}.map(async ([api, url]) =>
+        listEntries(api, await (await fetch(url)).json()));
+      return (await Promise.all(lists)).flat().filter(({ curl }) => curl).map(({ id, curl }) => [id, curl]);
+    })()`);
+    const withoutCredentials = commands.filter(
+      ([, curl]) => !/-H "(Authorization: Bearer \$TOKEN|Cookie: \S+=\$SESSION)"/.test(curl),
+    );
+    expect(withoutCredentials.map(([id]) => id)).to.deep.equal(["exchangeToken"]);
+    expect(withoutCredentials[0]?.[1]).to.contain('"client_secret": ');
   });
 
   it("the page /docs opens the operation that the URL names, also if its group was closed", async () => {

@@ -12,6 +12,7 @@ import { isErased } from "../../shared/domain/personal-data/erasure.ts";
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
+import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../shared/personal-data/decrypt-events.ts";
 import { accessesQuery, readAuditorName } from "../audit/access/list-accesses.ts";
@@ -191,12 +192,12 @@ async function describeDeliveries(
   return deliveries;
 }
 
-/** Returns the state of an aggregate. Returns undefined if it does not exist, or this release cannot read its stream. */
+/** Returns the state of an aggregate. Returns undefined if it does not exist, or its stream cannot be read. */
 async function loadReadable<C extends Category, State>(log: EventLog, aggregate: Aggregate<C, State>, id: string) {
   try {
     return (await loadAggregate(log, aggregate, id)).state;
   } catch (error) {
-    if (isDecryptionError(error)) return undefined;
+    if (isDecryptionError(error) || (await concernsOneStream(log, error))) return undefined;
     throw error;
   }
 }

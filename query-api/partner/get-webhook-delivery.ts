@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
 import { createWebhookBody } from "../../shared/partner-api/webhook-body.ts";
@@ -104,7 +104,7 @@ export const getWebhookDelivery = definePartnerRead({
 /**
  * Creates the webhook body again.
  *
- * @returns null if the log does not contain the event, or if this release cannot read it
+ * @returns null if the log does not contain the event, or if its stream cannot be read
  * @throws {LogUnavailableError}
  */
 async function recreateBody(
@@ -116,7 +116,7 @@ async function recreateBody(
     const body = await createWebhookBody(log, source);
     return body?.id === eventId ? JSON.stringify(body) : null;
   } catch (error) {
-    if (error instanceof EventSchemaError) return null;
+    if (await concernsOneStream(log, error)) return null;
     throw error;
   }
 }

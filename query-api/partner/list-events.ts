@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Environment } from "../../shared/domain/events/fields.ts";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
+import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { hasClinic } from "../../shared/partner-api/access.ts";
 import {
   createFeedEvent,
@@ -104,7 +104,7 @@ async function completeBody(
 
 type EventRow = z.output<typeof sqlBody>["events"][number];
 
-/** An event that is missing in the log, or that this release cannot read, has no data, so that no event is missing. */
+/** An event whose stream is missing or cannot be read has no data, so that it ends neither the page nor the feed. */
 async function createEvents(
   log: FeedReader,
   rows: readonly EventRow[],
@@ -115,8 +115,8 @@ async function createEvents(
   const remainingRows = rows.entries();
   const createRemainingEvents = async () => {
     for (const [index, row] of remainingRows) {
-      const event = await createFeedEvent(reader, row).catch((error: unknown) => {
-        if (!(error instanceof EventSchemaError)) throw error;
+      const event = await createFeedEvent(reader, row).catch(async (error: unknown) => {
+        if (!(await concernsOneStream(log, error))) throw error;
       });
       events[index] = event?.id === row.eventId ? event : createUnavailableEvent(row, environment);
     }

@@ -86,7 +86,7 @@ const PAGE_TIMEOUT_MS = 10_000;
 
 /**
  * Reads events of a stream as they are stored, so that an unreadable event affects no other. Returns no events if the
- * stream does not exist.
+ * stream does not exist or was deleted.
  *
  * @throws {LogUnavailableError}
  */
@@ -100,7 +100,7 @@ export async function readStoredEvents(
     const streamingRead = client.readStream(stream, { ...options, deadline: PAGE_TIMEOUT_MS });
     for await (const { event } of readWithin(PAGE_TIMEOUT_MS, streamingRead)) if (event) events.push(event);
   } catch (error) {
-    if (error instanceof StreamNotFoundError) return [];
+    if (error instanceof StreamNotFoundError || error instanceof StreamDeletedError) return [];
     throw error;
   }
   return events;

@@ -6,6 +6,7 @@ import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { instant } from "../../../shared/domain/events/fields.ts";
 import { createEventLog, type EventLog } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
+import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
 import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
 import { isDecryptionError } from "../../../shared/personal-data/decrypt-events.ts";
 import { loadAggregate } from "../../handling/handle.ts";
@@ -143,7 +144,7 @@ async function readAuditorScope(client: EventStoreDBClient, auditorId: string): 
 }
 
 /**
- * Returns an auditor's name. Returns null if the auditor does not exist, or the name cannot be decrypted.
+ * Returns an auditor's name. Returns null if the auditor does not exist, or the name cannot be read or decrypted.
  *
  * @throws {LogUnavailableError}
  */
@@ -152,7 +153,8 @@ export async function readAuditorName(personalLog: EventLog, auditorId: string):
     const { state, isKeyMissing } = await loadAggregate(personalLog, auditorAggregate, auditorId);
     return isKeyMissing ? null : (state?.name ?? null);
   } catch (error) {
-    if (error instanceof KeyStoreUnavailableError || isDecryptionError(error)) return null;
+    const isNameUnavailable = error instanceof KeyStoreUnavailableError || isDecryptionError(error);
+    if (isNameUnavailable || (await concernsOneStream(personalLog, error))) return null;
     throw error;
   }
 }

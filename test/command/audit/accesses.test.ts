@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { registerClinic, reinstateClinic, suspendClinic } from "../../../command/operations/clinic-operations.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
 import {
@@ -32,6 +33,17 @@ describe("a clinic's events and accesses", () => {
 
   const listAccesses = async (reader: TestAuditor, parameters = "") =>
     (await reader.request(`/audit/v1/accesses?clinic=${history.clinicId}${parameters}`)).lines;
+
+  it("GET /audit/v1/accesses lists the accesses of an auditor whose stream was deleted, without a name", async () => {
+    const deletedAuditor = await world.registerAuditor([history.clinicId]);
+    await deletedAuditor.request(`/audit/v1/events?clinic=${history.clinicId}`);
+    const client = connectEventStore(world.env.EVENTSTORE_URL as string, "test");
+    await client.tombstoneStream(`auditor-${deletedAuditor.auditorId}`);
+    await client.dispose();
+    const accesses = await listAccesses(auditor);
+    const access = accesses.find(({ actor }) => actor.id === deletedAuditor.auditorId);
+    expect([access?.action, access?.auditorName]).to.deep.equal(["events", null]);
+  });
 
   it("GET /audit/v1/latest lists a clinic's events, the newest first, in pages up to the start of the log", async () => {
     const { lines } = await auditor.request(`/audit/v1/events?clinic=${history.clinicId}`);

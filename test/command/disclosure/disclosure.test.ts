@@ -295,4 +295,15 @@ describe("customer disclose", function () {
       await Promise.all([client.dispose(), pool.end()]);
     }
   });
+
+  it("a disclosure names no application whose stream was deleted, and is complete otherwise", async () => {
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    await client.tombstoneStream(`partnerApplication-${application.applicationId}`);
+    await client.dispose();
+    const { deliveries, consents } = await readDisclosure("deleted-application.json");
+    for (const entries of [deliveries, consents]) {
+      expect(entries).to.have.length(1);
+      expect(entries[0]?.application).to.deep.equal({ id: application.applicationId, name: null });
+    }
+  });
 });

@@ -6,6 +6,7 @@ import { confirmAppointment, requestAppointment } from "../../../command/operati
 import { narrowInstallation, revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
 import { startQueryApi } from "../../../query-api/start.ts";
+import { deriveInstallationId } from "../../../shared/domain/events/ids.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { RunningService } from "../../../shared/runtime/run-service.ts";
@@ -250,6 +251,7 @@ describe("the feed of events", () => {
     const all = await awaitEvents(4);
     const client = connectEventStore(api.eventstoreUrl, "test");
     await client.deleteStream(`appointment-${missingId}`);
+    await client.tombstoneStream(`installation-${deriveInstallationId(world.applicationId, world.clinicId)}`);
     const metadata = { ...createStoredMetadata(), schemaVersion: 99 };
     const data = { appointmentId: unreadableId };
     await client.appendToStream(unreadableStream, jsonEvent({ type: "AppointmentConfirmed", data, metadata }));
@@ -264,7 +266,7 @@ describe("the feed of events", () => {
     const { environment, clinicId, branchId } = world;
     const unavailable = { type: "appointment.created", apiVersion: "v1", environment, clinicId, branchId, data: null };
     expect(page.events).to.deep.equal([
-      all.events[0],
+      { ...unavailable, id: all.events[0]?.id, type: "installation.approved", branchId: null, appointmentId: null },
       { ...unavailable, id: all.events[1]?.id, appointmentId: missingId },
       { ...unavailable, id: all.events[2]?.id, appointmentId: unreadableId },
       all.events[3],

@@ -13,25 +13,39 @@ const MAX_WAITS = 1_000;
 export interface EventWait {
   /**
    * Waits for an event of the request's clinic, or of its application if it names no clinic. The time does not count as
-   * the duration of the request.
+   * the duration of the request. If too many requests wait, a wait of the application with the most waits ends early.
    *
-   * @returns true if the request should be authorized and read again; false if the service stops or the caller is gone
+   * @returns true if the request should be authorized and read again; false if the wait ended early
    * @throws {ApiError} 429 `too_many_waiting_requests`
    */
   wait(ctx: Koa.ParameterizedContext<ClinicState>, wait: WaitForEvent): Promise<boolean>;
 }
 
 export function createEventWait(watch: EventWatch): EventWait {
-  const waitingApplicationIds: string[] = [];
+  /** Functions that end the waits of each application, the oldest wait first. */
+  const waits = new Map<string, Set<() => void>>();
+
+  function requireRoom(applicationId: string): void {
+    const counts = Array.from(waits, ([id, { size }]) => ({ id, size }));
+    const ownCount = waits.get(applicationId)?.size ?? 0;
+    if (ownCount < MAX_WAITS_PER_APPLICATION && counts.reduce((sum, { size }) => sum + size, 0) < MAX_WAITS) return;
+    const largest = counts.reduce((a, b) => (b.size > a.size ? b : a));
+    const [endOldest] = waits.get(largest.id) ?? [];
+    if (ownCount + 1 >= largest.size || !endOldest)
+      throw new ApiError(429, "too_many_waiting_requests", { headers: { "Retry-After": "5" } });
+    endOldest();
+    // A burst of requests must not end the same wait several times.
+    waits.get(largest.id)?.delete(endOldest);
+  }
+
   return {
     async wait(ctx, { position, timeoutMs }) {
       const { applicationId } = ctx.state;
-      const matchingIds = waitingApplicationIds.filter((id) => id === applicationId);
-      if (matchingIds.length >= MAX_WAITS_PER_APPLICATION || waitingApplicationIds.length >= MAX_WAITS)
-        throw new ApiError(429, "too_many_waiting_requests", { headers: { "Retry-After": "5" } });
-      waitingApplicationIds.push(applicationId);
+      requireRoom(applicationId);
       const controller = new AbortController();
       const abort = () => controller.abort();
+      const ownWaits = waits.get(applicationId) ?? new Set();
+      waits.set(applicationId, ownWaits.add(abort));
       ctx.res.once("close", abort);
       const startedAt = performance.now();
       try {
@@ -40,7 +54,8 @@ export function createEventWait(watch: EventWatch): EventWait {
       } finally {
         ctx.res.off("close", abort);
         ctx.state.waitedMs = (ctx.state.waitedMs ?? 0) + performance.now() - startedAt;
-        waitingApplicationIds.splice(waitingApplicationIds.indexOf(applicationId), 1);
+        ownWaits.delete(abort);
+        if (ownWaits.size === 0) waits.delete(applicationId);
       }
     },
   };

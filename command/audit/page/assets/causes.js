@@ -32,8 +32,11 @@ export function showCauses(events, onSelect) {
 /** Describes a cause that is not in the list, with a link to all events of its request. */
 function createRootLabel(cause, [{ correlationId, actor, occurredAt, storedAt, clinicId }]) {
   if (cause === "unknown") return h("p", { class: "root" }, "Cause unknown");
-  const who = [...describeActor(actor), ", ", createLocalTime(occurredAt ?? storedAt, clinicId)];
-  if (!correlationId) return h("p", { class: "root" }, "Event outside this list ", ...who);
-  const link = h("a", { href: toUrlFragment({ kind: "correlation", id: correlationId }) }, "Request ", ...who);
-  return h("p", { class: "root" }, link, cause === correlationId ? "" : ", through an event outside this list");
+  const createLink = (...text) => h("a", { href: toUrlFragment({ kind: "correlation", id: correlationId }) }, ...text);
+  if (cause === correlationId) {
+    const time = createLocalTime(occurredAt ?? storedAt, clinicId);
+    return h("p", { class: "root" }, createLink("Request ", ...describeActor(actor), ", ", time));
+  }
+  const link = correlationId ? createLink("Show all events of its request") : "";
+  return h("p", { class: "root" }, "An event outside this list. ", link);
 }

@@ -57,10 +57,11 @@ function save(blob, name) {
 /** Shows the command that verifies the file, and that the file has the requested clinic and range. */
 function showResult(file, { clinic, from = "start", to }) {
   // A thumbprint can start with a hyphen, so an equals sign connects it with the option.
-  const range = `--clinic ${clinic} --from ${from}${to === undefined ? "" : ` --to ${to}`}`;
+  const options = [`--key=${keyThumbprint}`, `--clinic ${clinic}`, `--from ${from}`];
+  const parts = [file, ...options, ...(to === undefined ? [] : [`--to ${to}`])];
   getElement("export-status").textContent = `Saved ${file}.`;
-  const text = `clinic audit verify ${file} --key=${keyThumbprint} ${range}`;
-  const command = h("pre", { id: "verify-command" }, text);
+  const words = parts.flatMap((part) => [" ", h("span", {}, part)]);
+  const command = h("pre", { id: "verify-command" }, "clinic audit verify", ...words);
   getElement("verify").replaceChildren(
     h("p", {}, "Verify the file with this command, or with python3 verify.py and the same options."),
     command,

@@ -56,7 +56,7 @@ describe("the events on the page /audit", function () {
     await rescheduleAppointment(
       audit.world.log,
       { appointmentId, clinicId, ...move },
-      createTestOperatorContext(context.now + 1),
+      { ...createTestOperatorContext(context.now + 1), causationId: randomUUID() },
     );
     await audit.database.given(
       appointmentRequested(clinicId, branchId, before, { appointmentId, customerId, animalId }),
@@ -93,6 +93,12 @@ describe("the events on the page /audit", function () {
     await detail.waitFor();
     expect(await detail.innerText()).to.equal(`${sentence} by operator test, ${reason}`);
     await audit.requireAccessible("a move");
+    await page.getByRole("tab", { name: "Causes" }).click();
+    expect((await page.locator("#panel-causes .root").allInnerTexts())[1]).to.equal(
+      "An event outside this list. Show all events of its request",
+    );
+    await audit.awaitSearch(() => page.getByRole("link", { name: "Show all events of its request" }).click());
+    expect(await audit.readTimeline()).to.deep.equal(["Appointment rescheduled"]);
     await audit.search("appointment", history.appointmentId);
     await page.getByRole("button", { name: "Appointment confirmed" }).click();
   });

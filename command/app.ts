@@ -10,11 +10,12 @@ import type { Readiness } from "../shared/http/health.ts";
 import { parseJsonBody, parseOptionalJsonBody } from "../shared/http/request-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
-import { partnerOperations } from "../shared/partner-api/operations.ts";
+import type { EndpointWriteId } from "../shared/partner-api/endpoint-writes.ts";
+import { partnerOperations, toApplicationOperationId } from "../shared/partner-api/operations.ts";
 import {
   countRefusals,
   limitAddress,
-  limitInstallation,
+  limitCaller,
   limitResets,
   limitWrongCodes,
 } from "../shared/partner-api/rate-limits.ts";
@@ -118,12 +119,27 @@ function createWriteRouter(options: CommandAppOptions) {
     (operationId: Exclude<PartnerWriteId, "exchangeToken">, checks: Koa.Middleware[], handler: Koa.Middleware) =>
     (environment: Environment): Koa.Middleware[] => [
       authorize(partnerOperations[operationId], environment, { decide, verify, brand }),
-      limitInstallation(limiter),
+      limitCaller(limiter),
       exposeLogPosition(brand, waitForReadModels),
       ...checks,
       mapDomainErrors(partnerWrites[operationId].refusals),
       handler,
     ];
+
+  const requireActive = requireActiveClinic(decide);
+  /** Checks and handler of each operation. Application and clinics have the same operations. */
+  const endpointWrites: Record<EndpointWriteId, [checks: Koa.Middleware[], handler: Koa.Middleware]> = {
+    createWebhookEndpoint: [[requireActive, parseJsonBody()], createWebhookEndpoint(options)],
+    // If the request names a clinic, the handler requires an active clinic and parses the body.
+    updateWebhookEndpoint: [[], updateWebhookEndpoint(options)],
+    disableWebhookEndpoint: [[], disableWebhookEndpoint(options)],
+    enableWebhookEndpoint: [[requireActive, parseOptionalJsonBody()], enableWebhookEndpoint(options)],
+    revokeWebhookEndpoint: [[], revokeWebhookEndpoint(options)],
+    rotateWebhookSecret: [[], rotateWebhookSecret(options)],
+    testWebhookEndpoint: [[], testWebhookEndpoint(options)],
+    replayWebhookDelivery: [[requireActive], replayWebhookDelivery(options)],
+    replayWebhookDeliveries: [[requireActive, parseJsonBody()], replayWebhookDeliveries(options)],
+  };
 
   return createPartnerRouter({
     exchangeToken: (environment) => [
@@ -133,49 +149,34 @@ function createWriteRouter(options: CommandAppOptions) {
       parseTokenBody(),
       exchangeToken(options, environment),
     ],
-    // The handlers of these two operations require an active clinic and parse the body; see `createBodyDecider`.
+    // The handler requires an active clinic and parses the body; see `createBodyDecider`.
     createPartnerAppointment: defineOperation("createPartnerAppointment", [], createAppointment(options)),
-    updateWebhookEndpoint: defineOperation("updateWebhookEndpoint", [], updateWebhookEndpoint(options)),
     changeSandboxAppointmentStatus: defineOperation(
       "changeSandboxAppointmentStatus",
-      [requireActiveClinic(decide), parseJsonBody()],
+      [requireActive, parseJsonBody()],
       changeSandboxAppointmentStatus(options),
     ),
     rescheduleSandboxAppointment: defineOperation(
       "rescheduleSandboxAppointment",
-      [requireActiveClinic(decide), parseJsonBody()],
+      [requireActive, parseJsonBody()],
       rescheduleSandboxAppointment(options),
     ),
     linkAnimal: defineOperation(
       "linkAnimal",
-      [requireActiveClinic(decide), parseJsonBody(), limitWrongCodes(limiter)],
+      [requireActive, parseJsonBody(), limitWrongCodes(limiter)],
       linkAnimal(options),
     ),
     endAnimalLink: defineOperation("endAnimalLink", [], endAnimalLink(options)),
     resetSandbox: defineOperation("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),
-    createWebhookEndpoint: defineOperation(
-      "createWebhookEndpoint",
-      [requireActiveClinic(decide), parseJsonBody()],
-      createWebhookEndpoint(options),
-    ),
-    disableWebhookEndpoint: defineOperation("disableWebhookEndpoint", [], disableWebhookEndpoint(options)),
-    enableWebhookEndpoint: defineOperation(
-      "enableWebhookEndpoint",
-      [requireActiveClinic(decide), parseOptionalJsonBody()],
-      enableWebhookEndpoint(options),
-    ),
-    revokeWebhookEndpoint: defineOperation("revokeWebhookEndpoint", [], revokeWebhookEndpoint(options)),
-    rotateWebhookSecret: defineOperation("rotateWebhookSecret", [], rotateWebhookSecret(options)),
-    testWebhookEndpoint: defineOperation("testWebhookEndpoint", [], testWebhookEndpoint(options)),
-    replayWebhookDelivery: defineOperation(
-      "replayWebhookDelivery",
-      [requireActiveClinic(decide)],
-      replayWebhookDelivery(options),
-    ),
-    replayWebhookDeliveries: defineOperation(
-      "replayWebhookDeliveries",
-      [requireActiveClinic(decide), parseJsonBody()],
-      replayWebhookDeliveries(options),
+    ...Object.fromEntries(
+      Object.entries(endpointWrites).flatMap(([id, [checks, handler]]) => {
+        const applicationId = toApplicationOperationId(id as EndpointWriteId);
+        const applicationChecks = id === "updateWebhookEndpoint" ? [parseJsonBody()] : checks;
+        return [
+          [id, defineOperation(id as EndpointWriteId, checks, handler)],
+          [applicationId, defineOperation(applicationId, applicationChecks, handler)],
+        ];
+      }),
     ),
   });
 }

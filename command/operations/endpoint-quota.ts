@@ -15,14 +15,14 @@ import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
 import { changeStream } from "../handling/change-stream.ts";
 import { type CommandContext, loadAggregate, toNewEvent } from "../handling/handle.ts";
 
-/** Maximum number of endpoints of an application at a clinic. Revoked endpoints do not count. */
+/** Maximum number of endpoints of an application at a clinic, or without a clinic. Revoked endpoints do not count. */
 export const MAX_ENDPOINTS = 50;
 
 /** After this time, an interrupted registration's place can be released. */
 const REGISTRATION_TIMEOUT_MS = 60_000;
 
 /**
- * Reserves a place for an endpoint in the quota of an application at a clinic. The caller then registers the endpoint
+ * Reserves a place for an endpoint in the quota of its owner. The caller then registers the endpoint
  * in the endpoint's own stream. Each event contains all places that are taken at that time. The places of revoked
  * endpoints are released only when the quota is exhausted.
  *
@@ -34,8 +34,9 @@ export async function reserveEndpointPlace(
   { owner, endpointId }: { owner: EndpointOwner; endpointId: string },
   context: CommandContext,
 ): Promise<void> {
-  const installationId = deriveInstallationId(owner.applicationId, owner.clinicId);
-  const stream = toStreamName(webhookEndpointPlacesStreams, installationId);
+  const { applicationId, clinicId } = owner;
+  const installationId = clinicId === null ? null : deriveInstallationId(applicationId, clinicId);
+  const stream = toStreamName(webhookEndpointPlacesStreams, installationId ?? applicationId);
   await changeStream(stream, async () => {
     const lastEvent = await log.readLast<WebhookEndpointPlacesEvent>(stream);
     const recordedPlaces = lastEvent?.data.places ?? [];

@@ -3,7 +3,7 @@ import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { Decision } from "../../shared/domain/aggregate.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
-import type { EncryptedHeader, WebhookEndpointEvent, WebhookEventType } from "../../shared/domain/events/partner.ts";
+import type { EncryptedHeader, SubscribedEventType, WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
 import { decideChangeEndpoint, type EndpointChanges } from "../../shared/domain/partner/change-endpoint.ts";
 import {
   decideDisableEndpoint,
@@ -51,7 +51,7 @@ const SECRET_OVERLAP_MS = 24 * 60 * 60 * 1000;
  */
 export async function registerEndpoint(
   { log, secretBox }: { log: EventLog; secretBox: SecretBox },
-  input: { owner: EndpointOwner; url: string; events: WebhookEventType[]; endpointId?: string },
+  input: { owner: EndpointOwner; url: string; events: SubscribedEventType[]; endpointId?: string },
   context: CommandContext,
 ): Promise<EndpointWithSecret> {
   const { owner, url, events, endpointId = randomUUID() } = input;

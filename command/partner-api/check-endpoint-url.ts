@@ -1,7 +1,7 @@
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import type { ClinicState } from "../../shared/partner-api/access.ts";
+import type { PartnerState } from "../../shared/partner-api/access.ts";
 import {
   checkDestination,
   type DestinationOptions,
@@ -19,7 +19,7 @@ import { loadAggregate } from "../handling/handle.ts";
 export async function checkEndpointUrl(
   { log, ...options }: DestinationOptions & { log: EventLog },
   url: string,
-  state: ClinicState,
+  state: PartnerState,
 ): Promise<string> {
   if (!URL.canParse(url)) throw createUrlError("invalid_destination", "must be a URL");
   await requireApprovedOrigin(log, url, state);
@@ -28,7 +28,7 @@ export async function checkEndpointUrl(
 }
 
 /** Requires that the operator has approved the origin of the URL. The sandbox needs no approval. */
-async function requireApprovedOrigin(log: EventLog, url: string, state: ClinicState): Promise<void> {
+async function requireApprovedOrigin(log: EventLog, url: string, state: PartnerState): Promise<void> {
   if (state.environment !== "production") return;
   const { state: application } = await loadAggregate(log, applicationAggregate, state.applicationId);
   if (application?.webhookOrigins.includes(new URL(url).origin)) return;

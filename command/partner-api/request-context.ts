@@ -3,11 +3,11 @@ import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
-import { type EndpointOwner, refuseUnknownEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
+import { refuseUnknownEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { parseJsonBody } from "../../shared/http/request-body.ts";
-import type { ClinicState } from "../../shared/partner-api/access.ts";
+import { type ClinicState, hasClinic, type PartnerState, toEndpointOwner } from "../../shared/partner-api/access.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 import type { CommandContext } from "../handling/handle.ts";
 import type { EndpointReference } from "../operations/webhook-endpoint-operations.ts";
@@ -15,13 +15,16 @@ import type { LogPositionState } from "./expose-log-position.ts";
 
 export interface WriteState extends ClinicState, LogPositionState {}
 
+/** State of a request that may name no clinic. */
+export interface EndpointWriteState extends PartnerState, LogPositionState {}
+
 /**
  * Requires an active clinic, for operations that add data. Operations that reduce or protect a partner's access, such
- * as revoking an endpoint, do not require it. Throws {@link ApiError} 403 `clinic_not_operational`.
+ * as revoking an endpoint, do not require it. Requests that name no clinic pass. Throws {@link ApiError} 403 `clinic_not_operational`.
  */
-export function requireActiveClinic(decide: Decide): Koa.Middleware<WriteState> {
-  return async (ctx, next) => {
-    await decide((load) => loadActiveClinic(load, ctx.state.clinicId));
+export function requireActiveClinic(decide: Decide): Koa.Middleware<PartnerState> {
+  return async ({ state }, next) => {
+    if (hasClinic(state)) await decide((load) => loadActiveClinic(load, state.clinicId));
     await next();
   };
 }
@@ -72,8 +75,9 @@ export function createBodyDecider(decide: Decide) {
   };
 }
 
-export function toCommandContext(state: ClinicState): CommandContext {
-  const { applicationId, clinicId, environment, correlationId, now, traceparent } = state;
+export function toCommandContext(state: PartnerState): CommandContext {
+  const { correlationId, now, traceparent } = state;
+  const { applicationId, clinicId, environment } = toEndpointOwner(state);
   const actor = { type: "application", id: applicationId } as const;
   return { actor, clinicId, environment, correlationId, causationId: correlationId, now, traceparent };
 }
@@ -85,17 +89,12 @@ export function readPathId<State>(ctx: ContextWithParams<State>, name: string): 
   return uuid.safeParse(ctx.params?.[name]).data;
 }
 
-/** Returns the owner of the request's endpoints: the calling application at the request's clinic. */
-export function toEndpointOwner({ applicationId, clinicId, environment }: ClinicState): EndpointOwner {
-  return { applicationId, clinicId, environment };
-}
-
 /**
  * Returns the endpoint that the request's path names.
  *
  * @throws {DomainError} `webhook_endpoint_not_found` if the path has no valid id
  */
-export function readEndpointReference(ctx: ContextWithParams<ClinicState>): EndpointReference {
+export function readEndpointReference(ctx: ContextWithParams<PartnerState>): EndpointReference {
   const endpointId = readPathId(ctx, "endpointId") ?? refuseUnknownEndpoint();
   return { endpointId, owner: toEndpointOwner(ctx.state) };
 }

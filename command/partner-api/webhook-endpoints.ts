@@ -7,9 +7,10 @@ import { type Endpoint, requireOwnEndpoint } from "../../shared/domain/partner/w
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import type { ClinicState } from "../../shared/partner-api/access.ts";
-import type { WebhookEndpointDetail, WebhookEndpointRecord } from "../../shared/partner-api/records.ts";
+import { hasClinic, type PartnerState, toEndpointOwner } from "../../shared/partner-api/access.ts";
 import {
+  applicationEndpointChanges,
+  applicationEndpointRequest,
   webhookEndpointChanges,
   webhookEndpointEnabling,
   webhookEndpointRequest,
@@ -33,12 +34,15 @@ import { checkEndpointUrl } from "./check-endpoint-url.ts";
 import { parseIdempotentRequest, toErrorDetails } from "./errors.ts";
 import {
   createBodyDecider,
+  type EndpointWriteState,
   readEndpointReference,
   toCommandContext,
-  toEndpointOwner,
   type WriteState,
 } from "./request-context.ts";
 import { toReplayRecord } from "./webhook-replays.ts";
+
+type EndpointRequest = z.infer<typeof webhookEndpointRequest | typeof applicationEndpointRequest>;
+type EndpointChangeBody = z.infer<typeof webhookEndpointChanges> | z.infer<typeof applicationEndpointChanges>;
 
 interface EndpointDependencies {
   log: EventLog;
@@ -52,9 +56,10 @@ interface EndpointDependencies {
 /** POST /webhook-endpoints: returns 201 with the signing secret, which is shown only once. */
 export function createWebhookEndpoint(
   dependencies: Omit<EndpointDependencies, "decide" | "webhookKeys">,
-): Koa.Middleware<WriteState> {
+): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
-    const { url: urlText, events } = parseEndpointBody(webhookEndpointRequest, ctx.request.body);
+    const schema = hasClinic(ctx.state) ? webhookEndpointRequest : applicationEndpointRequest;
+    const { url: urlText, events } = parseEndpointBody<EndpointRequest>(schema, ctx.request.body);
     const url = await checkEndpointUrl(dependencies, urlText, ctx.state);
     const input = { owner: toEndpointOwner(ctx.state), url, events };
     const context = toCommandContext(ctx.state);
@@ -65,30 +70,38 @@ export function createWebhookEndpoint(
   };
 }
 
-/** PATCH /webhook-endpoints/{endpointId}: returns 200 with all settings, also for a repeated request. */
-export function updateWebhookEndpoint(dependencies: EndpointDependencies): Koa.Middleware<WriteState> {
+/**
+ * PATCH /webhook-endpoints/{endpointId}: returns 200 with all settings, also for a repeated request. If the request
+ * names no clinic, its body must be parsed before.
+ */
+export function updateWebhookEndpoint(dependencies: EndpointDependencies): Koa.Middleware<EndpointWriteState> {
   const decideWithBody = createBodyDecider(dependencies.decide);
   return async (ctx) => {
-    const { state, statePosition } = await decideWithBody(
-      ctx,
-      () => readChangeRequest(dependencies, ctx),
-      (request, { clinic, installation }) => {
-        const input = { ...request, permittedBranchIds: listPermittedBranchIds(clinic, installation) };
-        return changeEndpoint(dependencies, input, toCommandContext(ctx.state));
-      },
-    );
+    const readInput = () => readChangeRequest(dependencies, ctx);
+    const change = (input: EndpointChangeRequest) => changeEndpoint(dependencies, input, toCommandContext(ctx.state));
+    const { state, statePosition } = namesClinic(ctx)
+      ? await decideWithBody(ctx, readInput, (request, { clinic, installation }) =>
+          change({ ...request, permittedBranchIds: listPermittedBranchIds(clinic, installation) }),
+        )
+      : await change({ ...(await readInput()), permittedBranchIds: [] });
     ctx.state.logPosition = statePosition;
     ctx.body = { ok: true, endpoint: toEndpointDetail(requireOwnEndpoint(state, toEndpointOwner(ctx.state))) };
   };
 }
 
+function namesClinic(ctx: Koa.ParameterizedContext<EndpointWriteState>): ctx is Koa.ParameterizedContext<WriteState> {
+  return hasClinic(ctx.state);
+}
+
 async function readChangeRequest(
   dependencies: EndpointDependencies,
-  ctx: Koa.ParameterizedContext<ClinicState>,
+  ctx: Koa.ParameterizedContext<PartnerState>,
 ): Promise<Omit<EndpointChangeRequest, "permittedBranchIds">> {
   const reference = readEndpointReference(ctx);
-  const { url: urlText, ...otherChanges } = parseEndpointBody(webhookEndpointChanges, ctx.request.body);
-  if (otherChanges.asymmetricSignature && dependencies.webhookKeys.keys.length === 0) refuseAsymmetricSignature();
+  const schema = hasClinic(ctx.state) ? webhookEndpointChanges : applicationEndpointChanges;
+  const { url: urlText, ...otherChanges } = parseEndpointBody<EndpointChangeBody>(schema, ctx.request.body);
+  const addsSignature = "asymmetricSignature" in otherChanges && otherChanges.asymmetricSignature;
+  if (addsSignature && dependencies.webhookKeys.keys.length === 0) refuseAsymmetricSignature();
   const url = urlText === undefined ? undefined : await checkEndpointUrl(dependencies, urlText, ctx.state);
   return { ...reference, changes: { ...otherChanges, url } };
 }
@@ -104,7 +117,7 @@ function listPermittedBranchIds(clinic: Clinic, { branchIds }: Installation): st
 
 /** Defines a change of an endpoint that needs no body. The response is 200, also for a repeated request. */
 function defineChange(change: Operation<EndpointReference, Endpoint>, toRecord: (endpoint: Endpoint) => object) {
-  return ({ log }: { log: EventLog }): Koa.Middleware<WriteState> =>
+  return ({ log }: { log: EventLog }): Koa.Middleware<EndpointWriteState> =>
     async (ctx) => {
       const reference = readEndpointReference(ctx);
       const { state, statePosition } = await change(log, reference, toCommandContext(ctx.state));
@@ -116,7 +129,7 @@ function defineChange(change: Operation<EndpointReference, Endpoint>, toRecord: 
 export const disableWebhookEndpoint = defineChange(disableOwnEndpoint, toEndpointDetail);
 
 /** POST /webhook-endpoints/{endpointId}/enable: returns 200, also for a repeated request. Can also request a replay. */
-export function enableWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+export function enableWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
     const reference = readEndpointReference(ctx);
     const context = toCommandContext(ctx.state);
@@ -140,7 +153,10 @@ export function enableWebhookEndpoint({ log }: { log: EventLog }): Koa.Middlewar
 export const revokeWebhookEndpoint = defineChange(revokeEndpoint, toEndpointRecord);
 
 /** POST /webhook-endpoints/{endpointId}/rotate-secret: returns 200 with the new secret, which is shown only once. */
-export function rotateWebhookSecret(dependencies: { log: EventLog; secretBox: SecretBox }): Koa.Middleware<WriteState> {
+export function rotateWebhookSecret(dependencies: {
+  log: EventLog;
+  secretBox: SecretBox;
+}): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
     const context = toCommandContext(ctx.state);
     const { endpoint, secret, statePosition } = await rotateSecret(dependencies, readEndpointReference(ctx), context);
@@ -150,7 +166,7 @@ export function rotateWebhookSecret(dependencies: { log: EventLog; secretBox: Se
 }
 
 /** POST /webhook-endpoints/{endpointId}/test: returns 202. A test event is queued. */
-export function testWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<ClinicState> {
+export function testWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<PartnerState> {
   return async (ctx) => {
     const { deliveryId } = await testEndpoint(log, readEndpointReference(ctx), toCommandContext(ctx.state));
     ctx.status = 202;
@@ -171,12 +187,12 @@ function parseEndpointBody<Body>(schema: z.ZodType<Body>, body: unknown): Body {
   throw new ApiError(400, code, { details });
 }
 
-function toEndpointRecord(endpoint: Endpoint): WebhookEndpointRecord {
+function toEndpointRecord(endpoint: Endpoint) {
   const { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt } = endpoint;
   return { id, clinicId, url, events, status, disabledReason, createdAt, updatedAt };
 }
 
-function toEndpointDetail(endpoint: Endpoint): WebhookEndpointDetail {
+function toEndpointDetail(endpoint: Endpoint) {
   const { operationalEvents, branchIds, headers, rateLimitPerSecond, ordering, bodyFormat, asymmetricSignature } =
     endpoint;
   return {

@@ -1,15 +1,15 @@
 import type Koa from "koa";
 import type { Replay } from "../../shared/domain/partner/webhook-replay.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import type { ClinicState } from "../../shared/partner-api/access.ts";
+import type { PartnerState } from "../../shared/partner-api/access.ts";
 import type { WebhookReplayRecord } from "../../shared/partner-api/records.ts";
 import { webhookReplayRequest } from "../../shared/partner-api/request-bodies.ts";
 import { replayDelivery, requestReplay } from "../operations/replay-operations.ts";
 import { parseIdempotentRequest } from "./errors.ts";
-import { readEndpointReference, readPathId, toCommandContext, type WriteState } from "./request-context.ts";
+import { type EndpointWriteState, readEndpointReference, readPathId, toCommandContext } from "./request-context.ts";
 
 /** POST …/deliveries/{deliveryId}/replay: returns 202. The replay is queued. */
-export function replayWebhookDelivery({ log }: { log: EventLog }): Koa.Middleware<ClinicState> {
+export function replayWebhookDelivery({ log }: { log: EventLog }): Koa.Middleware<PartnerState> {
   return async (ctx) => {
     const deliveryId = readPathId(ctx, "deliveryId");
     await replayDelivery(log, { ...readEndpointReference(ctx), deliveryId }, toCommandContext(ctx.state));
@@ -19,7 +19,7 @@ export function replayWebhookDelivery({ log }: { log: EventLog }): Koa.Middlewar
 }
 
 /** POST /webhook-endpoints/{endpointId}/replays: returns 202, also for a repeated request. */
-export function replayWebhookDeliveries({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+export function replayWebhookDeliveries({ log }: { log: EventLog }): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
     const reference = readEndpointReference(ctx);
     const { body: request, idempotencyKey } = parseIdempotentRequest(ctx, webhookReplayRequest, 400);

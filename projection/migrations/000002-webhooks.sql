@@ -26,13 +26,13 @@ CREATE TABLE webhooks.quarantined_event (
 CREATE TABLE webhooks.delivery (
   delivery_id uuid PRIMARY KEY,
   endpoint_id uuid NOT NULL,
-  clinic_id uuid NOT NULL,
-  branch_id uuid,                      -- null for a test delivery
+  clinic_id uuid,                      -- clinic of the endpoint; null if the endpoint belongs to the application
+  branch_id uuid,                      -- null if the event is not about an appointment
   animal_id uuid,                      -- animal of the appointment; null if there is none
   application_id uuid NOT NULL,
   environment text NOT NULL,
   event_id uuid NOT NULL,
-  event_type text NOT NULL,            -- appointment.created, appointment.updated
+  event_type text NOT NULL,            -- appointment.created, installation.revoked, ...
   -- Stream and revision of the domain event in the log. A replay builds the body from this event.
   event_stream text NOT NULL,
   event_revision bigint NOT NULL,

@@ -7,7 +7,10 @@ export const webhookEndpoints = defineReadModel({
   columns: {
     endpoint_id: "uuid",
     application_id: "uuid",
+    /** Null if the endpoint belongs to the application. */
     clinic_id: "uuid",
+    /** Clinic or application whose events the endpoint receives. */
+    owner_id: "uuid",
     environment: "text",
     url: "text",
     /** Scheme, host and port of the URL. In production, an operator must approve the origin for the application. */
@@ -33,14 +36,14 @@ export const webhookEndpoints = defineReadModel({
     created_at: "timestamptz",
     updated_at: "timestamptz",
   },
-  nullable: ["branch_ids", "rate_limit_per_second", "disabled_reason", "secret_rotated_at"],
+  nullable: ["clinic_id", "branch_ids", "rate_limit_per_second", "disabled_reason", "secret_rotated_at"],
   primaryKey: ["endpoint_id"],
   revokingStreams: webhookEndpointStreams,
   auditColumns: ["endpoint_id", "clinic_id", "origin"],
   // A partner can register and revoke endpoints without limit. Lists and the search for receivers skip the revoked ones.
   indexes: [
-    "clinic_id, application_id, environment, (status = 'revoked'), created_at DESC, endpoint_id",
-    { columns: "clinic_id", where: "status <> 'revoked'" },
+    "owner_id, application_id, environment, (status = 'revoked'), created_at DESC, endpoint_id",
+    { columns: "owner_id", where: "status <> 'revoked'" },
   ],
   key: (event) => [event.data.endpointId],
   on: {
@@ -48,6 +51,7 @@ export const webhookEndpoints = defineReadModel({
       endpoint_id: data.endpointId,
       application_id: data.applicationId,
       clinic_id: data.clinicId,
+      owner_id: data.clinicId ?? data.applicationId,
       environment: data.environment,
       url: data.url,
       origin: new URL(data.url).origin,

@@ -24,7 +24,7 @@ export const webhookReplays = defineReadModel({
     not_replayed_count: "numeric",
     finished_at: "timestamptz",
   },
-  nullable: ["since", "delivery_ids", "outcome", "finished_at"],
+  nullable: ["clinic_id", "since", "delivery_ids", "outcome", "finished_at"],
   primaryKey: ["replay_id"],
   indexes: [{ columns: "application_id", where: "outcome IS NULL" }],
   key: (event) => [event.data.replayId],

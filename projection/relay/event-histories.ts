@@ -2,7 +2,6 @@ import { LRUCache } from "lru-cache";
 import { type Appointment, appointmentAggregate } from "../../shared/domain/appointment/appointment.ts";
 import type { AppointmentEvent } from "../../shared/domain/events/appointment.ts";
 import type { CatalogEvent } from "../../shared/domain/events/catalog.ts";
-import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
@@ -64,16 +63,6 @@ export class EventHistories {
     if (stateBefore) this.#advance(stateBefore, event);
   }
 
-  /**
-   * Returns the events that an endpoint's state depends on, up to an event.
-   *
-   * @throws {RelayError} if the stream cannot be read, or does not end with the event
-   * @throws {LogUnavailableError}
-   */
-  readEndpointEvents(event: RecordedEvent): Promise<RecordedEvent<WebhookEndpointEvent>[]> {
-    return this.#readUpTo<WebhookEndpointEvent>(event);
-  }
-
   #findStateBefore({ stream, revision }: RecordedEvent): Promise<AppointmentState> | undefined {
     if (revision === 0n) return Promise.resolve({ appointment: undefined, lastSentEvent: undefined });
     const latest = this.#appointments.get(stream);
@@ -81,7 +70,7 @@ export class EventHistories {
   }
 
   async #readState(event: RecordedEvent): Promise<AppointmentState> {
-    const events = await this.#readUpTo<AppointmentEvent>(event);
+    const events = await this.readUpTo<AppointmentEvent>(event);
     const emptyState: AppointmentState = { appointment: undefined, lastSentEvent: undefined };
     return events.slice(0, -1).reduce(evolveState, emptyState);
   }
@@ -94,7 +83,13 @@ export class EventHistories {
     this.#appointments.set(stream, { revision, statePromise });
   }
 
-  async #readUpTo<Event extends CatalogEvent>(event: RecordedEvent): Promise<RecordedEvent<Event>[]> {
+  /**
+   * Returns the events that the state of an event's stream depends on, up to the event.
+   *
+   * @throws {RelayError} if the stream cannot be read, or does not end with the event
+   * @throws {LogUnavailableError}
+   */
+  async readUpTo<Event extends CatalogEvent>(event: RecordedEvent): Promise<RecordedEvent<Event>[]> {
     const positionText = describeLogPosition(event);
     let history: RecordedEvent<Event>[];
     try {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { environment, uuid } from "../../shared/domain/events/fields.ts";
 import { deliveredEventType } from "../../shared/domain/events/partner.ts";
-import type { WebhookBody } from "../../shared/partner-api/webhook-body.ts";
+import type { WebhookBody } from "../../shared/partner-api/feed-event.ts";
 
 const wholeNumber = z.string().regex(/^\d+$/, "must be a whole number").transform(BigInt);
 
@@ -9,7 +9,7 @@ const routingFields = z.looseObject({
   id: uuid,
   type: deliveredEventType,
   environment,
-  clinicId: uuid,
+  clinicId: uuid.nullable(),
   branchId: uuid.nullable(),
 });
 

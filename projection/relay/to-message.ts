@@ -3,19 +3,31 @@ import { type AppointmentEvent, appointmentStreams } from "../../shared/domain/e
 import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
 import { animalConsentStreams } from "../../shared/domain/events/consent.ts";
 import {
+  applicationEventType,
+  type InstallationEvent,
   installationStreams,
   partnerApplicationStreams,
+  type WebhookEndpointEvent,
   webhookDeliveryStreams,
   webhookEndpointStreams,
 } from "../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
+import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
 import { describeLogPosition } from "../../shared/eventstore/subscription.ts";
+import { toAccessBody } from "../../shared/partner-api/feed-event.ts";
+import { getPublicType } from "../../shared/partner-api/public-event.ts";
 import { isOperational, toOperationalEvent, toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { type EventHistories, isSentAppointmentEvent, RelayError } from "./event-histories.ts";
 import { createEventMessage, type OutgoingMessage } from "./message.ts";
 
 /** Categories of the streams whose events can have messages. */
-const MESSAGE_CATEGORIES: readonly Category[] = [appointmentStreams, webhookEndpointStreams, webhookDeliveryStreams];
+const MESSAGE_CATEGORIES: readonly Category[] = [
+  appointmentStreams,
+  webhookEndpointStreams,
+  webhookDeliveryStreams,
+  installationStreams,
+  animalConsentStreams,
+];
 
 /** Categories of the streams whose events can revoke the permission to send deliveries. */
 const REVOKING_CATEGORIES: readonly Category[] = [
@@ -55,19 +67,33 @@ export async function toMessage(histories: EventHistories, event: RecordedEvent)
   const sourceEvent = { position, stream, revision, correlationId: metadata.$correlationId };
   if (event.type === "WebhookEndpointTested") {
     const testBody = toTestBody(event);
-    return testBody && createEventMessage(sourceEvent, testBody, { onlyEndpointId: event.data.endpointId });
+    const { endpointId: onlyEndpointId, applicationId: onlyApplicationId } = event.data;
+    return testBody && createEventMessage(sourceEvent, testBody, { onlyEndpointId, onlyApplicationId });
   }
   if (isOperational(event)) {
-    const operationalEvent = toOperationalEvent(await histories.readEndpointEvents(event));
+    const operationalEvent = toOperationalEvent(await histories.readUpTo<WebhookEndpointEvent>(event));
     if (!operationalEvent) return undefined;
     const { body, ...recipients } = operationalEvent;
     return createEventMessage(sourceEvent, body, recipients);
+  }
+  if (applicationEventType.safeParse(getPublicType(event.type)).success) {
+    const body = toAccessBody(event);
+    return (
+      body && createEventMessage(sourceEvent, body, { onlyApplicationId: await findApplicationId(histories, event) })
+    );
   }
   if (!isAppointmentEvent(event)) return undefined;
   if (!isSentAppointmentEvent(event)) return histories.passAppointmentEvent(event);
   const { appointment, lastSentEvent: previousEvent } = await histories.readStateBefore(event);
   const body = createWebhookBody(appointment, event);
   return body && createEventMessage(sourceEvent, body, { previousEvent });
+}
+
+/** Returns the application whose access an event changes. Later events of an installation do not contain its id. */
+async function findApplicationId(histories: EventHistories, event: RecordedEvent): Promise<string | null> {
+  if ("applicationId" in event.data) return event.data.applicationId;
+  const history = await histories.readUpTo<InstallationEvent>(event);
+  return history.reduce<Installation | undefined>(installationAggregate.evolve, undefined)?.applicationId ?? null;
 }
 
 function isAppointmentEvent(event: RecordedEvent): event is RecordedEvent<AppointmentEvent> {

@@ -249,9 +249,9 @@ const CLOSE_UNSENDABLE_SQL = `
   ${buildPendingEndpointsSql("held_endpoints", PENDING_CONDITIONS.held)},
   access AS MATERIALIZED (
     SELECT e.endpoint_id, e.application_id, i.branch_ids, i.animal_access,
-           e.status = 'revoked' OR a.revoked OR i.status <> 'approved' AS revoked, e.status = 'disabled' AS disabled
+           e.status = 'revoked' OR a.revoked OR (e.clinic_id IS NOT NULL AND i.status IS DISTINCT FROM 'approved') AS revoked, e.status = 'disabled' AS disabled
       FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
-      JOIN ${READ_MODEL_SCHEMA}.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
+      LEFT JOIN ${READ_MODEL_SCHEMA}.installation i ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id
       JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id
      WHERE e.endpoint_id IN (SELECT endpoint_id FROM first_endpoints UNION SELECT endpoint_id FROM retry_endpoints
                              UNION SELECT endpoint_id FROM held_endpoints)

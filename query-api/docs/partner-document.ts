@@ -1,11 +1,18 @@
-import { installationBody, sandboxResetBody } from "../../shared/partner-api/feed-event.ts";
+import { sandboxResetBody } from "../../shared/partner-api/feed-event.ts";
 import {
   type PartnerOperation,
   type PartnerOperationId,
   partnerOperations,
 } from "../../shared/partner-api/operations.ts";
-import { partnerAppointment, webhookEndpointDetail, webhookEndpointRecord } from "../../shared/partner-api/records.ts";
-import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
+import {
+  applicationEndpointDetail,
+  applicationEndpointRecord,
+  partnerAppointment,
+  webhookEndpointDetail,
+  webhookEndpointRecord,
+} from "../../shared/partner-api/records.ts";
+import type { PartnerWrite } from "../../shared/partner-api/write-declaration.ts";
+import { type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import { timeWindow } from "../http/fields.ts";
 import { partnerPage } from "../partner/cursor.ts";
 import { deliveryRecord } from "../partner/list-webhook-deliveries.ts";
@@ -94,8 +101,9 @@ function buildSchemas(reads: readonly PartnerRead[]) {
     Appointment: partnerAppointment,
     WebhookEndpoint: webhookEndpointRecord,
     WebhookEndpointDetail: webhookEndpointDetail,
+    ApplicationEndpoint: applicationEndpointRecord,
+    ApplicationEndpointDetail: applicationEndpointDetail,
     WebhookDelivery: deliveryRecord,
-    InstallationEvent: installationBody,
     SandboxResetEvent: sandboxResetBody,
     Page: partnerPage,
     TimeWindow: timeWindow,

@@ -6,7 +6,8 @@ import {
   type PartnerOperationId,
   partnerOperations,
 } from "../../shared/partner-api/operations.ts";
-import { type PartnerWrite, type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
+import type { PartnerWrite } from "../../shared/partner-api/write-declaration.ts";
+import { type PartnerWriteId, partnerWrites } from "../../shared/partner-api/writes.ts";
 import type { PartnerRead } from "../partner/read.ts";
 import {
   describeHeaderParameter,
@@ -238,6 +239,10 @@ const sections: Readonly<Record<Segment, { name: string; description: string }>>
   "webhook-endpoints": {
     name: "Webhook endpoints",
     description: "Manage webhook endpoints. List and replay deliveries.",
+  },
+  application: {
+    name: "Application",
+    description: "Manage the application's own endpoints, which receive events about its access.",
   },
   sandbox: { name: "Sandbox", description: "Read and reset your application's test clinic." },
 };

@@ -1,4 +1,5 @@
 import { defineCloudEvent, formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
+import { animalLinkBody, installationBody } from "../../shared/partner-api/feed-event.ts";
 import {
   appointmentBody,
   endpointDisabledBody,
@@ -25,6 +26,8 @@ export const webhookBodies = {
   EndpointFailingEvent: endpointFailingBody,
   EndpointDisabledEvent: endpointDisabledBody,
   SecretExpiringEvent: secretExpiringBody,
+  InstallationEvent: installationBody,
+  AnimalLinkEvent: animalLinkBody,
 };
 
 const { events } = readExamples("partner");
@@ -80,7 +83,8 @@ reset replaces all appointments. After a reset, delete the revisions that you st
 const noRevisionText = `A test event contains no appointment and no revision.`;
 
 const recipientsText = `This event is sent to endpoints of the same application at the same clinic, if their setting
-\`operationalEvents\` contains its type. It contains no appointment and no revision.`;
+\`operationalEvents\` contains its type. If the endpoint belongs to the application, the event is sent to other
+endpoints that belong to the application, and \`clinicId\` is null. It contains no appointment and no revision.`;
 
 const failingText = `The endpoint has been failing for at least five minutes, with at least three failed attempts and no
 success. The event is sent at most once per endpoint and day (UTC), and never to the failing endpoint itself.
@@ -98,6 +102,10 @@ switch to the new secret. A former secret that expires immediately, because it h
 
 ${recipientsText}`;
 
+const accessText = `This event is sent only to endpoints that belong to the application, for all its clinics.
+\`clinicId\` names the clinic. Deliveries can arrive in any order, so keep the event with the latest \`createdAt\` for
+each clinic or link.`;
+
 const deliveredEvents: readonly (readonly [string, string, keyof typeof webhookBodies, string])[] = [
   ["appointment.created", "An appointment was created", "AppointmentEvent", orderText],
   ["appointment.updated", "An appointment was changed", "AppointmentEvent", orderText],
@@ -105,6 +113,10 @@ const deliveredEvents: readonly (readonly [string, string, keyof typeof webhookB
   ["endpoint.failing", "An endpoint keeps failing", "EndpointFailingEvent", failingText],
   ["endpoint.disabled", "An endpoint was disabled", "EndpointDisabledEvent", disabledText],
   ["secret.expiring", "A former signing secret expires soon", "SecretExpiringEvent", expiringText],
+  ["installation.approved", "A clinic approved your application", "InstallationEvent", accessText],
+  ["installation.access_changed", "A clinic changed your application's access", "InstallationEvent", accessText],
+  ["installation.revoked", "A clinic revoked your application's access", "InstallationEvent", accessText],
+  ["animal_link.withdrawn", "A link to an animal ended", "AnimalLinkEvent", accessText],
 ];
 
 /**

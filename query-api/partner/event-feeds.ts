@@ -1,20 +1,12 @@
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
+import { applicationEventType } from "../../shared/domain/events/partner.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
-import type { PublicEventType } from "../../shared/partner-api/public-event.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createEpoch, type Epoch, type EventCursor, parseEventCursor } from "./event-cursor.ts";
 import { branchRefusalSql, buildIsBranchVisibleSql, type PartnerRequest } from "./read.ts";
 
 /** Value of the parameter `after` that skips all events until now. */
 export const LATEST = "latest";
-
-/** Types of the events in the feed of an application. */
-const APPLICATION_EVENT_TYPES: readonly PublicEventType[] = [
-  "installation.approved",
-  "installation.access_changed",
-  "installation.revoked",
-  "animal_link.withdrawn",
-];
 
 /** SQL of a feed whose caller is described by $1 to $3 and by the parameters from $11. */
 interface Feed {
@@ -106,7 +98,7 @@ export function getClinicFeedParameters(request: FeedRequest): unknown[] {
 
 export function getApplicationFeedParameters(request: FeedRequest): unknown[] {
   const { applicationId, environment } = request.state;
-  return [applicationId, environment, APPLICATION_EVENT_TYPES, ...getPageParameters(request)];
+  return [applicationId, environment, applicationEventType.options, ...getPageParameters(request)];
 }
 
 function getPageParameters({ parameters: { after, limit }, lastWait }: FeedRequest): unknown[] {

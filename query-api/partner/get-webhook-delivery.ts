@@ -3,7 +3,7 @@ import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
 import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
-import { createWebhookBody } from "../../shared/partner-api/webhook-body.ts";
+import { createFeedEvent } from "../../shared/partner-api/feed-event.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createCommonHeaders, createDeliveryIdHeaders } from "../../shared/webhooks/delivery-headers.ts";
 import { uuid } from "../http/fields.ts";
@@ -14,7 +14,14 @@ import {
   DELIVERY_FIELDS_SQL,
   deliveryFields,
 } from "./delivery-record.ts";
-import { definePartnerRead, findAppointmentId, parsePathId, type ReadContext } from "./read.ts";
+import {
+  definePartnerRead,
+  findAppointmentId,
+  findInstallation,
+  getOwnerId,
+  parsePathId,
+  type ReadContext,
+} from "./read.ts";
 
 const MAX_ATTEMPTS = 200;
 
@@ -79,14 +86,17 @@ export const getWebhookDelivery = definePartnerRead({
       'customHeaderNames', e.header_names, 'bodyFormat', e.body_format)::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
-      AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
+      AND e.owner_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
     LEFT JOIN webhooks.delivery d ON d.delivery_id = $5::uuid AND d.endpoint_id = e.endpoint_id
-      AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
+      AND coalesce(d.clinic_id, d.application_id) = $1::uuid AND d.application_id = $2::uuid
       AND ($6::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($6::uuid[]))
       AND ${buildIsDeliveryVisibleSql("d", { animalAccess: "$7::text", applicationId: "$2::uuid" })}`,
-  getSqlParameters({ state: { clinicId, applicationId, environment, installation }, pathParams }) {
+  getSqlParameters({ state, pathParams }) {
+    const { applicationId, environment } = state;
+    const installation = findInstallation(state);
     const ids = [parsePathId(pathParams.endpointId), parsePathId(pathParams.deliveryId)];
-    return [clinicId, applicationId, environment, ...ids, installation.branchIds, installation.animalAccess];
+    const limits = [installation?.branchIds, installation?.animalAccess];
+    return [getOwnerId(state), applicationId, environment, ...ids, ...limits];
   },
   async completeBody(bodyText, { log, brand }) {
     const { delivery, source, customHeaderNames, bodyFormat } = sqlBody.parse(JSON.parse(bodyText));
@@ -113,7 +123,7 @@ async function recreateBody(
   eventId: string,
 ): Promise<string | null> {
   try {
-    const body = await createWebhookBody(log, source);
+    const body = await createFeedEvent(log, source);
     return body?.id === eventId ? JSON.stringify(body) : null;
   } catch (error) {
     if (await concernsOneStream(log, error)) return null;

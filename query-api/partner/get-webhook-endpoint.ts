@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { webhookEndpointDetail } from "../../shared/partner-api/records.ts";
+import { applicationEndpointDetail, webhookEndpointDetail } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import {
   ENDPOINT_FIELDS_SQL,
@@ -7,14 +7,15 @@ import {
   ENDPOINT_HEALTH_SQL,
   endpointHealthFields,
 } from "./list-webhook-endpoints.ts";
-import { definePartnerRead, parsePathId } from "./read.ts";
+import { definePartnerRead, getOwnerId, parsePathId, toApplicationRead } from "./read.ts";
 
-const endpointWithHealth = z.strictObject({ ...webhookEndpointDetail.shape, ...endpointHealthFields });
+const defineResponse = (detail: z.ZodObject) =>
+  z.strictObject({ ok: z.literal(true), endpoint: z.strictObject({ ...detail.shape, ...endpointHealthFields }) });
 
 export const getWebhookEndpoint = definePartnerRead({
   operationId: "getWebhookEndpoint",
   description: "Returns an endpoint with all its settings. The list of endpoints contains fewer fields.",
-  response: z.strictObject({ ok: z.literal(true), endpoint: endpointWithHealth }),
+  response: defineResponse(webhookEndpointDetail),
   refusals: { webhook_endpoint_not_found: 404 },
   sql: `SELECT CASE WHEN e.endpoint_id IS NULL THEN 'webhook_endpoint_not_found' END AS refusal,
     json_build_object('endpoint', json_build_object(
@@ -24,9 +25,14 @@ export const getWebhookEndpoint = definePartnerRead({
       'asymmetricSignature', e.asymmetric_signature, ${ENDPOINT_HEALTH_SQL}))::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
-      AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
+      AND e.owner_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
     ${ENDPOINT_HEALTH_JOIN_SQL}`,
-  getSqlParameters({ state: { clinicId, applicationId, environment }, pathParams }) {
-    return [clinicId, applicationId, environment, parsePathId(pathParams.endpointId)];
+  getSqlParameters({ state, pathParams }) {
+    return [getOwnerId(state), state.applicationId, state.environment, parsePathId(pathParams.endpointId)];
   },
 });
+
+export const getApplicationWebhookEndpoint = toApplicationRead(
+  getWebhookEndpoint,
+  defineResponse(applicationEndpointDetail),
+);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { webhookReplayRecord } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { definePartnerRead, parsePathId } from "./read.ts";
+import { definePartnerRead, getOwnerId, parsePathId } from "./read.ts";
 
 /** The progress `w` ends before the read model `r` contains the outcome. Old progress is deleted. */
 const STATUS_SQL = `coalesce(r.outcome, w.outcome, CASE WHEN w.replay_id IS NULL THEN 'pending' ELSE 'running' END)`;
@@ -23,11 +23,12 @@ export const getWebhookReplay = definePartnerRead({
       'finishedAt', rfc3339(coalesce(r.finished_at, CASE WHEN w.outcome IS NOT NULL THEN w.updated_at END))))::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
-      AND e.clinic_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
+      AND e.owner_id = $1::uuid AND e.application_id = $2::uuid AND e.environment = $3
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_replay r ON r.replay_id = $5::uuid AND r.endpoint_id = e.endpoint_id
-      AND r.clinic_id = $1::uuid AND r.application_id = $2::uuid
+      AND coalesce(r.clinic_id, r.application_id) = $1::uuid AND r.application_id = $2::uuid
     LEFT JOIN webhooks.replay w ON w.replay_id = r.replay_id`,
-  getSqlParameters({ state: { clinicId, applicationId, environment }, pathParams: { endpointId, replayId } }) {
-    return [clinicId, applicationId, environment, parsePathId(endpointId), parsePathId(replayId)];
+  getSqlParameters({ state, pathParams: { endpointId, replayId } }) {
+    const { applicationId, environment } = state;
+    return [getOwnerId(state), applicationId, environment, parsePathId(endpointId), parsePathId(replayId)];
   },
 });

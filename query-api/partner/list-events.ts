@@ -110,7 +110,7 @@ async function createEvents(
   rows: readonly EventRow[],
   environment: Environment,
 ): Promise<readonly unknown[]> {
-  const reader = { ...log, ...shareAppointmentReads(log, rows) };
+  const reader = shareAppointmentReads(log, rows);
   const events: unknown[] = [];
   const remainingRows = rows.entries();
   const createRemainingEvents = async () => {

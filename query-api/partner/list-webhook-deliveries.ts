@@ -3,10 +3,11 @@ import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { instant, uuid } from "../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
-import { deliveredEventType } from "../../shared/domain/events/partner.ts";
+import { deliveredEventType, deliveredEventTypes } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { readStreamIfPresent } from "../../shared/eventstore/read-log.ts";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
+import { hasClinic } from "../../shared/partner-api/access.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, createLimitParameter, type ParameterValues } from "../http/parameters.ts";
@@ -20,7 +21,7 @@ import {
   deliveryFields,
   deliveryStatus,
 } from "./delivery-record.ts";
-import { definePartnerRead, parsePathId, type ReadContext } from "./read.ts";
+import { definePartnerRead, findInstallation, getOwnerId, parsePathId, type ReadContext } from "./read.ts";
 
 const dateTime = instant.meta({ format: "date-time" });
 
@@ -50,20 +51,13 @@ const UNSUCCESSFUL_STATUSES: Record<DeliveryStatus, string> = {
  */
 async function toFilterValues(
   { status, type, appointmentId, from, to }: DeliveryFilters,
-  endpointId: string | null,
+  { endpointId, types }: { endpointId: string | null; types: readonly string[] },
   { log }: ReadContext,
 ): Promise<readonly unknown[]> {
   const unsuccessfulStatuses = status === null ? Object.values(UNSUCCESSFUL_STATUSES) : [UNSUCCESSFUL_STATUSES[status]];
   const deliveryIds =
     appointmentId === null || endpointId === null ? null : await deriveDeliveryIds(log, appointmentId, endpointId);
-  return [
-    status,
-    type === null ? deliveredEventType.options : [type],
-    from,
-    to,
-    deliveryIds,
-    [...new Set(unsuccessfulStatuses)],
-  ];
+  return [status, type === null ? types : [type], from, to, deliveryIds, [...new Set(unsuccessfulStatuses)]];
 }
 
 /**
@@ -119,7 +113,7 @@ const toUtcSql = (parameter: string) => `${parameter}::timestamptz AT TIME ZONE 
 const CREATED_AT_SQL = "(d.created_at AT TIME ZONE 'UTC')";
 
 /** The cursor's time is also compared without its id, so that the search in the index starts at this time. */
-const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND d.clinic_id = $1::uuid AND d.application_id = $2::uuid
+const IS_MATCH_SQL = `d.endpoint_id = $4::uuid AND coalesce(d.clinic_id, d.application_id) = $1::uuid AND d.application_id = $2::uuid
     AND ($8::uuid[] IS NULL OR d.branch_id IS NULL OR d.branch_id = ANY ($8::uuid[]))
     AND ${buildIsDeliveryVisibleSql("d", { animalAccess: "$15::text", applicationId: "$2::uuid" })}
     AND ($9::text IS NULL OR d.status = $9::text)
@@ -135,7 +129,7 @@ const NEWEST_FIRST_SQL = `ORDER BY ${CREATED_AT_SQL} DESC, d.delivery_id LIMIT $
  * is empty, Postgres does not search the endpoint's deliveries. `page_and_next_row` has one row more than the page
  * contains, to detect a next page.
  *
- * $1: clinic. $2: application. $3: environment. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches of the
+ * $1: owner of the endpoint. $2: application. $3: environment. $4: endpoint. $5: limit. $6 and $7: cursor. $8: branches of the
  * installation. $9: status, or null. $10: event types. $11 and $12: time range. $13: ids, or null for all deliveries of
  * the endpoint. $14: values of `unsuccessful_status`. $15: animal access.
  *
@@ -143,7 +137,7 @@ const NEWEST_FIRST_SQL = `ORDER BY ${CREATED_AT_SQL} DESC, d.delivery_id LIMIT $
  */
 const DELIVERY_PAGE_SQL = `endpoint AS MATERIALIZED (
     SELECT FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
-     WHERE endpoint_id = $4::uuid AND clinic_id = $1::uuid AND application_id = $2::uuid AND environment = $3
+     WHERE endpoint_id = $4::uuid AND owner_id = $1::uuid AND application_id = $2::uuid AND environment = $3
   ),
   pending AS MATERIALIZED (
     ${PENDING_INDEX_CONDITIONS.map(buildPendingSql).join(" UNION ALL ")}
@@ -205,19 +199,21 @@ export const listWebhookDeliveries = definePartnerRead({
       'page', ${buildPageSql("created_at", "delivery_id", "$5", "created_at, delivery_id DESC")}
     )::text AS body`,
   async getSqlParameters({ state, pathParams, parameters: { limit, ...filters }, cursor }, context) {
-    const { clinicId, applicationId, environment } = state;
+    const { applicationId, environment } = state;
+    const installation = findInstallation(state);
+    const types = deliveredEventTypes[hasClinic(state) ? "clinic" : "application"];
     const endpointId = parsePathId(pathParams.endpointId);
     return [
-      clinicId,
+      getOwnerId(state),
       applicationId,
       environment,
       endpointId,
       limit,
       cursor?.time,
       cursor?.id,
-      state.installation.branchIds,
-      ...(await toFilterValues(filters, endpointId, context)),
-      state.installation.animalAccess,
+      installation?.branchIds,
+      ...(await toFilterValues(filters, { endpointId, types }, context)),
+      installation?.animalAccess,
     ];
   },
 });

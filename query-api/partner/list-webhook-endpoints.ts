@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { webhookEndpointRecord } from "../../shared/partner-api/records.ts";
+import { applicationEndpointRecord, webhookEndpointRecord } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { instant } from "../http/fields.ts";
-import { definePartnerRead } from "./read.ts";
+import { definePartnerRead, getOwnerId, toApplicationRead } from "./read.ts";
 
 /** Fields of an endpoint that describe its recent attempts. Only reads return them. */
 export const endpointHealthFields = {
@@ -31,22 +31,31 @@ export const ENDPOINT_HEALTH_JOIN_SQL =
  */
 const MAX_ENDPOINTS_IN_LIST = 500;
 
-const listedEndpoint = z.strictObject({ ...webhookEndpointRecord.shape, ...endpointHealthFields });
+const defineResponse = (record: z.ZodObject) =>
+  z.strictObject({
+    ok: z.literal(true),
+    endpoints: z.array(z.strictObject({ ...record.shape, ...endpointHealthFields })),
+  });
 
 export const listWebhookEndpoints = definePartnerRead({
   operationId: "listWebhookEndpoints",
   description:
-    "Lists the application's webhook endpoints at the clinic, newest first. The list contains all endpoints that are not revoked, and the newest revoked endpoints.",
-  response: z.strictObject({ ok: z.literal(true), endpoints: z.array(listedEndpoint) }),
+    "Lists the webhook endpoints, newest first. The list contains all endpoints that are not revoked, and the newest revoked endpoints.",
+  response: defineResponse(webhookEndpointRecord),
   refusals: {},
   sql: `SELECT NULL AS refusal, json_build_object('endpoints', coalesce(json_agg(json_build_object(
       ${ENDPOINT_FIELDS_SQL}, ${ENDPOINT_HEALTH_SQL}) ORDER BY e.created_at DESC, e.endpoint_id), '[]'))::text AS body
     FROM (
       SELECT * FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
-      WHERE clinic_id = $1::uuid AND application_id = $2::uuid AND environment = $3
+      WHERE owner_id = $1::uuid AND application_id = $2::uuid AND environment = $3
       ORDER BY status = 'revoked', created_at DESC, endpoint_id
       LIMIT ${MAX_ENDPOINTS_IN_LIST}
     ) e
     ${ENDPOINT_HEALTH_JOIN_SQL}`,
-  getSqlParameters: ({ state: { clinicId, applicationId, environment } }) => [clinicId, applicationId, environment],
+  getSqlParameters: ({ state }) => [getOwnerId(state), state.applicationId, state.environment],
 });
+
+export const listApplicationWebhookEndpoints = toApplicationRead(
+  listWebhookEndpoints,
+  defineResponse(applicationEndpointRecord),
+);

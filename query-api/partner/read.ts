@@ -2,9 +2,10 @@ import type { z } from "zod";
 import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { uuid } from "../../shared/domain/events/fields.ts";
-import type { ClinicState } from "../../shared/partner-api/access.ts";
+import { type ClinicState, hasClinic, type PartnerState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
+import { type EndpointOperationId, toApplicationOperationId } from "../../shared/partner-api/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
@@ -93,6 +94,25 @@ export function definePartnerRead<const Declared extends QueryParameters>(
   partnerRead: PartnerRead<Declared>,
 ): PartnerRead<Declared> {
   return partnerRead;
+}
+
+/**
+ * Derives a read of endpoints that belong to the application from the read of a clinic's endpoints. The SQL must
+ * restrict every table to the owner of the endpoints.
+ */
+export function toApplicationRead(partnerRead: PartnerRead, response = partnerRead.response): PartnerRead {
+  const operationId = toApplicationOperationId(partnerRead.operationId as Extract<PartnerReadId, EndpointOperationId>);
+  return { ...partnerRead, operationId, response };
+}
+
+/** Returns the id of the owner of the endpoints that a request concerns: of the clinic, or of the application. */
+export function getOwnerId(state: PartnerState): string {
+  return hasClinic(state) ? state.clinicId : state.applicationId;
+}
+
+/** Returns the limits of the caller's installation; undefined if the request concerns the application. */
+export function findInstallation(state: PartnerState): ClinicState["installation"] | undefined {
+  return hasClinic(state) ? state.installation : undefined;
 }
 
 /**

@@ -11,12 +11,11 @@ import {
   type AccessRecord,
   type ClinicState,
   type FindAccess,
-  hasClinic,
   requirePartnerAccess,
 } from "../../shared/partner-api/access.ts";
 import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
 import { partnerOperations } from "../../shared/partner-api/operations.ts";
-import { countRefusedRequest, limitApplication, limitInstallation } from "../../shared/partner-api/rate-limits.ts";
+import { countRefusedRequest, limitCaller } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
@@ -56,7 +55,7 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
       const requireAccess = createAccessCheck(partnerRead, environment, dependencies);
       return [
         authorize(requireAccess, dependencies, waits.position),
-        limitReads(dependencies.limiter),
+        limitCaller(dependencies.limiter),
         respond(partnerRead, requireAccess, dependencies, waits),
       ];
     },
@@ -77,11 +76,6 @@ function createAccessCheck(
     const findAccess = createAccessFinder(readRow, ctx.state.deadline);
     return requirePartnerAccess(ctx, operation, environment, { verify, findAccess, brand });
   };
-}
-
-function limitReads(limiter: RateLimiter): Koa.Middleware<State> {
-  const limits = { installation: limitInstallation(limiter), application: limitApplication(limiter) };
-  return (ctx, next) => (hasClinic(ctx.state) ? limits.installation : limits.application)(ctx, next);
 }
 
 /**

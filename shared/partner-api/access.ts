@@ -4,6 +4,7 @@ import { type Environment, uuid } from "../domain/events/fields.ts";
 import { deriveSandboxClinicId } from "../domain/events/ids.ts";
 import type { Scope } from "../domain/events/partner.ts";
 import type { Installation } from "../domain/partner/installation.ts";
+import type { EndpointOwner } from "../domain/partner/webhook-endpoint.ts";
 import { ApiError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { listHeaderValues } from "../http/request.ts";
@@ -49,8 +50,14 @@ export interface ClinicState extends PartnerState {
 }
 
 /** Returns false if the request concerns the application, not one of its clinics. */
-export function hasClinic(state: PartnerState): state is ClinicState {
+export function hasClinic<State extends PartnerState>(state: State): state is State & ClinicState {
   return "clinicId" in state;
+}
+
+/** Returns the owner of the endpoints that a request concerns: the application, at the clinic that the request names. */
+export function toEndpointOwner(state: PartnerState): EndpointOwner {
+  const { applicationId, environment } = state;
+  return { applicationId, clinicId: hasClinic(state) ? state.clinicId : null, environment };
 }
 
 /**

@@ -8,7 +8,7 @@ interface EnvelopedBody {
   apiVersion: string;
   createdAt: string;
   environment: string;
-  clinicId: string;
+  clinicId: string | null;
   branchId: string | null;
   data: { appointment?: { id: string }; endpoint?: { id: string } };
 }
@@ -24,6 +24,9 @@ export const WEBHOOK_CONTENT_TYPES: Readonly<Record<WebhookBodyFormat, string>> 
   cloudevents: "application/cloudevents+json",
 };
 
+/** Source of events that belong to no clinic. */
+const APPLICATION_SOURCE = "/application";
+
 /**
  * Converts a webhook body to the format that an endpoint has chosen.
  *
@@ -36,21 +39,21 @@ export function formatWebhookBody(body: string, format: WebhookBodyFormat): Form
 
 /**
  * Converts a webhook body to a CloudEvent 1.0 in the structured mode. Names of extension attributes consist of
- * lower-case letters. An attribute cannot be null, so an event without branch has no `branchid`.
+ * lower-case letters. An attribute cannot be null, so an event without clinic or branch has no `clinicid` or `branchid`.
  */
 function toCloudEvent({ id, type, data, ...envelope }: EnvelopedBody) {
   const subject = data.appointment?.id ?? data.endpoint?.id;
   return {
     specversion: "1.0",
     id,
-    source: `urn:uuid:${envelope.clinicId}`,
+    source: envelope.clinicId === null ? APPLICATION_SOURCE : `urn:uuid:${envelope.clinicId}`,
     type,
     ...(subject !== undefined && { subject }),
     time: envelope.createdAt,
     datacontenttype: "application/json",
     apiversion: envelope.apiVersion,
     environment: envelope.environment,
-    clinicid: envelope.clinicId,
+    ...(envelope.clinicId !== null && { clinicid: envelope.clinicId }),
     ...(envelope.branchId !== null && { branchid: envelope.branchId }),
     data,
   };
@@ -61,14 +64,16 @@ export function defineCloudEvent(body: { shape: { type: z.ZodType; data: z.ZodTy
   return z.strictObject({
     specversion: z.literal("1.0"),
     id: z.guid().meta({ description: "Id of the event. It is the same for all endpoints that receive the event." }),
-    source: z.string().meta({ description: "`urn:uuid:` and the id of the clinic." }),
+    source: z.string().meta({
+      description: `\`urn:uuid:\` and the id of the clinic, or \`${APPLICATION_SOURCE}\` for an event about an endpoint of the application.`,
+    }),
     type: body.shape.type,
     subject: z.guid().optional().meta({ description: "Id of the appointment or endpoint that the event is about." }),
     time: z.iso.datetime({ precision: 3 }),
     datacontenttype: z.literal("application/json"),
     apiversion: z.literal("v1"),
     environment,
-    clinicid: z.guid(),
+    clinicid: z.guid().optional().meta({ description: "Id of the clinic." }),
     branchid: z.guid().optional().meta({ description: "Id of the appointment's branch." }),
     data: body.shape.data,
   });

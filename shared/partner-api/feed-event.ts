@@ -75,7 +75,14 @@ export const feedEvent = z.union([
   secretExpiringBody,
   unavailableBody,
 ]);
-type FeedEvent = z.infer<typeof feedEvent>;
+
+/** Body of an event that partners receive. */
+export type WebhookBody = Exclude<z.infer<typeof feedEvent>, z.infer<typeof unavailableBody>>;
+
+/** Returns the animal of the body's appointment; null if there is none. */
+export function findAnimalId({ data }: WebhookBody): string | null {
+  return "appointment" in data ? data.appointment.animalId : null;
+}
 
 export type FeedReader = Pick<EventLog, "read" | "readLast">;
 
@@ -89,17 +96,22 @@ export type FeedReader = Pick<EventLog, "read" | "readLast">;
 export async function createFeedEvent(
   log: FeedReader,
   source: { stream: string; revision: bigint },
-): Promise<FeedEvent | undefined> {
+): Promise<WebhookBody | undefined> {
   const { stream, revision } = source;
   const isOfStateless = [installationStreams, animalConsentStreams, sandboxStreams].some((category) =>
     stream.startsWith(toStreamName(category, "")),
   );
   if (!isOfStateless) return createWebhookBody(log, source);
   const event = await log.readLast(stream, revision);
-  return event?.revision === revision ? toFeedOnlyBody(event) : undefined;
+  return event?.revision === revision ? toAccessBody(event) : undefined;
 }
 
-function toFeedOnlyBody(
+/**
+ * Creates the public event for an event about the application's access or sandbox.
+ *
+ * @returns undefined if partners do not receive the event, or the event has no clinic or no environment
+ */
+export function toAccessBody(
   event: RecordedEvent<CatalogEvent>,
 ): InstallationBody | AnimalLinkBody | SandboxResetBody | undefined {
   const { environment, clinicId, occurredAt } = event.metadata;

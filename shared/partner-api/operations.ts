@@ -41,6 +41,62 @@ const deliveriesPath = `${endpointPath}/deliveries` as const;
 const replaysPath = `${endpointPath}/replays` as const;
 const deliveryPath = `${deliveriesPath}/:deliveryId` as const;
 
+/** Operations on the webhook endpoints of an application at a clinic. */
+const endpointOperations = {
+  listWebhookEndpoints: defineAtClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),
+  createWebhookEndpoint: defineAtClinic("POST", "/webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
+  getWebhookEndpoint: defineAtClinic("GET", endpointPath, "webhooks:read", "Get webhook endpoint"),
+  updateWebhookEndpoint: defineAtClinic("PATCH", endpointPath, "webhooks:write", "Change webhook endpoint"),
+  disableWebhookEndpoint: defineAtClinic(
+    "POST",
+    `${endpointPath}/disable`,
+    "webhooks:write",
+    "Disable webhook endpoint",
+  ),
+  enableWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/enable`, "webhooks:write", "Enable webhook endpoint"),
+  revokeWebhookEndpoint: defineAtClinic("DELETE", endpointPath, "webhooks:write", "Revoke webhook endpoint"),
+  rotateWebhookSecret: defineAtClinic(
+    "POST",
+    `${endpointPath}/rotate-secret`,
+    "webhooks:write",
+    "Rotate webhook signing secret",
+  ),
+  testWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/test`, "webhooks:write", "Send a test event"),
+  listWebhookDeliveries: defineAtClinic("GET", deliveriesPath, "webhooks:read", "List recent deliveries"),
+  getWebhookDelivery: defineAtClinic("GET", deliveryPath, "webhooks:read", "Get a delivery"),
+  replayWebhookDelivery: defineAtClinic("POST", `${deliveryPath}/replay`, "webhooks:write", "Replay a failed delivery"),
+  replayWebhookDeliveries: defineAtClinic("POST", replaysPath, "webhooks:write", "Replay several deliveries"),
+  getWebhookReplay: defineAtClinic("GET", `${replaysPath}/:replayId`, "webhooks:read", "Get the progress of a replay"),
+} as const satisfies Record<string, PartnerOperation>;
+
+/** Id of an operation on webhook endpoints of a clinic. */
+export type EndpointOperationId = keyof typeof endpointOperations;
+
+/** Id of the same operation on webhook endpoints that belong to the application. */
+export type ApplicationOperationId<Id extends EndpointOperationId = EndpointOperationId> =
+  Id extends `${infer Verb}Webhook${infer Noun}` ? `${Verb}ApplicationWebhook${Noun}` : never;
+
+export function toApplicationOperationId<Id extends EndpointOperationId>(id: Id): ApplicationOperationId<Id> {
+  return id.replace("Webhook", "ApplicationWebhook") as ApplicationOperationId<Id>;
+}
+
+type ApplicationOperations = {
+  [Id in EndpointOperationId as ApplicationOperationId<Id>]: Omit<
+    (typeof endpointOperations)[Id],
+    "path" | "requiresClinic"
+  > & {
+    path: `/application${(typeof endpointOperations)[Id]["path"]}`;
+  };
+};
+
+/** Operations on the webhook endpoints of an application that belong to no clinic. They need no clinic header. */
+const applicationOperations = Object.fromEntries(
+  Object.entries(endpointOperations).map(([id, { requiresClinic: _, path, summary, ...operation }]) => [
+    toApplicationOperationId(id as EndpointOperationId),
+    { ...operation, path: `/application${path}`, summary: `${summary} (application)` },
+  ]),
+) as unknown as ApplicationOperations;
+
 /**
  * All operations of the partner API. The query-api service serves GET operations, and the command service serves all
  * other operations.
@@ -82,30 +138,8 @@ export const partnerOperations = {
     "appointments:write",
     "Move an appointment",
   ),
-  listWebhookEndpoints: defineAtClinic("GET", "/webhook-endpoints", "webhooks:read", "List webhook endpoints"),
-  createWebhookEndpoint: defineAtClinic("POST", "/webhook-endpoints", "webhooks:write", "Create webhook endpoint"),
-  getWebhookEndpoint: defineAtClinic("GET", endpointPath, "webhooks:read", "Get webhook endpoint"),
-  updateWebhookEndpoint: defineAtClinic("PATCH", endpointPath, "webhooks:write", "Change webhook endpoint"),
-  disableWebhookEndpoint: defineAtClinic(
-    "POST",
-    `${endpointPath}/disable`,
-    "webhooks:write",
-    "Disable webhook endpoint",
-  ),
-  enableWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/enable`, "webhooks:write", "Enable webhook endpoint"),
-  revokeWebhookEndpoint: defineAtClinic("DELETE", endpointPath, "webhooks:write", "Revoke webhook endpoint"),
-  rotateWebhookSecret: defineAtClinic(
-    "POST",
-    `${endpointPath}/rotate-secret`,
-    "webhooks:write",
-    "Rotate webhook signing secret",
-  ),
-  testWebhookEndpoint: defineAtClinic("POST", `${endpointPath}/test`, "webhooks:write", "Send a test event"),
-  listWebhookDeliveries: defineAtClinic("GET", deliveriesPath, "webhooks:read", "List recent deliveries"),
-  getWebhookDelivery: defineAtClinic("GET", deliveryPath, "webhooks:read", "Get a delivery"),
-  replayWebhookDelivery: defineAtClinic("POST", `${deliveryPath}/replay`, "webhooks:write", "Replay a failed delivery"),
-  replayWebhookDeliveries: defineAtClinic("POST", replaysPath, "webhooks:write", "Replay several deliveries"),
-  getWebhookReplay: defineAtClinic("GET", `${replaysPath}/:replayId`, "webhooks:read", "Get the progress of a replay"),
+  ...endpointOperations,
+  ...applicationOperations,
 } as const satisfies Record<string, PartnerOperation>;
 
 export type PartnerOperationId = keyof typeof partnerOperations;

@@ -4,13 +4,7 @@ import type { CatalogEventType } from "../domain/events/catalog.ts";
 import type { deliveredEventType } from "../domain/events/partner.ts";
 
 /** Types of events in the feed that are not sent to webhook endpoints. */
-type FeedEventType =
-  | "installation.approved"
-  | "installation.access_changed"
-  | "installation.revoked"
-  | "animal_link.created"
-  | "animal_link.withdrawn"
-  | "sandbox.reset";
+type FeedEventType = "animal_link.created" | "sandbox.reset";
 
 /** Type of an event that partners receive. */
 export type PublicEventType = z.infer<typeof deliveredEventType> | FeedEventType;

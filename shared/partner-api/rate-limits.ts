@@ -5,7 +5,7 @@ import { toCallerAddress } from "../http/request.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
 import { applyCount, enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
 import { createBatcher, QueueFullError } from "../runtime/batches.ts";
-import type { ClinicState, PartnerState } from "./access.ts";
+import { type ClinicState, hasClinic, type PartnerState } from "./access.ts";
 
 /**
  * Maximum number of requests without a valid token, per minute and address. Token exchanges and refused requests count;
@@ -45,29 +45,21 @@ const HOUR_SECONDS = 3_600;
 const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
 
 /**
- * Enforces an installation's agreed rate limit. The command and query-api services share one count. Must run directly
- * after `requirePartnerAccess`.
+ * Enforces the agreed rate limit of the caller's installation, or the limit of the application if the request names no
+ * clinic. The command and query-api services share one count. Must run directly after `requirePartnerAccess`.
  */
-export function limitInstallation(limiter: RateLimiter): Koa.Middleware<ClinicState> {
+export function limitCaller(limiter: RateLimiter): Koa.Middleware<PartnerState> {
   return async (ctx, next) => {
-    const { applicationId, clinicId, installation } = ctx.state;
-    await enforceRateLimit(limiter, ctx, `installation ${applicationId} ${clinicId}`, installation.rateLimitPerMinute);
+    const { state } = ctx;
+    const [key, maxRequests] = hasClinic(state)
+      ? [`installation ${state.applicationId} ${state.clinicId}`, state.installation.rateLimitPerMinute]
+      : [`application ${state.applicationId}`, MAX_APPLICATION_REQUESTS_PER_MINUTE];
+    await enforceRateLimit(limiter, ctx, key, maxRequests);
     await next();
   };
 }
 
-/**
- * Enforces the rate limit of an application's requests that name no clinic. Must run directly after
- * `requirePartnerAccess`.
- */
-export function limitApplication(limiter: RateLimiter): Koa.Middleware<PartnerState> {
-  return async (ctx, next) => {
-    await enforceRateLimit(limiter, ctx, `application ${ctx.state.applicationId}`, MAX_APPLICATION_REQUESTS_PER_MINUTE);
-    await next();
-  };
-}
-
-/** Enforces the rate limit of sandbox resets. Must run after `limitInstallation`. */
+/** Enforces the rate limit of sandbox resets. Must run after `limitCaller`. */
 export function limitResets(limiter: RateLimiter): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
     await enforceRateLimit(limiter, ctx, `reset ${ctx.state.applicationId}`, MAX_RESETS_PER_HOUR, HOUR_SECONDS);

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { type Appointment, appointmentStatuses } from "../domain/appointment/appointment.ts";
 import { consentCoverage } from "../domain/events/consent.ts";
 import {
+  applicationEventType,
   deliveryOrdering,
   operationalEventType,
   replayableStatus,
@@ -98,7 +99,14 @@ export const webhookEndpointRecord = z.strictObject({
   createdAt: instant,
   updatedAt: instant,
 });
-export type WebhookEndpointRecord = z.infer<typeof webhookEndpointRecord>;
+
+/** Members that differ if an endpoint belongs to the application. */
+const applicationMembers = {
+  clinicId: z.null().describe("Null, because the endpoint belongs to the application."),
+  events: z.array(applicationEventType),
+};
+
+export const applicationEndpointRecord = webhookEndpointRecord.extend(applicationMembers);
 
 export const orderingText =
   "Order of deliveries. `none`: events arrive in any order. `appointment`: an attempt starts only after all deliveries of earlier events of the same appointment have ended. A delivery that keeps failing delays only later events of its own appointment. Events do not wait for deliveries that were created before the setting.";
@@ -124,7 +132,7 @@ export const webhookEndpointDetail = z.strictObject({
   bodyFormat: webhookBodyFormat.describe(bodyFormatText),
   asymmetricSignature: z.boolean().describe(asymmetricSignatureText),
 });
-export type WebhookEndpointDetail = z.infer<typeof webhookEndpointDetail>;
+export const applicationEndpointDetail = webhookEndpointDetail.extend(applicationMembers);
 
 export const webhookReplayRecord = z.strictObject({
   id: uuid,

@@ -3,6 +3,7 @@ import { appointmentStatuses } from "../domain/appointment/appointment.ts";
 import { appointmentStreams, scheduledAt } from "../domain/events/appointment.ts";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import {
+  applicationEventType,
   attemptRate,
   deliveryOrdering,
   operationalEventType,
@@ -84,13 +85,17 @@ const endpointUrl = z.string().meta({
     "HTTPS URL of a public host. In production, the operator must first approve the URL's origin. If the operator withdraws the approval, deliveries stay `pending` until the origin is approved again.",
 });
 
-export const webhookEndpointRequest = z.strictObject({
-  url: endpointUrl,
-  events: z
-    .array(webhookEventType)
-    .min(1, "must contain at least one event type")
-    .meta({ description: "Event types to deliver." }),
-});
+const defineEndpointRequest = <EventType extends z.ZodType>(eventType: EventType) =>
+  z.strictObject({
+    url: endpointUrl,
+    events: z
+      .array(eventType)
+      .min(1, "must contain at least one event type")
+      .meta({ description: "Event types to deliver." }),
+  });
+
+export const webhookEndpointRequest = defineEndpointRequest(webhookEventType);
+export const applicationEndpointRequest = defineEndpointRequest(applicationEventType);
 
 /** Names of headers that HTTP, the HTTP client or the service sets. In lower case. */
 const RESERVED_NAMES = new Set([
@@ -144,15 +149,18 @@ function hasDistinctNames(headers: Record<string, unknown>): boolean {
   return new Set(names.map((name) => name.toLowerCase())).size === names.length;
 }
 
+const defineChangedEvents = <EventType extends z.ZodType>(eventType: EventType) =>
+  z.array(eventType).optional().meta({
+    description: "Event types to deliver. The list may be empty if the endpoint receives operational events.",
+  });
+
 /** Schema of the changes of an endpoint. Members that are absent remain unchanged. */
 export const webhookEndpointChanges = z.strictObject({
   url: endpointUrl.optional(),
-  events: z.array(webhookEventType).optional().meta({
-    description: "Event types to deliver. The list may be empty if the endpoint receives operational events.",
-  }),
+  events: defineChangedEvents(webhookEventType),
   operationalEvents: z.array(operationalEventType).optional().meta({
     description:
-      "Types of events about all endpoints of the application at this clinic. An endpoint never receives `endpoint.failing` and `endpoint.disabled` about itself.",
+      "Types of events about all endpoints of the application at this clinic, or of all endpoints that belong to the application. An endpoint never receives `endpoint.failing` and `endpoint.disabled` about itself.",
   }),
   branchIds: z
     .array(uuid)
@@ -173,6 +181,14 @@ export const webhookEndpointChanges = z.strictObject({
   bodyFormat: webhookBodyFormat.optional().meta({ description: bodyFormatText }),
   asymmetricSignature: z.boolean().optional().meta({ description: asymmetricSignatureText }),
 });
+
+/**
+ * An endpoint of the application receives no events of branches or appointments. Its events do not name the application,
+ * so with public keys, a partner could pass its events off as those of another partner.
+ */
+export const applicationEndpointChanges = webhookEndpointChanges
+  .omit({ branchIds: true, ordering: true, asymmetricSignature: true })
+  .extend({ events: defineChangedEvents(applicationEventType) });
 
 const MAX_DELIVERY_IDS = 100;
 

@@ -3,15 +3,16 @@ import { toStreamName } from "../domain/events/category.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
 import type { StreamReader } from "../eventstore/read-log.ts";
+import type { FeedReader } from "./feed-event.ts";
 
 /**
  * Reads the stream of an appointment only once for several events, because the body of each event needs all earlier
  * events.
  */
 export function shareAppointmentReads(
-  log: StreamReader,
+  log: FeedReader,
   sources: readonly { stream: string; revision: bigint }[],
-): StreamReader {
+): FeedReader {
   const lastRevisions = new Map<string, bigint>();
   for (const { stream, revision } of sources) {
     if (revision > (lastRevisions.get(stream) ?? -1n)) lastRevisions.set(stream, revision);
@@ -32,5 +33,5 @@ export function shareAppointmentReads(
       throw error;
     });
   };
-  return { read: read as StreamReader["read"] };
+  return { read: read as StreamReader["read"], readLast: (stream, maxRevision) => log.readLast(stream, maxRevision) };
 }

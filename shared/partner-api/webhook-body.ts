@@ -25,14 +25,20 @@ export const webhookEnvelope = {
   clinicId: z.guid(),
 };
 
+/** Envelope of events about an endpoint. They belong to no branch. */
+const endpointEnvelope = {
+  ...webhookEnvelope,
+  clinicId: z.guid().nullable().describe("Clinic of the endpoint. Null if the endpoint belongs to the application."),
+  branchId: z.null(),
+};
+
 const endpointReference = z.strictObject({ id: z.guid(), url: z.url() });
 
-/** Declares the body of an operational event, which belongs to no branch. */
+/** Declares the body of an operational event. */
 const defineOperationalBody = <Type extends OperationalEventType, Data extends z.ZodRawShape>(type: Type, data: Data) =>
   z.strictObject({
-    ...webhookEnvelope,
+    ...endpointEnvelope,
     type: z.literal(type),
-    branchId: z.null(),
     data: z.strictObject({ endpoint: endpointReference, ...data }),
   });
 
@@ -59,11 +65,6 @@ interface OperationalEvent {
   onlyApplicationId: string;
   /** Endpoint that does not receive the event, because the event is about a failure of this endpoint. */
   exceptEndpointId: string | null;
-}
-
-/** Returns the animal of the body's appointment; null if there is none. */
-export function findAnimalId({ data }: WebhookBody): string | null {
-  return "appointment" in data ? data.appointment.animalId : null;
 }
 
 export function isOperational({ type }: { type: string }): boolean {
@@ -157,14 +158,11 @@ type AppointmentBody = z.infer<typeof appointmentBody>;
 
 /** Schema of the body of a test event, which describes no change at the clinic. */
 export const endpointTestBody = z.strictObject({
-  ...webhookEnvelope,
+  ...endpointEnvelope,
   type: z.literal("endpoint.test"),
-  branchId: z.null(),
   data: z.strictObject({ test: z.literal(true) }),
 });
 type EndpointTestBody = z.infer<typeof endpointTestBody>;
-
-export type WebhookBody = AppointmentBody | EndpointTestBody | OperationalBody;
 
 /**
  * Creates the public event for an event of an appointment.
@@ -212,17 +210,17 @@ type EndpointTestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metad
 /**
  * Creates the public event for a requested test of an endpoint.
  *
- * @returns undefined if the event has no clinic or no environment
+ * @returns undefined if the event has no environment
  */
 export function toTestBody({ data: { testId }, metadata }: EndpointTestedEvent): EndpointTestBody | undefined {
   const { environment, clinicId, occurredAt } = metadata;
-  if (!environment || !clinicId) return undefined;
+  if (!environment) return undefined;
   const commonFields = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
   return { ...commonFields, type: "endpoint.test", branchId: null, data: { test: true } };
 }
 
 /**
- * Creates the webhook body of a stored event.
+ * Creates the webhook body of a stored event of an appointment or an endpoint.
  *
  * @returns undefined if the event does not exist or is not public
  * @throws {LogUnavailableError}
@@ -231,7 +229,7 @@ export function toTestBody({ data: { testId }, metadata }: EndpointTestedEvent):
 export async function createWebhookBody(
   log: StreamReader,
   { stream, revision }: { stream: string; revision: bigint },
-): Promise<WebhookBody | undefined> {
+): Promise<AppointmentBody | EndpointTestBody | OperationalBody | undefined> {
   const history = await readStreamIfPresent(log, stream, revision);
   const lastEvent = history.at(-1);
   if (lastEvent?.revision !== revision) return undefined;

@@ -1,51 +1,24 @@
 import { z } from "zod";
 import { TOKEN_LIFETIME_SECONDS } from "../auth/access-token.ts";
-import type { PartnerRefusals } from "./error-codes.ts";
+import { applicationEndpointWrites, endpointWrites } from "./endpoint-writes.ts";
 import type { PartnerOperationId, partnerOperations } from "./operations.ts";
 import { MAX_EXCHANGES_PER_MINUTE, MAX_RESETS_PER_HOUR, MAX_WRONG_CODES_PER_HOUR } from "./rate-limits.ts";
-import {
-  animalLinkRecord,
-  partnerAppointment,
-  sandboxRecord,
-  webhookEndpointDetail,
-  webhookEndpointRecord,
-  webhookReplayRecord,
-} from "./records.ts";
+import { animalLinkRecord, partnerAppointment, sandboxRecord } from "./records.ts";
 import {
   animalLinkRequest,
   appointmentMove,
   appointmentRequest,
   appointmentTransition,
-  idempotencyKey,
   tokenRequest,
-  webhookEndpointChanges,
-  webhookEndpointEnabling,
-  webhookEndpointRequest,
-  webhookReplayRequest,
 } from "./request-bodies.ts";
-
-interface PartnerHeader {
-  description: string;
-  required: boolean;
-  schema: z.ZodType;
-}
-
-type Headers = Readonly<Record<string, PartnerHeader>>;
-
-/** Declaration of the request, response and errors of an operation that changes data. */
-export interface PartnerWrite {
-  description: string;
-  /** Schema of the JSON body; undefined if the operation reads no body. */
-  request?: z.ZodType;
-  /** If true, a request may have no body. */
-  isBodyOptional?: true;
-  /** Errors of requests with a form instead of JSON; undefined if the operation accepts no form. */
-  formRefusals?: PartnerRefusals;
-  requestHeaders?: Headers;
-  successResponse: { status: 200 | 201 | 202; description: string; body: z.ZodType; headers?: Headers };
-  /** Errors of this operation, in addition to the errors of access check, rate limit and body parsing. */
-  refusals: PartnerRefusals;
-}
+import {
+  clinicStatusErrors,
+  type Headers,
+  idempotencyKeyHeader,
+  ok,
+  type PartnerWrite,
+  replayedHeader,
+} from "./write-declaration.ts";
 
 /** Ids of the operations that the command service serves: all operations except GET. */
 export type PartnerWriteId = {
@@ -54,32 +27,6 @@ export type PartnerWriteId = {
 
 export type PartnerReadId = Exclude<PartnerOperationId, PartnerWriteId>;
 
-const ok = z.literal(true);
-const secret = z
-  .string()
-  .meta({ description: "Signing secret: `whsec_` and base64. It is shown only in this response." });
-const endpointWithSecretBody = z.strictObject({ ok, endpoint: webhookEndpointRecord, secret });
-const endpointDetailBody = z.strictObject({ ok, endpoint: webhookEndpointDetail });
-const queuedDeliveryBody = z.strictObject({
-  ok,
-  delivery: z.strictObject({ id: z.guid(), status: z.literal("pending") }),
-});
-const idempotencyKeyHeader = {
-  "Idempotency-Key": {
-    description:
-      "Key of your choice that identifies this request: 8 to 128 printable ASCII characters. Keys never expire.",
-    required: true,
-    schema: idempotencyKey,
-  },
-} satisfies Headers;
-const replayedHeader: Headers = {
-  "Idempotent-Replayed": {
-    description:
-      "`true` if this response repeats the response to an earlier request with the same key. Otherwise absent.",
-    required: false,
-    schema: z.literal("true"),
-  },
-};
 const locationHeader: Headers = {
   Location: {
     description: "Path of the appointment, for example `/sandbox/v1/appointments/<id>`.",
@@ -93,7 +40,6 @@ const changedAppointmentResponse = {
   description: "The appointment after the change.",
   body: appointmentBody,
 } as const;
-const clinicStatusErrors = { clinic_not_operational: 403 } as const;
 const sandboxAppointmentErrors = {
   ...clinicStatusErrors,
   sandbox_only: 403,
@@ -103,13 +49,6 @@ const sandboxAppointmentErrors = {
   validation_failed: 422,
   too_many_changes: 503,
   data_source_unavailable: 503,
-} as const;
-const endpointErrors = { webhook_endpoint_not_found: 404 } as const;
-const endpointUrlErrors = {
-  validation_failed: 400,
-  invalid_destination: 400,
-  unsafe_destination: 400,
-  destination_not_approved: 400,
 } as const;
 
 /**
@@ -201,112 +140,6 @@ export const partnerWrites = {
     successResponse: changedAppointmentResponse,
     refusals: sandboxAppointmentErrors,
   },
-  createWebhookEndpoint: {
-    description: "Registers a URL that receives the clinic's events.",
-    request: webhookEndpointRequest,
-    successResponse: {
-      status: 201,
-      description: "The endpoint and its signing secret. The secret is not shown again.",
-      body: endpointWithSecretBody,
-    },
-    refusals: {
-      ...clinicStatusErrors,
-      ...endpointUrlErrors,
-      webhook_endpoint_limit_reached: 409,
-      too_many_changes: 503,
-    },
-  },
-  updateWebhookEndpoint: {
-    description:
-      "Changes settings of an endpoint, whether it is active or disabled. Members that are absent remain unchanged. URL, headers, rate limit, body format and asymmetric signature apply to all later attempts, also of pending deliveries. Event types, branches and order apply to later events; pending deliveries are still sent. The signing secret remains the same. Repeating the request changes nothing.",
-    request: webhookEndpointChanges,
-    successResponse: { status: 200, description: "The endpoint after the change.", body: endpointDetailBody },
-    refusals: {
-      ...clinicStatusErrors,
-      ...endpointErrors,
-      ...endpointUrlErrors,
-      webhook_endpoint_revoked: 409,
-      too_many_changes: 503,
-    },
-  },
-  disableWebhookEndpoint: {
-    description:
-      "Stops deliveries to an endpoint until it is enabled again. Pending and new deliveries are skipped, and can be replayed later. Repeating the request changes nothing.",
-    successResponse: { status: 200, description: "The disabled endpoint.", body: endpointDetailBody },
-    refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, too_many_changes: 503 },
-  },
-  enableWebhookEndpoint: {
-    description:
-      "Resumes deliveries to a disabled endpoint, unless the operator disabled it. With `replaySince`, the request also replays the deliveries that the endpoint missed. Otherwise, skipped deliveries are not sent again unless you replay them. Repeating the request changes nothing.",
-    request: webhookEndpointEnabling,
-    isBodyOptional: true,
-    requestHeaders: { "Idempotency-Key": { ...idempotencyKeyHeader["Idempotency-Key"], required: false } },
-    successResponse: {
-      status: 200,
-      description: "The active endpoint, and the replay if `replaySince` was given.",
-      body: z.strictObject({ ok, endpoint: webhookEndpointDetail, replay: webhookReplayRecord.optional() }),
-    },
-    refusals: {
-      ...clinicStatusErrors,
-      ...endpointErrors,
-      validation_failed: 400,
-      idempotency_conflict: 409,
-      webhook_endpoint_disabled: 409,
-      webhook_endpoint_disabled_by_operator: 409,
-      webhook_endpoint_revoked: 409,
-      too_many_changes: 503,
-    },
-  },
-  revokeWebhookEndpoint: {
-    description:
-      "Revokes an endpoint permanently. The endpoint receives no more deliveries. Repeating the request changes nothing.",
-    successResponse: {
-      status: 200,
-      description: "The revoked endpoint.",
-      body: z.strictObject({ ok, endpoint: webhookEndpointRecord }),
-    },
-    refusals: { ...endpointErrors, too_many_changes: 503 },
-  },
-  rotateWebhookSecret: {
-    description:
-      "Issues a new signing secret. For 24 hours, deliveries are signed with both the old and the new secret.",
-    successResponse: {
-      status: 200,
-      description: "The endpoint and its new signing secret. The secret is not shown again.",
-      body: endpointWithSecretBody,
-    },
-    refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_rotation: 409 },
-  },
-  testWebhookEndpoint: {
-    description:
-      "Sends an event of type `endpoint.test` to this endpoint only. The event's body has `data: {test: true}` and no branch. The delivery is signed, retried and listed like any other delivery.",
-    successResponse: { status: 202, description: "The test is queued.", body: queuedDeliveryBody },
-    refusals: { ...endpointErrors, webhook_endpoint_disabled: 409, webhook_endpoint_revoked: 409 },
-  },
-  replayWebhookDelivery: {
-    description: "Queues a failed or skipped delivery again, with the same delivery id.",
-    successResponse: { status: 202, description: "The replay is queued.", body: queuedDeliveryBody },
-    refusals: { ...clinicStatusErrors, ...endpointErrors, delivery_not_replayable: 409 },
-  },
-  replayWebhookDeliveries: {
-    description:
-      "Replays several deliveries of an endpoint: all failed and skipped ones that were created since a time, or up to 100 by their ids. Only ids and `statuses` select deliveries that succeeded. The replay runs in the background. A repeated request with the same idempotency key returns the first response.",
-    request: webhookReplayRequest,
-    requestHeaders: idempotencyKeyHeader,
-    successResponse: {
-      status: 202,
-      description: "The replay is queued.",
-      body: z.strictObject({ ok, replay: webhookReplayRecord }),
-      headers: replayedHeader,
-    },
-    refusals: {
-      ...clinicStatusErrors,
-      ...endpointErrors,
-      validation_failed: 400,
-      idempotency_conflict: 409,
-      webhook_endpoint_disabled: 409,
-      webhook_endpoint_revoked: 409,
-      too_many_changes: 503,
-    },
-  },
+  ...endpointWrites,
+  ...applicationEndpointWrites,
 } as const satisfies Record<PartnerWriteId, PartnerWrite>;

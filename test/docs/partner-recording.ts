@@ -1,13 +1,24 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { handle } from "../../command/handling/handle.ts";
+import { narrowInstallation, revokeInstallation } from "../../command/operations/installation-operations.ts";
 import type { Recording } from "../../query-api/docs/openapi.ts";
 import type { WebhookEndpointEvent } from "../../shared/domain/events/partner.ts";
 import { SANDBOX_LINK_CODES } from "../../shared/domain/partner/sandbox-link-code.ts";
 import { endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
-import type { PartnerOperationId } from "../../shared/partner-api/operations.ts";
+import {
+  type EndpointOperationId,
+  type PartnerOperationId,
+  toApplicationOperationId,
+} from "../../shared/partner-api/operations.ts";
 import { eventually } from "../support/eventually.ts";
-import { createTestOperatorContext, type PartnerResponse } from "../support/partner.ts";
+import {
+  createClinic,
+  createTestOperatorContext,
+  installApplication,
+  type PartnerResponse,
+  type TestClinic,
+} from "../support/partner.ts";
 import type { Partner } from "../support/partner-api.ts";
 import { type Receiver, startReceiver } from "../support/receiver.ts";
 import type { DocumentedService } from "./documented-service.ts";
@@ -21,17 +32,30 @@ export async function recordPartnerApi(service: DocumentedService): Promise<Reco
   try {
     const recorder = await PartnerRecorder.create(service, receiver);
     await recordSandbox(recorder);
-    const endpointPath = await recordEndpoint(recorder);
+    const clinicOwner = createClinicOwner(recorder);
+    const endpointPath = await recordEndpoint(recorder, clinicOwner);
     await recordAppointment(recorder, endpointPath);
-    await recordReplay(recorder, endpointPath);
+    await recordDeliveries(recorder, clinicOwner, endpointPath);
+    await recordReplay(recorder, clinicOwner, endpointPath);
     await recordOperationalEvents(recorder, endpointPath);
     await recorder.record("revokeWebhookEndpoint", "DELETE", endpointPath);
-    await recordLink(recorder);
+    await recordApplicationEndpoint(recorder);
     const normalize = createNormalizer({ day: recorder.sandbox.day, receiverOrigin: receiver.url });
     return normalize(recorder.recording) as Recording;
   } finally {
     await receiver.close();
   }
+}
+
+/** Owner of the recorded endpoint. */
+interface EndpointOwner {
+  toId(id: EndpointOperationId): PartnerOperationId;
+  /** Path of the list of endpoints. */
+  path: string;
+  events: readonly string[];
+  changes: object;
+  /** Causes an event that the endpoint receives. */
+  causeEvent(): Promise<unknown>;
 }
 
 interface Sandbox {
@@ -67,6 +91,10 @@ class PartnerRecorder {
     return { client_id: applicationId, client_secret: clientSecret, grant_type: "client_credentials", environment };
   }
 
+  get applicationId() {
+    return this.partner.applicationId;
+  }
+
   get log() {
     return this.service.api.command.log;
   }
@@ -74,6 +102,13 @@ class PartnerRecorder {
   /** Context of a command that an operator runs at the sandbox's clinic. */
   get operatorContext() {
     return { ...createTestOperatorContext(), clinicId: this.sandbox.clinicId, environment: "sandbox" as const };
+  }
+
+  /** Installs the application at a new clinic of the sandbox environment. */
+  async installAtClinic(): Promise<TestClinic> {
+    const clinic = await createClinic(this.log, "sandbox");
+    await installApplication(this.log, { ...this.partner, credentialId: "" }, clinic);
+    return clinic;
   }
 
   /** Returns a time relative to the start of the sandbox's day. */
@@ -139,24 +174,71 @@ async function recordLink(recorder: PartnerRecorder): Promise<void> {
   await recorder.record("endAnimalLink", "DELETE", path);
 }
 
+const createClinicOwner = (recorder: PartnerRecorder): EndpointOwner => ({
+  toId: (id) => id,
+  path: "/webhook-endpoints",
+  events: ["appointment.created", "appointment.updated"],
+  changes: { branchIds: [recorder.sandbox.branches[0]?.id] },
+  causeEvent: () => recorder.request("POST", "/appointments", createAppointmentRequest(recorder)),
+});
+
 /** Records the settings of an endpoint. Returns the path of the endpoint. */
-async function recordEndpoint(recorder: PartnerRecorder): Promise<string> {
-  const { endpoint } = await recorder.record("createWebhookEndpoint", "POST", "/webhook-endpoints", {
-    url: `${recorder.receiver.url}/appointments`,
-    events: ["appointment.created", "appointment.updated"],
+async function recordEndpoint(
+  recorder: PartnerRecorder,
+  { toId, path: listPath, events, changes }: EndpointOwner,
+): Promise<string> {
+  const { endpoint } = await recorder.record(toId("createWebhookEndpoint"), "POST", listPath, {
+    url: `${recorder.receiver.url}/${listPath.includes("application") ? "access" : "appointments"}`,
+    events,
   });
-  const path = `/webhook-endpoints/${endpoint.id}`;
-  await recorder.record("updateWebhookEndpoint", "PATCH", path, {
-    branchIds: [recorder.sandbox.branches[0]?.id],
+  const path = `${listPath}/${endpoint.id}`;
+  await recorder.record(toId("updateWebhookEndpoint"), "PATCH", path, {
+    ...changes,
     headers: { "X-Api-Key": "example" },
     rateLimitPerSecond: 50,
   });
-  await recorder.record("getWebhookEndpoint", "GET", path);
-  await recorder.record("listWebhookEndpoints", "GET", "/webhook-endpoints");
-  await recorder.record("rotateWebhookSecret", "POST", `${path}/rotate-secret`);
-  await recorder.record("testWebhookEndpoint", "POST", `${path}/test`);
+  await recorder.record(toId("getWebhookEndpoint"), "GET", path);
+  await recorder.record(toId("listWebhookEndpoints"), "GET", listPath);
+  await recorder.record(toId("rotateWebhookSecret"), "POST", `${path}/rotate-secret`);
+  await recorder.record(toId("testWebhookEndpoint"), "POST", `${path}/test`);
   await recorder.awaitEvent(path, "endpoint.test");
   return path;
+}
+
+/** Records the endpoint of an application, and the events about its access. */
+async function recordApplicationEndpoint(recorder: PartnerRecorder): Promise<void> {
+  const owner: EndpointOwner = {
+    toId: toApplicationOperationId,
+    path: "/application/webhook-endpoints",
+    events: ["installation.approved", "installation.access_changed", "installation.revoked", "animal_link.withdrawn"],
+    changes: {},
+    causeEvent: () => recorder.installAtClinic(),
+  };
+  const endpointPath = await recordEndpoint(recorder, owner);
+  const clinic = await recorder.installAtClinic();
+  await recorder.awaitEvent(endpointPath, "installation.approved");
+  const installation = { applicationId: recorder.applicationId, clinicId: clinic.clinicId };
+  const context = createTestOperatorContext();
+  await narrowInstallation(recorder.log, { ...installation, branchIds: [clinic.branchId] }, context);
+  await recorder.awaitEvent(endpointPath, "installation.access_changed");
+  await revokeInstallation(recorder.log, { ...installation, reason: null }, context);
+  await recorder.awaitEvent(endpointPath, "installation.revoked");
+  await recordLink(recorder);
+  await recorder.awaitEvent(endpointPath, "animal_link.withdrawn");
+  await recordDeliveries(recorder, owner, endpointPath);
+  await recordReplay(recorder, owner, endpointPath);
+  await recorder.record("revokeApplicationWebhookEndpoint", "DELETE", endpointPath);
+}
+
+/** Records the list of deliveries, and the newest delivery. */
+async function recordDeliveries(
+  recorder: PartnerRecorder,
+  { toId }: EndpointOwner,
+  endpointPath: string,
+): Promise<void> {
+  const listPath = `${endpointPath}/deliveries`;
+  const { deliveries } = await recorder.record(toId("listWebhookDeliveries"), "GET", `${listPath}?limit=2`);
+  await recorder.record(toId("getWebhookDelivery"), "GET", `${listPath}/${deliveries[0].id}`);
 }
 
 function createAppointmentRequest(recorder: PartnerRecorder): object {
@@ -173,19 +255,21 @@ async function recordAppointment(recorder: PartnerRecorder, endpointPath: string
   const path = `/appointments/${appointment.id}`;
   await recorder.record("changeSandboxAppointmentStatus", "POST", `${path}/transitions`, { to: "confirmed" });
   await recorder.awaitEvent(endpointPath, "appointment.updated");
-  const { deliveries } = await recorder.record("listWebhookDeliveries", "GET", `${endpointPath}/deliveries?limit=2`);
-  await recorder.record("getWebhookDelivery", "GET", `${endpointPath}/deliveries/${deliveries[0].id}`);
 }
 
 /** Disables the endpoint, so that deliveries are skipped. Enables the endpoint and replays the deliveries. */
-async function recordReplay(recorder: PartnerRecorder, endpointPath: string): Promise<void> {
+async function recordReplay(
+  recorder: PartnerRecorder,
+  { toId, causeEvent }: EndpointOwner,
+  endpointPath: string,
+): Promise<void> {
   const listDeliveries = async (status: string): Promise<{ id: string }[]> =>
     (await recorder.request("GET", `${endpointPath}/deliveries?status=${status}`)).body.deliveries;
-  await recorder.record("disableWebhookEndpoint", "POST", `${endpointPath}/disable`);
+  await recorder.record(toId("disableWebhookEndpoint"), "POST", `${endpointPath}/disable`);
   const enabling = { replaySince: recorder.toTime(0, 0) };
-  await recorder.record("enableWebhookEndpoint", "POST", `${endpointPath}/enable`, enabling);
+  await recorder.record(toId("enableWebhookEndpoint"), "POST", `${endpointPath}/enable`, enabling);
   await recorder.request("POST", `${endpointPath}/disable`);
-  for (let n = 0; n < 2; n += 1) await recorder.request("POST", "/appointments", createAppointmentRequest(recorder));
+  for (let n = 0; n < 2; n += 1) await causeEvent();
   const [delivery] = await eventually("two skipped deliveries", async () => {
     const deliveries = await listDeliveries("skipped");
     return deliveries.length === 2 && deliveries;
@@ -196,16 +280,16 @@ async function recordReplay(recorder: PartnerRecorder, endpointPath: string): Pr
     const replayResponse = await recorder.request("POST", `${endpointPath}/deliveries/${delivery?.id}/replay`);
     return replayResponse.status !== 409 && replayResponse;
   });
-  recorder.add("replayWebhookDelivery", response);
+  recorder.add(toId("replayWebhookDelivery"), response);
   await eventually("one skipped delivery", async () => (await listDeliveries("skipped")).length === 1);
   const replaysPath = `${endpointPath}/replays`;
   const request = { since: recorder.toTime(-1, 9) };
-  const { replay } = await recorder.record("replayWebhookDeliveries", "POST", replaysPath, request);
+  const { replay } = await recorder.record(toId("replayWebhookDeliveries"), "POST", replaysPath, request);
   const progress = await eventually("the end of the replay", async () => {
     const replayResponse = await recorder.request("GET", `${replaysPath}/${replay.id}`);
     return replayResponse.body.replay.status === "completed" && replayResponse;
   });
-  recorder.add("getWebhookReplay", progress);
+  recorder.add(toId("getWebhookReplay"), progress);
 }
 
 /** Receives operational events about the endpoint with a second endpoint. */

@@ -145,7 +145,7 @@ function createItem(path: string, method: string, operation: Operation): Collect
   const query = parameters.filter(isIn("query")).map((parameter) => ({ ...toField(parameter), disabled: true }));
   const events = [
     ...createEvents("prerequest", REQUEST_SCRIPTS[operationId]),
-    ...createEvents("test", RESPONSE_SCRIPTS[operationId]),
+    ...createEvents("test", RESPONSE_SCRIPTS[operationId.replace("Application", "")]),
   ];
   return {
     name: summary,

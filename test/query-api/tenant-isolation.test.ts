@@ -3,6 +3,7 @@ import { expect } from "chai";
 import pg from "pg";
 import { readModels } from "../../projection/read-models/all.ts";
 import { createPortalOperations } from "../../query-api/portal/operations.ts";
+import type { ApplicationOperationId } from "../../shared/partner-api/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import {
@@ -31,7 +32,7 @@ import { type PortalResponse, request, setUpQueryApi } from "../support/query-ap
 const windowQuery = "from=2026-03-01T00:00:00Z&to=2026-04-01T00:00:00Z&limit=100&includeInactive=true";
 
 /** Reads that do not use the clinic header, and the feed, whose test has an event log. */
-type OtherRead = "getSandboxState" | "listInstallations" | "listEvents";
+type OtherRead = "getSandboxState" | "listInstallations" | "listEvents" | ApplicationOperationId;
 
 describe("tenant isolation", () => {
   const api = setUpQueryApi();

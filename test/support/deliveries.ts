@@ -5,7 +5,8 @@ import type pg from "pg";
 export interface DeliveryRow {
   deliveryId?: string;
   endpointId: string;
-  clinicId: string;
+  /** Null for an endpoint of the application. */
+  clinicId: string | null;
   branchId: string | null;
   animalId?: string;
   applicationId: string;

@@ -3,7 +3,7 @@ import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
-import { environment, instant } from "../../../shared/domain/events/fields.ts";
+import { environment, instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { webhookEndpointStreams } from "../../../shared/domain/events/partner.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
@@ -27,7 +27,7 @@ function defineEndpointCommand(verb: string, summary: string, operation: typeof 
     options: {
       id: option.id("the webhook endpoint"),
       application: option.id("the application that registered the endpoint"),
-      clinic: option.id("the clinic whose events the endpoint receives"),
+      clinic: option.nullableText(uuid, "clinic of the endpoint; omit it for an endpoint of the application", "id"),
       environment: option.text(
         environment.default("production"),
         "environment of the application: sandbox or production; default: production",

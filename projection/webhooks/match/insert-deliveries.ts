@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { findAnimalId } from "../../../shared/partner-api/webhook-body.ts";
+import { findAnimalId } from "../../../shared/partner-api/feed-event.ts";
 import type { EventMessage } from "../../relay/message.ts";
 
 /** An event and an endpoint that receives it. */
@@ -9,6 +9,8 @@ export interface EndpointMatch {
   event: EventMessage;
   endpointId: string;
   applicationId: string;
+  /** Clinic of the endpoint; null if the endpoint belongs to the application. */
+  clinicId: string | null;
   /** Status of the new delivery: `pending` if the endpoint is active, `skipped` if the endpoint is disabled. */
   status: "pending" | "skipped";
   /** Null if the endpoint does not get its events in order. */
@@ -82,7 +84,7 @@ export async function insertDeliveries(
     matches.map(deriveDeliveryId),
     matches.map(({ endpointId }) => endpointId),
     matches.map(({ applicationId }) => applicationId),
-    matches.map(({ event }) => event.body.clinicId),
+    matches.map(({ clinicId }) => clinicId),
     matches.map(({ event }) => event.body.branchId),
     matches.map(({ event }) => event.body.environment),
     matches.map(({ event }) => event.body.id),

@@ -1,6 +1,7 @@
 import type pg from "pg";
+import { applicationEventType } from "../../../shared/domain/events/partner.ts";
 import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
-import { findAnimalId } from "../../../shared/partner-api/webhook-body.ts";
+import { findAnimalId } from "../../../shared/partner-api/feed-event.ts";
 import { awaitPipelined } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { EventMessage } from "../../relay/message.ts";
@@ -140,11 +141,12 @@ function toDueEndpoint({ event, applicationId, endpointId }: EndpointMatch): Due
 }
 
 /**
- * Finds the endpoints for each event. An endpoint matches if it belongs to the event's clinic and environment,
- * subscribed to the event's type, and was registered before the event. The endpoint's application must have access to
- * the event's branch and animal, and the endpoint must not be limited to other branches. A test event matches only the endpoint
- * under test, which need not subscribe to its type. An operational event matches only endpoints of the application
- * whose endpoint it is about. Revoked endpoints never match.
+ * Finds the endpoints for each event. An endpoint matches if it belongs to the event's owner and environment,
+ * subscribed to the event's type, and was registered before the event. If the owner is a clinic, the endpoint's
+ * application must have access to the event's branch and animal, and the endpoint must not be limited to other branches.
+ * An endpoint of an application needs no installation, because it receives only events about the application itself. A
+ * test event matches only the endpoint under test, which need not subscribe to its type. An operational event matches
+ * only endpoints of the application whose endpoint it is about. Revoked endpoints never match.
  *
  * The statement also reads the position of the read models, because they may be behind an earlier read after a failover.
  * Events after the position match no endpoint.
@@ -161,28 +163,29 @@ async function matchEndpoints(
              FROM ${READ_MODEL_SCHEMA}.checkpoint c
              LEFT JOIN LATERAL (
            SELECT v.ordinal::integer AS ordinal, e.endpoint_id AS "endpointId", e.application_id AS "applicationId",
+                  e.clinic_id AS "clinicId",
                   CASE e.status WHEN 'active' THEN 'pending' ELSE 'skipped' END AS status,
                   e.ordering = 'appointment' AS "isOrdered"
              FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::uuid[], $7::uuid[], $8::uuid[],
                          $9::uuid[])
-                  WITH ORDINALITY AS v (clinic_id, branch_id, environment, type, position, only_endpoint_id,
+                  WITH ORDINALITY AS v (owner_id, branch_id, environment, type, position, only_endpoint_id,
                     only_application_id, except_endpoint_id, animal_id, ordinal)
              JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e
-               ON e.clinic_id = v.clinic_id AND e.environment = v.environment
+               ON e.owner_id = v.owner_id AND e.environment = v.environment
               AND CASE WHEN v.only_endpoint_id IS NOT NULL THEN e.endpoint_id = v.only_endpoint_id
                        WHEN v.only_application_id IS NULL THEN e.events ? v.type
-                       ELSE e.application_id = v.only_application_id AND e.operational_events ? v.type
+                       ELSE e.application_id = v.only_application_id AND (e.events || e.operational_events) ? v.type
                          AND e.endpoint_id IS DISTINCT FROM v.except_endpoint_id END
               AND e.registered_position < v.position AND e.status <> 'revoked'
               AND (e.branch_ids IS NULL OR v.branch_id IS NULL OR e.branch_ids ? v.branch_id::text)
-             JOIN ${READ_MODEL_SCHEMA}.installation i
+             LEFT JOIN ${READ_MODEL_SCHEMA}.installation i
                ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
               AND (i.branch_ids IS NULL OR v.branch_id IS NULL OR i.branch_ids ? v.branch_id::text)
               AND ${buildIsDeliveryVisibleSql("v", { animalAccess: "i.animal_access", applicationId: "e.application_id" })}
              JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
-            WHERE v.position <= c.position) matched ON true`,
+            WHERE v.position <= c.position AND (e.clinic_id IS NULL OR i.installation_id IS NOT NULL)) matched ON true`,
     values: [
-      events.map(({ body }) => body.clinicId),
+      events.map(getOwnerId),
       events.map(({ body }) => body.branchId),
       events.map(({ body }) => body.environment),
       events.map(({ body }) => body.type),
@@ -201,18 +204,23 @@ async function matchEndpoints(
   return { matches, position: rows[0].readPosition };
 }
 
+/** Returns the clinic or application whose endpoints may receive an event. */
+function getOwnerId({ body: { clinicId, type }, onlyApplicationId }: EventMessage): string | null {
+  return applicationEventType.safeParse(type).success ? onlyApplicationId : (clinicId ?? onlyApplicationId);
+}
+
 function findAppointmentId({ body: { data } }: EventMessage): string | null {
   return "appointment" in data ? data.appointment.id : null;
 }
 
 function toDeliveryRound(match: EndpointMatch): DeliveryRound {
-  const { clinicId, environment, id: causeId } = match.event.body;
+  const { environment, id: causeId } = match.event.body;
   const { correlationId, stream: eventStream, revision: eventRevision, traceparent } = match.event;
   const deliveryId = deriveDeliveryId(match);
   return {
     deliveryId,
     endpointId: match.endpointId,
-    clinicId,
+    clinicId: match.clinicId,
     environment,
     causeId,
     correlationId,

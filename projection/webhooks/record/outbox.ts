@@ -20,7 +20,8 @@ import type { ReplayMessage } from "../../relay/message.ts";
 export interface DeliveryRound {
   deliveryId: string;
   endpointId: string;
-  clinicId: string;
+  /** Null if the endpoint belongs to the application. */
+  clinicId: string | null;
   environment: Environment;
   causeId: string;
   correlationId: string;
@@ -111,7 +112,7 @@ export function createReplayRequestedEvent(round: ReplayedRound, now: number): O
 interface EndedReplay {
   replayId: string;
   endpointId: string;
-  clinicId: string;
+  clinicId: string | null;
   environment: Environment;
   requestId: string;
   correlationId: string;
@@ -131,7 +132,7 @@ export function createReplayCompletedEvent(
 
 export interface ExpiringSecret {
   endpointId: string;
-  clinicId: string;
+  clinicId: string | null;
   environment: Environment;
   secretId: string;
   expiresAt: Instant;

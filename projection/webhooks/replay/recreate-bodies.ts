@@ -1,7 +1,6 @@
-import type { StreamReader } from "../../../shared/eventstore/read-log.ts";
 import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
+import { createFeedEvent, type FeedReader } from "../../../shared/partner-api/feed-event.ts";
 import { shareAppointmentReads } from "../../../shared/partner-api/share-reads.ts";
-import { createWebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import type { ReplayDeps } from "./replay-delivery.ts";
 import type { ReplayedDelivery } from "./select-deliveries.ts";
 
@@ -15,10 +14,10 @@ const MAX_CONCURRENT_READS = 8;
  * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
  */
 export async function recreateBody(
-  log: StreamReader,
+  log: FeedReader,
   { eventId, eventStream: stream, eventRevision: revision }: ReplayedDelivery,
 ): Promise<string | undefined> {
-  const body = await createWebhookBody(log, { stream, revision });
+  const body = await createFeedEvent(log, { stream, revision });
   return body?.id === eventId ? JSON.stringify(body) : undefined;
 }
 

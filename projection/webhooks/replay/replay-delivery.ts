@@ -4,7 +4,7 @@ import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { readStreamIfPresent } from "../../../shared/eventstore/read-log.ts";
-import { createWebhookBody, findAnimalId, type WebhookBody } from "../../../shared/partner-api/webhook-body.ts";
+import { createFeedEvent, findAnimalId, type WebhookBody } from "../../../shared/partner-api/feed-event.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
@@ -116,7 +116,7 @@ async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, now: nu
   if (lastEvent?.id !== request.requestId || lastEvent.type !== "WebhookDeliveryReplayRequested") return "unchanged";
   const storedSource = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
   const source = storedSource && { stream: storedSource.stream, revision: BigInt(storedSource.revision) };
-  const body = source && (await createWebhookBody(log, source));
+  const body = source && (await createFeedEvent(log, source));
   if (source && body && deriveWebhookDeliveryId(body.id, endpointId) === deliveryId) {
     const attemptCount = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;
     if (await insertDelivery(pool, request, { source, body, attemptCount }, now)) return "restored";
@@ -159,13 +159,13 @@ async function insertDelivery(
   const { source, body, attemptCount } = event;
   const { rows } = await pool.query<{ known: boolean }>({
     name: "restore delivery",
-    text: `WITH endpoint AS (SELECT endpoint_id, application_id FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
-                              WHERE endpoint_id = $2 AND clinic_id = $3 AND environment = $5),
+    text: `WITH endpoint AS (SELECT endpoint_id, application_id, clinic_id FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
+                              WHERE endpoint_id = $2 AND (clinic_id IS NULL OR clinic_id = $3) AND environment = $5),
            restored AS (
              INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,
                event_id, event_type, event_stream, event_revision, status, attempt_count, cause_id, correlation_id, created_at,
                updated_at, animal_id)
-             SELECT $1, endpoint_id, application_id, $3, $4, $5, $6, $7, $8, $9, 'failed', $10, $11, $12, $13, $13, $14
+             SELECT $1, endpoint_id, application_id, clinic_id, $4, $5, $6, $7, $8, $9, 'failed', $10, $11, $12, $13, $13, $14
                FROM endpoint
              ON CONFLICT DO NOTHING)
            SELECT EXISTS (SELECT FROM endpoint) AS known`,

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
-import { deliveredEventType, type ReplayableStatus } from "../../../shared/domain/events/partner.ts";
+import { deliveredEventTypes, type ReplayableStatus } from "../../../shared/domain/events/partner.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
@@ -55,7 +55,7 @@ export async function selectDeliveries(
   replay: UnfinishedReplay,
   nextCreatedAt: string | null,
 ): Promise<SelectedDelivery[]> {
-  const { endpointId, deliveryIds, since, until, statuses, position } = replay;
+  const { endpointId, clinicId, deliveryIds, since, until, statuses, position } = replay;
   const unsuccessfulStatuses = statuses.map((status) => (status === "delivered" ? "none" : status));
   const { rows } = await client.query<SelectedDelivery>(
     deliveryIds
@@ -65,7 +65,7 @@ export async function selectDeliveries(
           text: SELECT_BY_TIME_SQL,
           values: [
             ...[nextCreatedAt ?? since, endpointId, statuses, position, unsuccessfulStatuses],
-            ...[deliveredEventType.options, until],
+            ...[deliveredEventTypes[clinicId === null ? "application" : "clinic"], until],
           ],
         },
   );
@@ -170,7 +170,8 @@ export async function startRounds(
 export interface UnfinishedReplay {
   replayId: string;
   endpointId: string;
-  clinicId: string;
+  /** Null if the endpoint belongs to the application. */
+  clinicId: string | null;
   environment: Environment;
   /** Null if `deliveryIds` selects deliveries. */
   since: Instant | null;

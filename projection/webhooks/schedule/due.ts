@@ -112,8 +112,8 @@ export const IS_DUE_SQL = `
     OR NOT EXISTS (SELECT FROM webhooks.sender s WHERE s.sender_id = pending_delivery.sender_id))`;
 
 /**
- * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and the
- * installation at the clinic must be active. In production, the origin of the URL must be approved. An endpoint counts
+ * Returns SQL that selects an endpoint if deliveries may be sent to it. The endpoint, its application and, for an
+ * endpoint of a clinic, the installation must be active. In production, the origin of the URL must be approved. An endpoint counts
  * as disabled if the event that disables it still waits in the outbox. The column `branch_ids` lists the branches that
  * the application may access, and `animal_access` tells the animals.
  *
@@ -126,10 +126,11 @@ export const buildActiveEndpointSql = (endpointIdSql: string) => `
   SELECT e.endpoint_id, e.application_id, e.environment, e.url, e.rate_limit_per_second, e.body_format, i.branch_ids,
          i.animal_access
     FROM ${READ_MODEL_SCHEMA}.webhook_endpoint e
-    JOIN ${READ_MODEL_SCHEMA}.installation i
+    LEFT JOIN ${READ_MODEL_SCHEMA}.installation i
       ON i.application_id = e.application_id AND i.clinic_id = e.clinic_id AND i.status = 'approved'
     JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = e.application_id AND NOT a.revoked
    WHERE e.endpoint_id = ${endpointIdSql} AND e.status = 'active'
+     AND (e.clinic_id IS NULL OR i.installation_id IS NOT NULL)
      AND (e.environment <> 'production' OR a.webhook_origins ? e.origin)
      AND NOT EXISTS (SELECT FROM webhooks.outbox o
                       WHERE o.stream = 'webhookEndpoint-' || e.endpoint_id

@@ -70,12 +70,12 @@ export function deriveWebhookDeliveryId(eventId: string, endpointId: string): st
 export function deriveWebhookReplayId(key: {
   environment: Environment;
   applicationId: string;
-  clinicId: string;
+  clinicId: string | null;
   endpointId: string;
   idempotencyKey: string;
 }): string {
   const { environment, applicationId, clinicId, endpointId, idempotencyKey } = key;
-  return deriveId("replay", environment, applicationId, clinicId, endpointId, idempotencyKey);
+  return deriveId("replay", environment, applicationId, clinicId ?? applicationId, endpointId, idempotencyKey);
 }
 
 /** Derives the id of the event that requests the replay of one delivery, as a part of a replay of several. */

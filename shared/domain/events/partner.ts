@@ -97,19 +97,35 @@ export const installationStreams = defineCategory("installation", {
 });
 export type InstallationEvent = EventOf<typeof installationStreams>;
 
+/** Types of events to which a clinic's endpoint can subscribe. */
 export const webhookEventType = z.enum(["appointment.created", "appointment.updated"]);
-export type WebhookEventType = z.infer<typeof webhookEventType>;
+
+/** Types of events about an application's access, to which an endpoint of the application can subscribe. */
+export const applicationEventType = z.enum([
+  "installation.approved",
+  "installation.access_changed",
+  "installation.revoked",
+  "animal_link.withdrawn",
+]);
+
+/** Types of events to which an endpoint can subscribe. The owner of the endpoint limits them. */
+export const subscribedEventType = z.enum([...webhookEventType.options, ...applicationEventType.options]);
+export type SubscribedEventType = z.infer<typeof subscribedEventType>;
 
 /** Types of events about an application's own endpoints, to which an endpoint can also subscribe. */
 export const operationalEventType = z.enum(["endpoint.failing", "endpoint.disabled", "secret.expiring"]);
 export type OperationalEventType = z.infer<typeof operationalEventType>;
 
-/** Event types of deliveries: the types that an endpoint can subscribe to, and the test event. */
-export const deliveredEventType = z.enum([
-  ...webhookEventType.options,
-  "endpoint.test",
-  ...operationalEventType.options,
-]);
+/** Types of events that endpoints of both kinds of owner receive. */
+const endpointEventTypes = ["endpoint.test", ...operationalEventType.options] as const;
+
+/** Event types of deliveries, by owner of the endpoint: the types that it can subscribe to, and the test event. */
+export const deliveredEventTypes = {
+  clinic: [...webhookEventType.options, ...endpointEventTypes],
+  application: [...applicationEventType.options, ...endpointEventTypes],
+} as const;
+
+export const deliveredEventType = z.enum([...subscribedEventType.options, ...endpointEventTypes]);
 
 const endpointId = uuid;
 const encryptedSecret = notPersonal(storableText, "encrypted secret of an application");
@@ -139,11 +155,12 @@ export type EncryptedHeader = z.infer<typeof encryptedHeader>;
 /** Rate limit of an endpoint, in attempts per second. */
 export const attemptRate = z.int().min(1).max(1_000);
 
-const endpointOwner = { applicationId: uuid, clinicId: uuid, environment };
+/** The clinic is null if the endpoint belongs to the application. */
+const endpointOwner = { applicationId: uuid, clinicId: uuid.nullable(), environment };
 
 const endpointSettings = {
   url: notPersonal(storableText.pipe(z.url()), "URL of a server"),
-  events: z.array(webhookEventType),
+  events: z.array(subscribedEventType),
   /** Types of events about the application's own endpoints that the endpoint receives. */
   operationalEvents: z.array(operationalEventType),
   /** Branches whose events the endpoint receives; null for all branches of the installation. */
@@ -159,7 +176,8 @@ const endpointSettings = {
 };
 
 /**
- * Events of a webhook endpoint, which receives a clinic's events for an application. Signing secrets are encrypted as
+ * Events of a webhook endpoint, which receives a clinic's events for an application, or events about the application's
+ * access to all clinics. Signing secrets are encrypted as
  * compact JWE with the key's id. Stream id: id of the endpoint, or of the test.
  */
 export const webhookEndpointStreams = defineCategory("webhookEndpoint", {
@@ -201,7 +219,7 @@ export const webhookEndpointStreams = defineCategory("webhookEndpoint", {
    * A test of the endpoint was requested. A test event is delivered only to this endpoint, with `testId` as its
    * public event id.
    */
-  WebhookEndpointTested: z.object({ endpointId, testId: uuid }),
+  WebhookEndpointTested: z.object({ endpointId, applicationId: uuid, testId: uuid }),
   /** The endpoint has been failing since the given time. Recorded at most once per endpoint and day (UTC). */
   WebhookEndpointFailureReported: z.object({ endpointId, since: instant, failedAttempts: z.int().min(1) }),
   /** A former secret will expire soon. Recorded once per secret. */
@@ -224,11 +242,12 @@ const endpointReservation = z.object({ endpointId, takenAt: instant });
 export type EndpointReservation = z.infer<typeof endpointReservation>;
 
 /**
- * Events of an application's endpoint quota at a clinic. Each event contains all current reservations. Reservations
- * of revoked endpoints may be included. Stream id: id of the installation.
+ * Events of an application's endpoint quota at a clinic, or of its quota without a clinic. Each event contains all
+ * current reservations. Reservations of revoked endpoints may be included. Stream id: id of the installation, or of the
+ * application.
  */
 export const webhookEndpointPlacesStreams = defineCategory("webhookEndpointPlaces", {
-  WebhookEndpointPlaceTaken: z.object({ installationId: uuid, places: z.array(endpointReservation).min(1) }),
+  WebhookEndpointPlaceTaken: z.object({ installationId: uuid.nullable(), places: z.array(endpointReservation).min(1) }),
 });
 export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesStreams>;
 
@@ -280,9 +299,7 @@ export const webhookReplayStreams = defineCategory("webhookReplay", {
   WebhookReplayRequested: z.object({
     replayId: uuid,
     endpointId,
-    applicationId: uuid,
-    clinicId: uuid,
-    environment,
+    ...endpointOwner,
     /** Earliest time of creation of the deliveries; null if `deliveryIds` selects them. */
     since: instant.nullable(),
     /** End of the range of creation times, exclusive. */

@@ -7,10 +7,10 @@ import {
   type EncryptedHeader,
   type OperationalEventType,
   operationalEventType,
+  type SubscribedEventType,
+  subscribedEventType,
   type WebhookBodyFormat,
   type WebhookEndpointEvent,
-  type WebhookEventType,
-  webhookEventType,
 } from "../events/partner.ts";
 import { type Endpoint, requireNotRevoked } from "./webhook-endpoint.ts";
 
@@ -21,7 +21,7 @@ export const MAX_HEADERS = 8;
 export interface EndpointChanges {
   /** Destination, which the caller has checked. */
   url?: string | undefined;
-  events?: WebhookEventType[] | undefined;
+  events?: SubscribedEventType[] | undefined;
   operationalEvents?: OperationalEventType[] | undefined;
   /** Branches whose events the endpoint receives; null for all branches of the installation. */
   branchIds?: string[] | null | undefined;
@@ -60,7 +60,7 @@ export function decideChangeEndpoint(
     requireEventType(events ?? endpoint.events, operationalEvents ?? endpoint.operationalEvents);
     const requestedSettings = {
       url,
-      events: events && sortTypes(events, webhookEventType.options),
+      events: events && sortTypes(events, subscribedEventType.options),
       operationalEvents: operationalEvents && sortTypes(operationalEvents, operationalEventType.options),
       branchIds: branchIds && sortPermitted(branchIds, permittedBranchIds),
       headers: mergeHeaders(haveSameOrigin(url, endpoint.url) ? endpoint.headers : [], changes.headers),

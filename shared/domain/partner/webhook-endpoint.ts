@@ -63,7 +63,7 @@ export const endpointAggregate: Aggregate<typeof webhookEndpointStreams, Endpoin
 
 type EndpointDecision = Decision<Endpoint, WebhookEndpointEvent>;
 
-/** Application, clinic and environment that own an endpoint. */
+/** Application, clinic and environment that own an endpoint. The clinic is null if only the application owns it. */
 export type EndpointOwner = Pick<Endpoint, "applicationId" | "clinicId" | "environment">;
 
 export function decideRegisterEndpoint(
@@ -125,8 +125,8 @@ export function decideEnableOwnEndpoint(): EndpointDecision {
 /** Requests the delivery of a test event to an active endpoint. */
 export function decideTestEndpoint(testId: string): EndpointDecision {
   return (state) => {
-    const { id: endpointId } = requireActiveEndpoint(state);
-    return [{ type: "WebhookEndpointTested", data: { endpointId, testId } }];
+    const { id: endpointId, applicationId } = requireActiveEndpoint(state);
+    return [{ type: "WebhookEndpointTested", data: { endpointId, applicationId, testId } }];
   };
 }
 

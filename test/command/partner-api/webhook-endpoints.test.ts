@@ -231,7 +231,7 @@ describe("webhook endpoints", () => {
       const [{ data }] = events as [CatalogEvent & { type: "WebhookEndpointTested" }];
       expect(deliveryId).to.equal(deriveWebhookDeliveryId(data.testId, endpointId));
       const [testEvent] = await readEvents(data.testId);
-      expect(testEvent?.data).to.deep.equal({ endpointId, testId: data.testId });
+      expect(testEvent?.data).to.deep.equal({ endpointId, applicationId: world.applicationId, testId: data.testId });
       expect(testEvent?.metadata).to.include({ clinicId: world.clinicId, environment: "production" });
       expect(await readEvents(endpointId)).to.have.length(1);
     });

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "12d3aea3e35eeb4218bceb1bbb1781e3e1abfc522b8c82fa7ad5a7c625c9d654",
+  fingerprint: "fa87aaba7369036c2d0c29471ab2fe008fa92146d620d3ad44b0861879d6e0b4",
 };
 
 describe("the schema of the read models", () => {

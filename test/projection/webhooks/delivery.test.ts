@@ -102,7 +102,10 @@ describe("webhook delivery", () => {
     const testId = randomUUID();
     await world.append(
       `webhookEndpoint-${endpoint.endpointId}`,
-      { type: "WebhookEndpointTested", data: { endpointId: endpoint.endpointId, testId } },
+      {
+        type: "WebhookEndpointTested",
+        data: { endpointId: endpoint.endpointId, applicationId: endpoint.applicationId, testId },
+      },
       { environment: "production", clinicId: endpoint.clinicId },
     );
     return testId;

@@ -65,7 +65,8 @@ describe("webhooks of an application with access to linked animals", () => {
     const hidden = [await requestAppointment(randomUUID()), await requestAppointment(null)];
     const { eventId } = await requestAppointment();
     const testId = randomUUID();
-    const tested = { type: "WebhookEndpointTested", data: { endpointId: endpoint.endpointId, testId } } as const;
+    const { endpointId, applicationId } = endpoint;
+    const tested = { type: "WebhookEndpointTested", data: { endpointId, applicationId, testId } } as const;
     const scope = { environment: "production", clinicId: endpoint.clinicId } as const;
     await world.append(`webhookEndpoint-${testId}`, tested, scope);
     await world.awaitStatus(eventId, endpoint, "delivered");

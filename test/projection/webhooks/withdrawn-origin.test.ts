@@ -127,11 +127,11 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     await world.awaitDeliveryEvents(toDeliveryId(eventId), "WebhookDeliveryFailed");
     await appendOperatorEvent("WebhookOriginWithdrawn");
     await world.requestReplay(eventId, endpoint);
-    const { endpointId, clinicId } = endpoint;
+    const { endpointId, applicationId, clinicId } = endpoint;
     const testId = randomUUID();
     await world.append(
       `webhookEndpoint-${endpointId}`,
-      { type: "WebhookEndpointTested", data: { endpointId, testId } },
+      { type: "WebhookEndpointTested", data: { endpointId, applicationId, testId } },
       { environment: "production", clinicId },
     );
     await world.awaitStatus(eventId, endpoint, "pending");

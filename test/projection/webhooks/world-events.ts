@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
-import type { AnimalAccess, DeliveryOrdering, WebhookEventType } from "../../../shared/domain/events/partner.ts";
+import type { AnimalAccess, DeliveryOrdering, SubscribedEventType } from "../../../shared/domain/events/partner.ts";
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { type EventLog, WrongExpectedRevisionError } from "../../../shared/eventstore/log.ts";
 import { appointmentRequested } from "../../support/clinics.ts";
@@ -22,10 +22,12 @@ export interface EndpointOptions {
   clinicId: string;
   applicationId: string;
   environment: Environment;
-  events: WebhookEventType[];
+  events: SubscribedEventType[];
   branchIds: string[] | null;
   animalAccess: AnimalAccess;
   ordering: DeliveryOrdering;
+  /** True for an endpoint that receives the events about the access of its application. */
+  belongsToApplication: boolean;
   /** Existing endpoint. The new endpoint gets the same application and installation. */
   siblingEndpoint: Endpoint;
 }
@@ -86,7 +88,7 @@ export async function registerEndpoint(
   const endpointId = randomUUID();
   const secret = `whsec_${randomBytes(32).toString("base64")}`;
   const encryptedSecret = await secretBox.seal(secret);
-  const owner = { endpointId, applicationId, clinicId, environment };
+  const owner = { endpointId, applicationId, clinicId: options.belongsToApplication ? null : clinicId, environment };
   await append(`webhookEndpoint-${endpointId}`, {
     type: "WebhookEndpointRegistered",
     data: { ...owner, url, events, secretId: randomUUID(), encryptedSecret },

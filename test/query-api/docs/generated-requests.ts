@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import type { JsonSchema, Parameter } from "../../../query-api/docs/openapi.ts";
 import { partnerDocument, partnerResponseChecker } from "../../support/partner-document.ts";
-import type { PartnerRequest } from "./partner-requests.ts";
+import type { PartnerRequest } from "./sandbox-request.ts";
 
 /** Values of the right type at the limits of what the service, Postgres or JavaScript can represent. */
 const EXTREME_VALUES: unknown[] = [

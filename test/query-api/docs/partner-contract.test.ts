@@ -4,8 +4,9 @@ import type { PartnerOperationId } from "../../../shared/partner-api/operations.
 import { partnerResponseChecker } from "../../support/partner-document.ts";
 import { createRequestArbitrary } from "./generated-requests.ts";
 import { statusTriggers } from "./partner-provocations.ts";
-import { send, validRequests } from "./partner-requests.ts";
+import { validRequests } from "./partner-requests.ts";
 import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
+import { send } from "./sandbox-request.ts";
 
 /** Provokes each documented status of each partner operation, and compares the response with the document. */
 describe("responses of the partner API", function () {
@@ -50,7 +51,7 @@ describe("responses of the partner API", function () {
         fc.asyncProperty(createRequestArbitrary(operationId, validRequest), async (request) => {
           const { status, body } = await send(world.origins, request);
           expect(status).to.not.equal(500);
-          const path = `/webhook-endpoints/${body.endpoint?.id}`;
+          const path = `${validRequest.path}/${body.endpoint?.id}`;
           if (status === 201 && body.endpoint) await send(world.origins, { method: "DELETE", path, headers });
         }),
         { numRuns: 60 },

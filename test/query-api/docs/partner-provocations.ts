@@ -1,16 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { formatEventCursor } from "../../../query-api/partner/event-cursor.ts";
 import {
+  type EndpointOperationId,
   type PartnerOperation,
   type PartnerOperationId,
   partnerOperations,
+  toApplicationOperationId,
 } from "../../../shared/partner-api/operations.ts";
 import { MAX_APPLICATION_REQUESTS_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
-import { type PartnerWrite, partnerWrites } from "../../../shared/partner-api/writes.ts";
+import type { PartnerWrite } from "../../../shared/partner-api/write-declaration.ts";
+import { partnerWrites } from "../../../shared/partner-api/writes.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { PartnerResponse } from "../../support/partner.ts";
-import { newEndpointBody, type PartnerRequest, send, validRequests } from "./partner-requests.ts";
+import { validRequests } from "./partner-requests.ts";
 import type { PartnerContractWorld } from "./partner-world.ts";
+import { type PartnerRequest, send } from "./sandbox-request.ts";
 
 /** Sends a real request whose response has a certain status. */
 export type StatusTrigger = (world: PartnerContractWorld) => Promise<PartnerResponse>;
@@ -34,6 +38,7 @@ const createHeaderTrigger = (id: PartnerOperationId, name: string, value: string
 
 /** Provokes the statuses that every operation can return. */
 function createCommonTriggers(id: PartnerOperationId): StatusTriggers {
+  if (!hasInstallation(id)) return createApplicationTriggers(id);
   return {
     429: async (world) => {
       const request = await validRequests[id](world.rateLimitedPartner, world);
@@ -47,18 +52,44 @@ function createCommonTriggers(id: PartnerOperationId): StatusTriggers {
   };
 }
 
+const hasInstallation = (id: PartnerOperationId) => {
+  const { requiresClinic, acceptsClinic, requiresSandbox, scope }: PartnerOperation = partnerOperations[id];
+  return scope === null || requiresClinic || acceptsClinic || requiresSandbox;
+};
+
+/** Provokes the statuses that every operation without an installation can return. */
+function createApplicationTriggers(id: PartnerOperationId): StatusTriggers {
+  return {
+    429: async (world) => {
+      const request = await validRequests[id](world.rateLimitedPartner, world);
+      const requests = Array.from({ length: MAX_APPLICATION_REQUESTS_PER_MINUTE + 1 }, () =>
+        send(world.origins, request),
+      );
+      const responses = await Promise.all(requests);
+      return responses.find(({ status }) => status === 429) ?? responses[0]!;
+    },
+    500: async (world) => {
+      const isRead = partnerOperations[id].method === "GET";
+      const partner = isRead ? world.partnerWithDamagedScopes : world.damagedPartner;
+      return send(world.damagedOrigins, await validRequests[id](partner, world));
+    },
+    503: async (world) => send(world.originsWithoutServers, await validRequests[id](world.unrestrictedPartner, world)),
+  };
+}
+
 /** Provokes the statuses of the access check. */
 function createAccessTriggers(id: PartnerOperationId): StatusTriggers {
   const { requiresSandbox }: PartnerOperation = partnerOperations[id];
   return {
     401: createChangeTrigger(id, ({ headers: { Authorization: _, ...headers } }) => ({ headers })),
-    403: requiresSandbox
-      ? async (world) =>
-          send(world.origins, {
-            ...(await validRequests[id](world.unrestrictedPartner, world)),
-            headers: world.clinicScopePartner.headers,
-          })
-      : createHeaderTrigger(id, "X-SERVICE-Clinic-ID", "none"),
+    403:
+      requiresSandbox || (!hasInstallation(id) && id !== "listInstallations")
+        ? async (world) =>
+            send(world.origins, {
+              ...(await validRequests[id](world.unrestrictedPartner, world)),
+              headers: world.clinicScopePartner.headers,
+            })
+        : createHeaderTrigger(id, "X-SERVICE-Clinic-ID", "none"),
   };
 }
 
@@ -71,7 +102,7 @@ const createRevocationTrigger =
   (id: PartnerOperationId): StatusTrigger =>
   async (world) => {
     const request = await validRequests[id](world.unrestrictedPartner, world);
-    const path = /^\/webhook-endpoints\/[^/]+/.exec(request.path)?.[0] ?? "";
+    const path = /^(\/application)?\/webhook-endpoints\/[^/]+/.exec(request.path)?.[0] ?? "";
     const { status } = await send(world.origins, { ...request, method: "DELETE", path });
     if (status !== 200) throw new Error(`Revoking the endpoint returned ${status}.`);
     return send(world.origins, request);
@@ -79,8 +110,8 @@ const createRevocationTrigger =
 
 const createValidTrigger = (id: PartnerOperationId) => createChangeTrigger(id, () => ({}));
 
-/** Operations that a revoked endpoint refuses. */
-const REFUSED_AFTER_REVOCATION: readonly PartnerOperationId[] = [
+/** Operations on clinics' endpoints that a revoked endpoint refuses. */
+const REFUSED_AFTER_REVOCATION: readonly EndpointOperationId[] = [
   "updateWebhookEndpoint",
   "disableWebhookEndpoint",
   "enableWebhookEndpoint",
@@ -89,6 +120,9 @@ const REFUSED_AFTER_REVOCATION: readonly PartnerOperationId[] = [
   "replayWebhookDelivery",
   "replayWebhookDeliveries",
 ];
+
+const refusesRevokedEndpoint = (id: PartnerOperationId) =>
+  REFUSED_AFTER_REVOCATION.some((refusedId) => id === refusedId || id === toApplicationOperationId(refusedId));
 
 /** Creates the triggers that follow from the declaration of an operation. */
 function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
@@ -105,7 +139,7 @@ function createDeclaredTriggers(id: PartnerOperationId): StatusTriggers {
       415: createHeaderTrigger(id, "Content-Type", "text/plain"),
     }),
     ...(path.includes(":endpointId") && { 404: createUnknownEndpointTrigger(id) }),
-    ...(REFUSED_AFTER_REVOCATION.includes(id) && { 409: createRevocationTrigger(id) }),
+    ...(refusesRevokedEndpoint(id) && { 409: createRevocationTrigger(id) }),
   };
 }
 
@@ -116,7 +150,7 @@ const createReadAfterWriteTrigger =
     const request = await validRequests[id](world.unrestrictedPartner, world);
     return eventually("the object", async () => {
       const response = await send(world.origins, request);
-      return response.status !== 404 && response;
+      return response.status !== 404 && response.status !== 503 && response;
     });
   };
 
@@ -140,14 +174,8 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
   },
   listInstallations: {
     403: createNarrowTokenTrigger("listInstallations"),
-    429: async (world) => {
-      const request = await validRequests.listInstallations(world.rateLimitedPartner, world);
-      const requests = Array.from({ length: MAX_APPLICATION_REQUESTS_PER_MINUTE + 1 }, () =>
-        send(world.origins, request),
-      );
-      const responses = await Promise.all(requests);
-      return responses.find(({ status }) => status === 429) ?? responses[0]!;
-    },
+    500: async (world) =>
+      send(world.damagedOrigins, await validRequests.listInstallations(world.damagedPartner, world)),
   },
   listPartnerAppointments: {
     200: async (world) => {
@@ -211,37 +239,50 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
       body: { scheduledAt: "2020-01-01T00:00:00Z" },
     })),
   },
-  listWebhookEndpoints: {
-    200: async (world) => {
-      await createValidTrigger("createWebhookEndpoint")(world);
-      return createValidTrigger("listWebhookEndpoints")(world);
-    },
-  },
+};
+
+/** Creates the further triggers of the operations on endpoints, by operation on a clinic's endpoints. */
+const createEndpointTriggers = (
+  toId: (id: EndpointOperationId) => PartnerOperationId,
+): Partial<Record<EndpointOperationId, StatusTriggers>> => ({
   createWebhookEndpoint: {
-    400: createChangeTrigger("createWebhookEndpoint", () => ({
-      body: { ...newEndpointBody, url: "https://10.0.0.1/" },
+    400: createChangeTrigger(toId("createWebhookEndpoint"), ({ body }) => ({
+      body: { ...(body as object), url: "https://10.0.0.1/" },
     })),
     409: async (world) => {
       const partner = await world.createPartner();
-      await world.useUpEndpointQuota(partner);
-      return send(world.origins, await validRequests.createWebhookEndpoint(partner, world));
+      await world.useUpEndpointQuotas(partner);
+      return send(world.origins, await validRequests[toId("createWebhookEndpoint")](partner, world));
     },
   },
-  getWebhookEndpoint: { 200: createReadAfterWriteTrigger("getWebhookEndpoint") },
+  getWebhookEndpoint: { 200: createReadAfterWriteTrigger(toId("getWebhookEndpoint")) },
   updateWebhookEndpoint: {
-    400: createChangeTrigger("updateWebhookEndpoint", () => ({ body: { url: "https://10.0.0.1/" } })),
+    400: createChangeTrigger(toId("updateWebhookEndpoint"), () => ({ body: { url: "https://10.0.0.1/" } })),
   },
-  getWebhookDelivery: { 200: createReadAfterWriteTrigger("getWebhookDelivery") },
+  getWebhookDelivery: { 200: createReadAfterWriteTrigger(toId("getWebhookDelivery")) },
   replayWebhookDeliveries: {
-    400: createChangeTrigger("replayWebhookDeliveries", () => ({ body: { since: "yesterday" } })),
+    400: createChangeTrigger(toId("replayWebhookDeliveries"), () => ({ body: { since: "yesterday" } })),
   },
-  getWebhookReplay: { 200: createReadAfterWriteTrigger("getWebhookReplay") },
+  getWebhookReplay: { 200: createReadAfterWriteTrigger(toId("getWebhookReplay")) },
+});
+
+const applicationTriggers = Object.fromEntries(
+  Object.entries(createEndpointTriggers(toApplicationOperationId)).map(([id, triggers]) => [
+    toApplicationOperationId(id as EndpointOperationId),
+    triggers,
+  ]),
+);
+
+const allFurtherTriggers: typeof furtherTriggers = {
+  ...furtherTriggers,
+  ...createEndpointTriggers((id) => id),
+  ...applicationTriggers,
 };
 
 /** Functions by operation and documented status. Each function provokes a response with its status. */
 export const statusTriggers = Object.fromEntries(
   (Object.keys(partnerOperations) as PartnerOperationId[]).map((id) => [
     id,
-    { ...createDeclaredTriggers(id), ...furtherTriggers[id] },
+    { ...createDeclaredTriggers(id), ...allFurtherTriggers[id] },
   ]),
 ) as Record<PartnerOperationId, StatusTriggers>;

@@ -51,16 +51,21 @@ export interface PartnerContractWorld {
   rateLimitedPartner: SandboxPartner;
   /** Partner with damaged data in the read models and in the log. */
   damagedPartner: SandboxPartner;
-  /** Services of the damaged partner. */
+  /** Partner of the same services whose application has an unknown scope in the read models. */
+  partnerWithDamagedScopes: SandboxPartner;
+  /** Services of the damaged partners. */
   damagedOrigins: Origins;
   /** Partner with a single scope, which does not permit sandbox operations. */
   clinicScopePartner: Partner;
   /** Creates a partner with a sandbox. */
   createPartner(): Promise<SandboxPartner>;
-  /** Uses up the partner's endpoint quota. */
-  useUpEndpointQuota(partner: SandboxPartner): Promise<void>;
+  /** Uses up the partner's endpoint quotas: at its clinic, and without a clinic. */
+  useUpEndpointQuotas(partner: SandboxPartner): Promise<void>;
   /** Creates a failed delivery and returns its id. */
-  createFailedDelivery(partner: SandboxPartner, endpointId: string): Promise<string>;
+  createFailedDelivery(
+    owner: Omit<SandboxPartner, "clinicId"> & { clinicId: string | null },
+    endpointId: string,
+  ): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -85,23 +90,27 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     origins: { queryOrigin: api.queryUrl, commandOrigin: api.command.url },
     originsWithoutServers: servicesWithoutServers.origins,
     damagedPartner: damagedServices.partner,
+    partnerWithDamagedScopes: damagedServices.partnerWithDamagedScopes,
     damagedOrigins: damagedServices.origins,
     unrestrictedPartner,
     rateLimitedPartner,
     createPartner: () => createSandboxPartner(api),
     clinicScopePartner: await api.createPartner("sandbox", ["clinic:read"]),
-    async useUpEndpointQuota({ applicationId, clinicId }) {
-      const id = deriveInstallationId(applicationId, clinicId);
+    async useUpEndpointQuotas({ applicationId, clinicId }) {
       const takenAt = new Date().toISOString();
       const quotaPlaces = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
-      await record(toStreamName(webhookEndpointPlacesStreams, id), {
-        type: "WebhookEndpointPlaceTaken",
-        data: { installationId: id, places: quotaPlaces },
-      });
+      for (const installationId of [deriveInstallationId(applicationId, clinicId), null]) {
+        await record(toStreamName(webhookEndpointPlacesStreams, installationId ?? applicationId), {
+          type: "WebhookEndpointPlaceTaken",
+          data: { installationId, places: quotaPlaces },
+        });
+      }
     },
     async createFailedDelivery(partner, endpointId) {
-      const { clinicId, branchId, applicationId, environment } = partner;
-      const deliveryId = await insertDelivery(admin, { endpointId, clinicId, branchId, applicationId, environment });
+      const { clinicId, applicationId, environment } = partner;
+      const kind =
+        clinicId === null ? { branchId: null, type: "installation.approved" } : { branchId: partner.branchId };
+      const deliveryId = await insertDelivery(admin, { endpointId, clinicId, applicationId, environment, ...kind });
       await insertAttempts(admin, deliveryId, 1);
       await record(toStreamName(webhookDeliveryStreams, deliveryId), {
         type: "WebhookDeliveryFailed",
@@ -155,9 +164,12 @@ async function startWithDamagedData() {
   const log = await LogProcess.start(dir);
   const api = await startPartnerApi({ logUrl: `esdb://127.0.0.1:${log.port}?tls=false` });
   const partner = await createSandboxPartner(api);
+  const partnerWithDamagedScopes = await createSandboxPartner(api);
   await damageData(partner, api, log);
+  await damageScopes(partnerWithDamagedScopes, api);
   return {
     partner,
+    partnerWithDamagedScopes,
     origins: { queryOrigin: api.queryUrl, commandOrigin: api.command.url },
     async stop() {
       await api.stop();
@@ -191,4 +203,16 @@ async function damageData(
   );
   await admin.end();
   if (rowCount !== 1) throw new Error("The partner has no installation in the read models.");
+}
+
+/** Damages the application of a partner: an unknown scope in the read models. */
+async function damageScopes({ applicationId }: SandboxPartner, { database }: PartnerApi): Promise<void> {
+  const admin = new pg.Client({ connectionString: database.urls.projection });
+  await admin.connect();
+  const table = `${READ_MODEL_SCHEMA}.partner_application`;
+  const { rowCount } = await admin.query(`UPDATE ${table} SET scopes = '["everything"]' WHERE application_id = $1`, [
+    applicationId,
+  ]);
+  await admin.end();
+  if (rowCount !== 1) throw new Error("The partner has no application in the read models.");
 }

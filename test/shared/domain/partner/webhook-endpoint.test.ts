@@ -57,7 +57,7 @@ describe("webhook endpoint", () => {
   it("only an active webhook endpoint can be tested", () => {
     const tested: WebhookEndpointEvent = {
       type: "WebhookEndpointTested",
-      data: { endpointId, testId: "test" },
+      data: { endpointId, applicationId: owner.applicationId, testId: "test" },
     };
     givenEndpoint(registered).when(decideTestEndpoint("test")).thenEvents(tested);
     givenEndpoint(registered, disabled).when(decideTestEndpoint("test")).thenRefused("webhook_endpoint_disabled");

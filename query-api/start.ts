@@ -1,5 +1,5 @@
 import { Gauge } from "prom-client";
-import { createTokenVerifier } from "../shared/auth/access-token.ts";
+import { createTokenVerifier, TOKEN_LIFETIME_SECONDS } from "../shared/auth/access-token.ts";
 import { connectEventStore } from "../shared/eventstore/connect.ts";
 import { createEventLog } from "../shared/eventstore/log.ts";
 import { serve } from "../shared/http/listen.ts";
@@ -17,9 +17,9 @@ import type { RunningService } from "../shared/runtime/run-service.ts";
 import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tracing.ts";
 import { createQueryApp } from "./app.ts";
 import { createRowReader, READ_TIMEOUT_MS, requireFilledReadModels } from "./http/read.ts";
+import { createRemoteKeys } from "./http/remote-keys.ts";
 import { limitStandbyLag } from "./http/standby-lag.ts";
 import { createEventWatch, type NewEvents, newEventsStatement } from "./partner/event-watch.ts";
-import { createTokenKeys } from "./partner/token-keys.ts";
 import { createSessionVerifier } from "./portal/session.ts";
 
 const SETTINGS = [
@@ -63,7 +63,16 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   const config = readConfig(SETTINGS, env);
   const logger = createLogger("query-api", config.LOG_LEVEL);
   const stopTracing = await startTracing(config, "query-api", logger);
-  const verifySession = createSessionVerifier(config);
+  // When the keys cannot be fetched for the lifetime of a token, all tokens with known keys have expired.
+  const tokenKeySource = {
+    url: new URL(config.TOKEN_JWKS_URL),
+    name: "token keys",
+    maxStaleAgeMs: TOKEN_LIFETIME_SECONDS * 1_000,
+  };
+  const [verifySession, tokenKeys] = await Promise.all([
+    createSessionVerifier(config, logger),
+    createRemoteKeys(tokenKeySource, logger),
+  ]);
   const planOptions = { shouldPreferIndexes: true, requiresGenericPlans: true };
   const pool = createPool({
     url: config.DATABASE_READ_URL ?? config.DATABASE_URL,
@@ -106,10 +115,7 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     },
   });
   // An ingress that held requests while the service restarted sends them all as soon as it listens.
-  const [tokenKeys] = await Promise.all([
-    createTokenKeys(new URL(config.TOKEN_JWKS_URL), logger),
-    ...[pool, limiterPool].map(openConnections),
-  ]);
+  await Promise.all([pool, limiterPool].map(openConnections));
   const app = createQueryApp({
     logger,
     readRow,

@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { generateKeyPair, SignJWT } from "jose";
 import { pino } from "pino";
 import { createSecretCache } from "../projection/webhooks/send/attempt-delivery.ts";
-import { createTokenKeys } from "../query-api/partner/token-keys.ts";
+import { createRemoteKeys } from "../query-api/http/remote-keys.ts";
 import { createSessionVerifier } from "../query-api/portal/session.ts";
 import { buildAudience, cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
 import { createRouter } from "../shared/http/router.ts";
@@ -60,11 +60,10 @@ describe("an attack on a cache", () => {
     const provider = await startIdentityProvider();
     try {
       const settings = { PORTAL_COOKIE_NAME: provider.cookieName, PORTAL_JWT_ISSUER: provider.issuer };
-      const verifySession = createSessionVerifier({
-        ...settings,
-        PORTAL_JWT_SECRET: undefined,
-        PORTAL_JWKS_URL: provider.jwksUrl,
-      });
+      const verifySession = await createSessionVerifier(
+        { ...settings, PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: provider.jwksUrl },
+        pino({ enabled: false }),
+      );
       const userId = randomUUID();
       const cookie = await provider.createCookie(await provider.createToken({ sub: userId }, "ES256"));
       const growth = await attack(2_000, async (index) => {
@@ -72,7 +71,10 @@ describe("an attack on a cache", () => {
         expect(session).to.deep.equal({ userId });
       });
       expect(growth).to.be.lessThan(2 * MIB);
-      const tokenKeys = await createTokenKeys(new URL(provider.jwksUrl), pino({ enabled: false }));
+      const tokenKeys = await createRemoteKeys(
+        { url: new URL(provider.jwksUrl), name: "keys", maxStaleAgeMs: 0 },
+        pino({ enabled: false }),
+      );
       const verifyToken = createTokenVerifier(tokenKeys, "https://partner.example");
       for (const [alg, verify] of [
         ["ES256", (token: string) => verifySession(`${provider.cookieName}={"access_token":"${token}"}`, Date.now())],

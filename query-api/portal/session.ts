@@ -1,10 +1,12 @@
 import { hash, type webcrypto } from "node:crypto";
-import { createRemoteJWKSet, errors, type JWTVerifyGetKey, jwtVerify } from "jose";
+import { errors, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { ApiError, createUnavailableError } from "../../shared/http/api-error.ts";
 import { type Config, ConfigError } from "../../shared/runtime/config.ts";
+import type { Logger } from "../../shared/runtime/logger.ts";
+import { createRemoteKeys } from "../http/remote-keys.ts";
 
 interface PortalSession {
   userId: string;
@@ -24,7 +26,8 @@ export type SessionSettings = Config<
   "PORTAL_COOKIE_NAME" | "PORTAL_JWT_ISSUER" | "PORTAL_JWT_SECRET" | "PORTAL_JWKS_URL"
 >;
 
-const KEY_FETCH_TIMEOUT_MS = 2_000;
+/** Default lifetime of a session's access token. The provider cannot issue other tokens while it is unavailable. */
+const MAX_STALE_KEY_AGE_MS = 60 * 60_000;
 
 const MIN_RSA_KEY_BITS = 2_048;
 
@@ -46,8 +49,8 @@ interface CachedSession {
 const claimsSchema = z.object({ sub: uuid, role: z.literal("authenticated"), exp: z.number() });
 
 /** @throws {ConfigError} if neither a secret nor public keys are configured */
-export function createSessionVerifier(settings: SessionSettings): SessionVerifier {
-  const { algorithms, key } = createSessionKeys(settings);
+export async function createSessionVerifier(settings: SessionSettings, logger: Logger): Promise<SessionVerifier> {
+  const { algorithms, key } = await createSessionKeys(settings, logger);
   const cache = new LRUCache<string, CachedSession>({
     maxSize: MAX_CACHE_BYTES,
     sizeCalculation: () => SESSION_BYTES,
@@ -83,10 +86,13 @@ export function createSessionVerifier(settings: SessionSettings): SessionVerifie
 }
 
 /** Selects the key by algorithm, so that a public key is never used as a shared secret or vice versa. */
-function createSessionKeys(settings: SessionSettings): { algorithms: string[]; key: JWTVerifyGetKey } {
+async function createSessionKeys(
+  settings: SessionSettings,
+  logger: Logger,
+): Promise<{ algorithms: string[]; key: JWTVerifyGetKey }> {
   const { PORTAL_JWT_SECRET: secretText, PORTAL_JWKS_URL: url } = settings;
   const secret = secretText === undefined ? undefined : importSharedSecret(secretText);
-  const getPublicKey = url === undefined ? undefined : createPublicKeyLookup(new URL(url));
+  const getPublicKey = url === undefined ? undefined : await createPublicKeyLookup(new URL(url), logger);
   if (!secret && !getPublicKey) {
     throw new ConfigError(
       "settings: PORTAL_JWT_SECRET or PORTAL_JWKS_URL is missing; set at least one to verify portal sessions",
@@ -107,11 +113,12 @@ function importSharedSecret(text: string): Promise<webcrypto.CryptoKey> {
   return crypto.subtle.importKey("raw", Buffer.from(text), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
 }
 
-function createPublicKeyLookup(url: URL): JWTVerifyGetKey {
-  const getRemoteKey = createRemoteJWKSet(url, { timeoutDuration: KEY_FETCH_TIMEOUT_MS });
+async function createPublicKeyLookup(url: URL, logger: Logger): Promise<JWTVerifyGetKey> {
+  const source = { url, name: "public keys of the portal's sessions", maxStaleAgeMs: MAX_STALE_KEY_AGE_MS };
+  const getRemoteKey = await createRemoteKeys(source, logger);
   return async (header, token) => {
     try {
-      const key = await getRemoteKey(header, token);
+      const key = (await getRemoteKey(header, token)) as webcrypto.CryptoKey;
       // jose checks the length only when it verifies a signature, and throws a TypeError.
       const { modulusLength } = key.algorithm as webcrypto.RsaKeyAlgorithm;
       if (modulusLength < MIN_RSA_KEY_BITS)

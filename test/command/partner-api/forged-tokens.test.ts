@@ -2,7 +2,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject,
 import { expect } from "chai";
 import { type JWK, SignJWT } from "jose";
 import { pino } from "pino";
-import { createTokenKeys } from "../../../query-api/partner/token-keys.ts";
+import { createRemoteKeys } from "../../../query-api/http/remote-keys.ts";
 import { createTokenVerifier, type TokenVerifier } from "../../../shared/auth/access-token.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import {
@@ -39,7 +39,10 @@ describe("forged access tokens", () => {
     signingKey = createPrivateKey({ key: command.signingKey as never, format: "jwk" });
     const jwksUrl = `${command.url}/.well-known/jwks.json`;
     publicJwk = (await sendRequest("GET", jwksUrl)).body.keys[0];
-    const keys = await createTokenKeys(new URL(jwksUrl), pino({ enabled: false }));
+    const keys = await createRemoteKeys(
+      { url: new URL(jwksUrl), name: "keys", maxStaleAgeMs: 0 },
+      pino({ enabled: false }),
+    );
     verifyRemotely = createTokenVerifier(keys, TOKEN_ISSUER);
   });
   after(() => command.stop());

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { decodeProtectedHeader, exportJWK, generateKeyPair, type JWK } from "jose";
 import { pino } from "pino";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
-import { createTokenKeys } from "../../../query-api/partner/token-keys.ts";
+import { createRemoteKeys } from "../../../query-api/http/remote-keys.ts";
 import { createTokenVerifier } from "../../../shared/auth/access-token.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -40,8 +40,12 @@ describe("rotation of the token signing keys", () => {
   /** Creates a second verifier with its own cache of the published keys, as another process would have. */
   async function createRemoteVerifier() {
     const url = new URL(`http://127.0.0.1:${port}/.well-known/jwks.json`);
+    const source = { url, name: "keys", maxStaleAgeMs: 60_000 };
     const keyCaching = { maxAgeMs: KEY_CACHE_MS, cooldownMs: 0 };
-    const verify = createTokenVerifier(await createTokenKeys(url, pino({ enabled: false }), keyCaching), TOKEN_ISSUER);
+    const verify = createTokenVerifier(
+      await createRemoteKeys(source, pino({ enabled: false }), keyCaching),
+      TOKEN_ISSUER,
+    );
     return (token: string) =>
       verify([`Bearer ${token}`], "production").then(
         () => "accepted",

@@ -2,10 +2,13 @@ import { createSecretKey, generateKeyPairSync, randomUUID } from "node:crypto";
 import { expect } from "chai";
 import fc from "fast-check";
 import { SignJWT, UnsecuredJWT } from "jose";
+import pino from "pino";
 import { createSessionVerifier, extractAccessToken, type SessionSettings } from "../../../query-api/portal/session.ts";
 import { ApiError } from "../../../shared/http/api-error.ts";
 import { ConfigError } from "../../../shared/runtime/config.ts";
 import { type IdentityProvider, startIdentityProvider } from "../../support/portal.ts";
+
+const logger = pino({ level: "silent" });
 
 describe("portal session", () => {
   let provider: IdentityProvider;
@@ -28,7 +31,7 @@ describe("portal session", () => {
   }
 
   async function verify(cookie: string, overrides?: Partial<SessionSettings>, now = Date.now()) {
-    return createSessionVerifier(createSettings(overrides))(cookie, now);
+    return (await createSessionVerifier(createSettings(overrides), logger))(cookie, now);
   }
 
   async function readRefusal(cookie: string, overrides?: Partial<SessionSettings>) {
@@ -57,7 +60,7 @@ describe("portal session", () => {
   });
 
   it("the session verifier refuses a cached session after its expiry, and does not mix up the sessions of two users", async () => {
-    const verifySession = createSessionVerifier(createSettings());
+    const verifySession = await createSessionVerifier(createSettings(), logger);
     const exp = Math.floor(Date.now() / 1000) + 30;
     const cookie = await provider.createCookie(await provider.createToken({ sub: userId, exp }));
     const otherUserId = randomUUID();
@@ -128,9 +131,9 @@ describe("portal session", () => {
   });
 
   it("the session verifier fetches the public keys once for concurrent requests", async () => {
-    const verifySession = createSessionVerifier(createSettings());
     const cookie = await provider.createCookie(await provider.createToken({}, "ES256"));
     const requestCountBefore = provider.countKeyRequests();
+    const verifySession = await createSessionVerifier(createSettings(), logger);
     await Promise.all(Array.from({ length: 5 }, () => verifySession(cookie, Date.now())));
     expect(provider.countKeyRequests() - requestCountBefore).to.equal(1);
   });
@@ -140,6 +143,28 @@ describe("portal session", () => {
     const error = await verify(cookie, { PORTAL_JWKS_URL: "http://127.0.0.1:1/keys" }).catch((error: unknown) => error);
     expect(error).to.include({ status: 503, code: "session_keys_unavailable" });
     expect((error as ApiError).headers).to.have.property("Retry-After");
+  });
+
+  it("the session verifier uses the last public keys for an hour if they cannot be fetched", async () => {
+    const ownProvider = await startIdentityProvider();
+    const settings = createSettings({ PORTAL_JWT_ISSUER: ownProvider.issuer, PORTAL_JWKS_URL: ownProvider.jwksUrl });
+    const verifySession = await createSessionVerifier(settings, logger);
+    const createCookie = async () => ownProvider.createCookie(await ownProvider.createToken({ sub: userId }, "ES256"));
+    const [firstCookie, secondCookie] = [await createCookie(), await createCookie()];
+    await ownProvider.close();
+    const [dateNow, { now: performanceNow }] = [Date.now, performance];
+    const time = Date.now();
+    // jose reads the age of the keys from this clock.
+    Date.now = () => dateNow() + 120_000;
+    try {
+      expect(await verifySession(firstCookie, time)).to.deep.equal({ userId });
+      performance.now = () => performanceNow.call(performance) + 61 * 60_000;
+      const error = await verifySession(secondCookie, time).catch((error: unknown) => error);
+      expect(error).to.include({ status: 503, code: "session_keys_unavailable" });
+    } finally {
+      Date.now = dateNow;
+      performance.now = performanceNow;
+    }
   });
 
   it("the session verifier fails with 503 only for sessions whose public key is unusable", async () => {
@@ -157,12 +182,11 @@ describe("portal session", () => {
     }
   });
 
-  it("createSessionVerifier refuses a configuration with neither a secret nor public keys", () => {
+  it("createSessionVerifier refuses a configuration with neither a secret nor public keys", async () => {
     const noKeys = { PORTAL_JWT_SECRET: undefined, PORTAL_JWKS_URL: undefined };
-    expect(() => createSessionVerifier(createSettings(noKeys))).to.throw(
-      ConfigError,
-      /PORTAL_JWT_SECRET or PORTAL_JWKS_URL/,
-    );
+    const error = await createSessionVerifier(createSettings(noKeys), logger).catch((error: unknown) => error);
+    expect(error).to.be.instanceOf(ConfigError);
+    expect(String(error)).to.match(/PORTAL_JWT_SECRET or PORTAL_JWKS_URL/);
   });
 });
 

@@ -1,7 +1,15 @@
 import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyGetKey } from "jose";
-import { TOKEN_LIFETIME_SECONDS } from "../../shared/auth/access-token.ts";
 import { Circuit } from "../../shared/runtime/circuit.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
+import { withTimeout } from "../../shared/runtime/timeout.ts";
+
+interface KeySource {
+  url: URL;
+  /** Used in the log, for example "token keys". */
+  name: string;
+  /** Time for which cached keys remain in use if the keys cannot be fetched. */
+  maxStaleAgeMs: number;
+}
 
 interface KeyCaching {
   /** A withdrawn key is rejected after this time, if the keys can be fetched. */
@@ -12,36 +20,31 @@ interface KeyCaching {
 
 const DEFAULT_CACHING: KeyCaching = { maxAgeMs: 60_000, cooldownMs: 5_000 };
 
-const KEY_FETCH_TIMEOUT_MS = 10_000;
+const FETCH_TIMEOUT_MS = 10_000;
 
 /** A request waits for at most this time. The fetch continues, so that later requests can use its keys. */
 const WAIT_TIMEOUT_MS = 2_000;
 
-/** Equal to the lifetime of a token. */
-const MAX_STALE_AGE_MS = TOKEN_LIFETIME_SECONDS * 1000;
-
 /**
- * Fetches and caches the public keys of partner access tokens. If the keys cannot be fetched, the cached keys remain in
- * use for the lifetime of a token. After that time, all tokens that were issued before the failure have expired.
+ * Fetches and caches public keys that verify tokens. If the keys cannot be fetched, the cached keys remain in use.
  *
  * Fetches the keys before it returns, so that the requests that an ingress held during a restart need not wait for them.
  *
- * @param url URL of the published keys
  * @returns a key lookup that throws if the keys cannot be fetched and no usable keys are cached
  */
-export async function createTokenKeys(
-  url: URL,
+export async function createRemoteKeys(
+  { url, name, maxStaleAgeMs }: KeySource,
   logger: Logger,
   caching: KeyCaching = DEFAULT_CACHING,
 ): Promise<JWTVerifyGetKey> {
   const remoteKeys = createRemoteJWKSet(url, {
-    timeoutDuration: KEY_FETCH_TIMEOUT_MS,
+    timeoutDuration: FETCH_TIMEOUT_MS,
     cacheMaxAge: caching.maxAgeMs,
     cooldownDuration: caching.cooldownMs,
   });
   const circuit = new Circuit({
     callTimeoutMs: WAIT_TIMEOUT_MS,
-    onFailure: (error) => logger.warn({ error }, "Fetching the token keys failed. Cached keys, if any, stay in use."),
+    onFailure: (error) => logger.warn({ error }, `Fetching the ${name} failed. Cached keys, if any, stay in use.`),
   });
   // A request repeats a failed fetch, and reports its failure.
   await remoteKeys.reload().catch(() => undefined);
@@ -51,7 +54,7 @@ export async function createTokenKeys(
       if (!remoteKeys.fresh) await circuit.call(() => remoteKeys.reload());
     } catch (error) {
       const cachedKeys = remoteKeys.jwks();
-      if (!cachedKeys || performance.now() - lastFreshAt > MAX_STALE_AGE_MS) throw error;
+      if (!cachedKeys || performance.now() - lastFreshAt > maxStaleAgeMs) throw error;
       try {
         return await createLocalJWKSet(cachedKeys)(header, token);
       } catch {
@@ -60,6 +63,6 @@ export async function createTokenKeys(
       }
     }
     lastFreshAt = performance.now();
-    return remoteKeys(header, token);
+    return withTimeout(WAIT_TIMEOUT_MS, remoteKeys(header, token));
   };
 }

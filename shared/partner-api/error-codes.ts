@@ -33,8 +33,9 @@ export const partnerErrors = {
   unsafe_destination:
     "Webhooks cannot be sent to the URL. `details` contains the reason, such as a port or an address that is not allowed.",
   destination_not_approved: "The operator has not approved the URL's origin for production.",
-  webhook_endpoint_limit_reached: "The application has 50 webhook endpoints at this clinic. Revoke one first.",
-  webhook_endpoint_not_found: "The application has no webhook endpoint with this id at this clinic.",
+  webhook_endpoint_limit_reached:
+    "The application has 50 webhook endpoints at this clinic, or 50 of its own. Revoke one first.",
+  webhook_endpoint_not_found: "The application has no webhook endpoint with this id at this clinic, or of its own.",
   webhook_delivery_not_found:
     "The endpoint has no delivery with this id, the installation does not cover its branch, or it was deleted.",
   webhook_replay_not_found: "The endpoint has no replay with this id.",

@@ -316,7 +316,7 @@ describe("the page /docs", function () {
     await operation.locator('.response[data-code="409"]').waitFor();
     await page.locator("#partner .opblock-tag", { hasText: "Webhook endpoints" }).click();
     await operation.waitFor({ state: "detached" });
-    await page.getByRole("link", { name: "POST Rotate webhook signing secret" }).click();
+    await page.getByRole("link", { name: "POST Rotate webhook signing secret", exact: true }).click();
     await operation.locator('.response[data-code="409"]').waitFor();
   });
 

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { Counter, Gauge, Histogram } from "prom-client";
 import { registerPoolMetrics } from "../../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../../shared/metrics/registry.ts";
-import { closedStatuses } from "../webhooks/maintenance.ts";
+import { closedStatuses } from "../webhooks/record/close-deliveries.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 

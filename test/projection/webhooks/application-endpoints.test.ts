@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { expect } from "chai";
-import { closeUnsendableDeliveries, reportExpiringSecrets } from "../../../projection/webhooks/maintenance.ts";
+import { reportExpiringSecrets } from "../../../projection/webhooks/maintenance.ts";
+import { closeUnsendableDeliveries } from "../../../projection/webhooks/record/close-deliveries.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { applicationEventType, type InstallationEvent } from "../../../shared/domain/events/partner.ts";
 import { animalLinkBody, installationBody } from "../../../shared/partner-api/feed-event.ts";

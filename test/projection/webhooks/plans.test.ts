@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type pg from "pg";
-import { closeUnsendableDeliveries } from "../../../projection/webhooks/maintenance.ts";
+import { closeUnsendableDeliveries } from "../../../projection/webhooks/record/close-deliveries.ts";
 import { writeOutcomes } from "../../../projection/webhooks/record/outcomes.ts";
 import { findDueEndpoints } from "../../../projection/webhooks/schedule/due.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../../projection/webhooks/send/claim.ts";

@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import type { EventMessage } from "../../../../projection/relay/message.ts";
-import { closeUnsendableDeliveries, skipUnapprovedDeliveries } from "../../../../projection/webhooks/maintenance.ts";
 import { addDeliveries } from "../../../../projection/webhooks/match/match-event.ts";
 import { lockOrder, releaseForgottenDeliveries } from "../../../../projection/webhooks/match/ordering.ts";
+import {
+  closeUnsendableDeliveries,
+  skipUnapprovedDeliveries,
+} from "../../../../projection/webhooks/record/close-deliveries.ts";
 import { writeOutcomes } from "../../../../projection/webhooks/record/outcomes.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../../../projection/webhooks/send/claim.ts";
 import type { Verdict } from "../../../../projection/webhooks/send/retry-policy.ts";

@@ -19,9 +19,19 @@ const UNITS = [
   ["s", 1_000],
 ];
 
-/** Creates an element with the time since an instant, such as `5 min`. */
+const AGE_INTERVAL_MS = 5_000;
+
+/** Creates an element that always shows the time since an instant, such as `5 min`. */
 export function createAge(instant) {
+  return h("time", { class: "age", datetime: instant, title: formatUtc(instant) }, formatAge(instant));
+}
+
+function formatAge(instant) {
   const ms = Math.max(0, Date.now() - Date.parse(instant));
   const [unit, unitMs] = UNITS.find(([, length]) => ms >= length) ?? UNITS.at(-1);
-  return h("time", { datetime: instant, title: formatUtc(instant) }, `${Math.floor(ms / unitMs)} ${unit}`);
+  return `${Math.floor(ms / unitMs)} ${unit}`;
 }
+
+setInterval(() => {
+  for (const element of document.querySelectorAll(".age")) element.textContent = formatAge(element.dateTime);
+}, AGE_INTERVAL_MS);

@@ -54,6 +54,9 @@ describe("the deliveries on the page /partner", function () {
     expect(await page.getByRole("button", { name: /1 delivery found/ }).innerText()).to.contain("/created");
     expect(await page.getByRole("button", { name: /0 deliveries found/ }).innerText()).to.contain("/updated");
     await world.requireAccessible("the search for an appointment");
+    const hourAgo = new Date(Date.now() - 3_600_000).toISOString();
+    await page.locator(".deliveries .age").evaluate((element, time) => element.setAttribute("datetime", time), hourAgo);
+    await page.locator(".deliveries .age", { hasText: "1 h" }).waitFor();
   });
 
   it("on a phone, each appointment and each delivery shows all its values and its button", async () => {

@@ -63,7 +63,12 @@ function showResult(file, { clinic, from = "start", to }) {
   const words = parts.flatMap((part) => [" ", h("span", {}, part)]);
   const command = h("pre", { id: "verify-command" }, "clinic audit verify", ...words);
   getElement("verify").replaceChildren(
-    h("p", {}, "Verify the file with this command, or with python3 verify.py and the same options."),
+    h(
+      "p",
+      {},
+      "Verify the file with this command, or with docs/audit-verifier/verify.py of the project and the same options. ",
+      "In a clone of the project, write npm run audit -- instead of clinic audit.",
+    ),
     command,
     createCopyButton("Copy", command),
     h(

@@ -1,12 +1,10 @@
 import { expect } from "chai";
-import pg from "pg";
 import { createLinkCode, redeemLinkCode, withdrawLink } from "../../../command/operations/animal-link-operations.ts";
 import { closeClinic } from "../../../command/operations/clinic-operations.ts";
 import { narrowInstallation, revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
 import { MAX_APPLICATION_REQUESTS_PER_MINUTE } from "../../../shared/partner-api/rate-limits.ts";
-import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -19,7 +17,7 @@ import {
   sendRequest,
   sendTokenRequest,
 } from "../../support/partner.ts";
-import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { type PartnerApi, startPartnerApi, withQuarantinedStream } from "../../support/partner-api.ts";
 
 interface ApplicationEvent {
   id: string;
@@ -165,19 +163,12 @@ describe("the feed of an application", () => {
 
   it("cursors that a quarantine precedes stay valid, and cursors from its time return 422 after its end", async () => {
     const { cursor } = await listEvents();
-    const admin = new pg.Client({ connectionString: api.database.urls.projection });
-    await admin.connect();
-    await admin.query(
-      `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream
-         (stream, revision, position, event_type, cause, clinic_id, since, events)
-       VALUES ('installation-1', 0, 0, 'Unknown', 'unknown', $1, now(), 1)`,
-      [world.clinicId],
-    );
-    expect((await list(`after=${cursor}`)).body.cursor).to.equal(cursor);
-    const { cursor: quarantineCursor } = await listEvents();
-    expect((await list(`after=${quarantineCursor}`)).status).to.equal(200);
-    await admin.query(`DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream`);
-    await admin.end();
+    let quarantineCursor = "";
+    await withQuarantinedStream(api.database, "installation-1", world.clinicId, async () => {
+      expect((await list(`after=${cursor}`)).body.cursor).to.equal(cursor);
+      quarantineCursor = (await listEvents()).cursor;
+      expect((await list(`after=${quarantineCursor}`)).status).to.equal(200);
+    });
     expect((await list(`after=${quarantineCursor}`)).body.error).to.equal("unknown_cursor");
     expect((await list(`after=${cursor}`)).status).to.equal(200);
   });

@@ -22,7 +22,7 @@ import {
   sendTokenRequest,
   TOKEN_ISSUER,
 } from "../../support/partner.ts";
-import { type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
+import { type PartnerApi, startPartnerApi, withQuarantinedStream } from "../../support/partner-api.ts";
 import { createStoredMetadata } from "../../support/stored-metadata.ts";
 
 interface FeedEvent {
@@ -188,34 +188,21 @@ describe("the feed of events", () => {
 
   it("cursors that a quarantine precedes stay valid, and cursors from its time return 422 after its end", async () => {
     const { cursor } = await awaitEvents(1);
-    const admin = new pg.Client({ connectionString: api.database.urls.projection });
-    await admin.connect();
-    await admin.query(
-      `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream
-         (stream, revision, position, event_type, cause, clinic_id, since, events)
-       VALUES ('appointment-1', 0, 0, 'Unknown', 'unknown', $1, now(), 1)`,
-      [world.clinicId],
-    );
-    expect((await list(`after=${cursor}`)).body.cursor).to.equal(cursor);
-    const { cursor: quarantineCursor } = await listEvents();
-    expect((await list(`after=${quarantineCursor}`)).status).to.equal(200);
-    await admin.query(`DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream`);
-    await admin.end();
+    let quarantineCursor = "";
+    await withQuarantinedStream(api.database, "appointment-1", world.clinicId, async () => {
+      expect((await list(`after=${cursor}`)).body.cursor).to.equal(cursor);
+      quarantineCursor = (await listEvents()).cursor;
+      expect((await list(`after=${quarantineCursor}`)).status).to.equal(200);
+    });
     expect((await list(`after=${quarantineCursor}`)).body.error).to.equal("unknown_cursor");
     expect((await list(`after=${cursor}`)).status).to.equal(200);
   });
 
   it("the end of a quarantine does not end cursors if no event of the lists depends on its stream", async () => {
-    const admin = new pg.Client({ connectionString: api.database.urls.projection });
-    await admin.connect();
-    await admin.query(
-      `INSERT INTO ${READ_MODEL_SCHEMA}.quarantined_stream
-         (stream, revision, position, event_type, cause, clinic_id, since, events)
-       VALUES ('portalUser-1', 0, 0, 'Unknown', 'unknown', NULL, now(), 1)`,
-    );
-    const { cursor } = await awaitEvents(1);
-    await admin.query(`DELETE FROM ${READ_MODEL_SCHEMA}.quarantined_stream`);
-    await admin.end();
+    let cursor = "";
+    await withQuarantinedStream(api.database, "portalUser-1", null, async () => {
+      cursor = (await awaitEvents(1)).cursor;
+    });
     expect((await list(`after=${cursor}`)).status).to.equal(200);
   });
 

@@ -26,6 +26,7 @@ import type { Logger } from "../shared/runtime/logger.ts";
 import type { DeprecatedPath } from "../shared/runtime/setting-schemas.ts";
 import { WEBHOOK_KEYS_PATH, type WebhookKeySet } from "../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "./handling/aggregate-cache.ts";
+import type { AwaitOutbox } from "./handling/outbox.ts";
 import type { LinkCodes } from "./operations/link-codes.ts";
 import { endAnimalLink, linkAnimal } from "./partner-api/animal-links.ts";
 import { authorize } from "./partner-api/authorize.ts";
@@ -58,6 +59,7 @@ export interface CommandAppOptions {
   checkReadiness: Readiness;
   limiter: RateLimiter;
   waitForReadModels: WaitForReadModels;
+  awaitOutbox: AwaitOutbox;
   tokenSigner: TokenSigner;
   /** `iss` claim of access tokens: the public origin of the partner API. */
   tokenIssuer: string;

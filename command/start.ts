@@ -21,6 +21,7 @@ import { startTracing, TRACING_SETTING_NAMES } from "../shared/tracing/start-tra
 import { exportWebhookKeys } from "../shared/webhooks/asymmetric-signature.ts";
 import { createCommandApp } from "./app.ts";
 import { AggregateCache } from "./handling/aggregate-cache.ts";
+import { createOutboxWaiter } from "./handling/outbox.ts";
 import { createLinkCodes } from "./operations/link-codes.ts";
 import { createReadModelWaiter } from "./partner-api/expose-log-position.ts";
 import { createTokenSigner } from "./partner-api/token-signer.ts";
@@ -96,6 +97,7 @@ export async function startCommandService(env: NodeJS.ProcessEnv): Promise<Runni
       checkReadiness: createEventStoreReadinessCheck(client, logger),
       limiter,
       waitForReadModels: createReadModelWaiter(positionWatch, logger),
+      awaitOutbox: createOutboxWaiter(pool, logger),
       tokenSigner,
       tokenIssuer: config.TOKEN_ISSUER,
       secretBox: createSecretBox(config.WEBHOOK_SECRET_KEYS),

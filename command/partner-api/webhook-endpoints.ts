@@ -2,6 +2,8 @@ import type Koa from "koa";
 import type { z } from "zod";
 import type { SecretBox } from "../../shared/auth/secret-box.ts";
 import type { Clinic } from "../../shared/domain/clinic/clinic.ts";
+import { toStreamName } from "../../shared/domain/events/category.ts";
+import { webhookEndpointStreams } from "../../shared/domain/events/partner.ts";
 import type { Installation } from "../../shared/domain/partner/installation.ts";
 import { type Endpoint, requireOwnEndpoint } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
@@ -17,6 +19,7 @@ import {
 } from "../../shared/partner-api/request-bodies.ts";
 import type { WebhookKeySet } from "../../shared/webhooks/asymmetric-signature.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
+import type { AwaitOutbox } from "../handling/outbox.ts";
 import type { Operation } from "../operations/operation.ts";
 import { requestReplay } from "../operations/replay-operations.ts";
 import {
@@ -129,13 +132,24 @@ function defineChange(change: Operation<EndpointReference, Endpoint>, toRecord: 
 export const disableWebhookEndpoint = defineChange(disableOwnEndpoint, toEndpointDetail);
 
 /** POST /webhook-endpoints/{endpointId}/enable: returns 200, also for a repeated request. Can also request a replay. */
-export function enableWebhookEndpoint({ log }: { log: EventLog }): Koa.Middleware<EndpointWriteState> {
+export function enableWebhookEndpoint({
+  log,
+  awaitOutbox,
+}: {
+  log: EventLog;
+  awaitOutbox: AwaitOutbox;
+}): Koa.Middleware<EndpointWriteState> {
   return async (ctx) => {
     const reference = readEndpointReference(ctx);
     const context = toCommandContext(ctx.state);
     const replayRequest =
       ctx.request.body === undefined ? undefined : parseIdempotentRequest(ctx, webhookEndpointEnabling, 400);
-    const { state, statePosition } = await enableOwnEndpoint(log, reference, context);
+    let enabling = await enableOwnEndpoint(log, reference, context);
+    if (enabling.events.length === 0) {
+      await awaitOutbox(toStreamName(webhookEndpointStreams, reference.endpointId), reference.endpointId);
+      enabling = await enableOwnEndpoint(log, reference, context);
+    }
+    const { state, statePosition } = enabling;
     ctx.state.logPosition = statePosition;
     const endpoint = toEndpointDetail(requireOwnEndpoint(state, reference.owner));
     if (replayRequest === undefined) {

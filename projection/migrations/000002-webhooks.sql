@@ -195,3 +195,6 @@ GRANT SELECT ON webhooks.attempt TO clinic_audit;
 GRANT SELECT (delivery_id, endpoint_id, clinic_id, application_id, event_type, event_stream, status, created_at)
   ON webhooks.delivery TO clinic_command;
 GRANT SELECT (delivery_id, number, started_at, status_code) ON webhooks.attempt TO clinic_command;
+
+-- Partners see the status of a delivery or endpoint before its event has left the outbox. The next command waits for it.
+GRANT SELECT (stream, event) ON webhooks.outbox TO clinic_command;

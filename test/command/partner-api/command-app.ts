@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { pino } from "pino";
 import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
 import { createUncachedDecider } from "../../../command/handling/aggregate-cache.ts";
+import { createOutboxWaiter } from "../../../command/handling/outbox.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { createTokenSigner } from "../../../command/partner-api/token-signer.ts";
 import { buildNodeCommand } from "../../../deploy/local/setup/project.ts";
@@ -56,6 +57,7 @@ export async function serveCommandApp(
     checkReadiness: async () => ({}),
     limiter,
     waitForReadModels: async () => undefined,
+    awaitOutbox: createOutboxWaiter(pool, logger),
     tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),
     tokenIssuer: TOKEN_ISSUER,
     secretBox: createSecretBox({ current: "k1", keys: { k1: randomBytes(32).toString("base64") } }),

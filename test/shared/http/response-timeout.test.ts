@@ -94,6 +94,7 @@ describe("a command while the event log is slow", function () {
       checkReadiness: async () => ({}),
       limiter: { count, release: async () => undefined, close: () => undefined },
       waitForReadModels: async () => undefined,
+      awaitOutbox: async () => undefined,
       tokenIssuer: TOKEN_ISSUER,
       allowsLoopback: true,
       tokenSigner: await createTokenSigner([command.signingKey as never], TOKEN_ISSUER),

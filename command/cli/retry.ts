@@ -1,5 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { type EventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
+import { isLogAvailable } from "../../shared/eventstore/stream-failure.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 
@@ -11,6 +12,13 @@ export interface RetryOptions {
   /** When this signal aborts, all retries end, and each operation fails with its last error. */
   signal: AbortSignal;
   onAvailabilityChange(isAvailable: boolean): void;
+  /** Returns true if the event log answers requests about other streams. If undefined, all streams fail together. */
+  isLogAvailable?(): Promise<boolean>;
+}
+
+/** Thrown if all retries of an operation have failed, although the event log answers requests about other streams. */
+export class StuckOperationError extends Error {
+  override readonly name = "StuckOperationError";
 }
 
 /** Runs an operation, and repeats it with backoff while the event log or the store of data keys is unavailable. */
@@ -19,9 +27,9 @@ type Retry = <Result>(operation: () => Promise<Result>) => Promise<Result>;
 /**
  * Creates a function that retries the operations of one event log.
  *
- * @throws {LogUnavailableError} from an operation whose retries have timed out
+ * @throws {LogUnavailableError | StuckOperationError} from an operation whose retries have timed out
  */
-export function createRetry({ timeoutMs, signal, onAvailabilityChange }: RetryOptions): Retry {
+export function createRetry({ timeoutMs, signal, onAvailabilityChange, isLogAvailable }: RetryOptions): Retry {
   // Each retrying operation adds a listener, and Node.js would warn about more than 10.
   setMaxListeners(0, signal);
   let wasAvailable = true;
@@ -44,8 +52,11 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange }: RetryOp
           throw error;
         }
         deadline ??= performance.now() + timeoutMs;
-        if (signal.aborted || performance.now() >= deadline) throw error;
-        setAvailable(false);
+        if (signal.aborted) throw error;
+        const isStuck = error instanceof LogUnavailableError && ((await isLogAvailable?.()) ?? false);
+        if (performance.now() >= deadline)
+          throw isStuck ? new StuckOperationError("the event log fails only for this object", { cause: error }) : error;
+        setAvailable(isStuck);
         await backoff.pause(signal);
         if (signal.aborted) throw error;
       }
@@ -57,10 +68,10 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange }: RetryOp
  * Creates an event log that retries its operations with backoff while the log is unavailable. Retrying an append is
  * safe: each attempt has the same event ids and expected revision, so the log appends the events at most once.
  *
- * @throws {LogUnavailableError} from an operation whose retries have timed out
+ * @throws {LogUnavailableError | StuckOperationError} from an operation whose retries have timed out
  */
 export function createRetryingEventLog(log: EventLog, options: RetryOptions): EventLog {
-  const retry = createRetry(options);
+  const retry = createRetry({ ...options, isLogAvailable: () => isLogAvailable(log) });
   return {
     read: (stream, lastRevision) => retry(() => log.read(stream, lastRevision)),
     readLast: (stream, maxRevision) => retry(() => log.readLast(stream, maxRevision)),

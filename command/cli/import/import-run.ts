@@ -1,10 +1,8 @@
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
-import { isAccessDenied } from "../../../shared/eventstore/connect.ts";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { KeyStoreUnavailableError } from "../../../shared/personal-data/data-keys.ts";
-import { ConfigError } from "../../../shared/runtime/config.ts";
 import type { CommandContext } from "../../handling/handle.ts";
+import { isServerFailure } from "../../handling/server-failure.ts";
 import { createCommandQueue, LinesInProgress } from "./command-queue.ts";
 import {
   type CommandLine,
@@ -158,7 +156,7 @@ async function applyQueuedLine(state: ImportState, line: NumberedCommandLine): P
       throw new DomainError("follows_failure", `line ${failedLineNumber} about the same object failed`);
     countLine(state, await applyLineOnce(state, line));
   } catch (error) {
-    if (isCausedByServer(error)) {
+    if (isServerFailure(error)) {
       if (!(state.interruption.aborted && error instanceof LogUnavailableError)) state.fatalError ??= { error };
       return;
     }
@@ -169,16 +167,6 @@ async function applyQueuedLine(state: ImportState, line: NumberedCommandLine): P
   } finally {
     queued.finish();
   }
-}
-
-/** Returns true if an error of one line would also occur for other lines: a server is unavailable, or a setting is wrong. */
-function isCausedByServer(error: unknown): boolean {
-  return (
-    error instanceof LogUnavailableError ||
-    error instanceof KeyStoreUnavailableError ||
-    error instanceof ConfigError ||
-    isAccessDenied(error)
-  );
 }
 
 /**

@@ -6,11 +6,13 @@ import path from "node:path";
 import readline from "node:readline";
 import { expect } from "chai";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
+import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import { LogProcess } from "../../../deploy/eventstore/log-process.ts";
 import { getDataKeySettings } from "../../../support/data-keys.ts";
 import { eventually } from "../../../support/eventually.ts";
+import { type ProxiedCall, startGrpcProxy } from "../../../support/grpc-proxy.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
-import { makeTestRoot } from "../../../support/stack.ts";
+import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
 /** Number of customers in the file. The import registers them concurrently. */
@@ -24,10 +26,13 @@ const OTHER_LINE_COUNT = 102;
 
 type Line = Record<string, unknown>;
 
+const clinicFields = { slug: "outage", name: "Outage", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
+
+const isAppend = ({ path }: ProxiedCall) => !path.endsWith("/Read");
+
 /** Creates the file of an import. */
 function createFile(): { name: string; lines: Line[] } {
   const clinic = randomUUID();
-  const clinicFields = { slug: "outage", name: "Outage", timezone: "Europe/Oslo", currency: "NOK", locale: "nb-NO" };
   const customers = Array.from({ length: CUSTOMER_COUNT }, (_, index) => ({
     command: "customer register",
     id: randomUUID(),
@@ -236,4 +241,41 @@ describe("an import while the event log is unavailable", function () {
       expect(out[0]).to.match(/^import: 202 lines: \d+ applied, 0 already applied, 0 failed, \d+ left \(\d+\.\d s\)$/);
     },
   );
+});
+
+describe("an import while the event log fails for one stream", function () {
+  this.timeout(60_000);
+
+  it("a line whose append always fails is reported, and the other lines of the file are applied", async () => {
+    const proxy = await startGrpcProxy((await getTestServers()).eventstoreUrl);
+    const ids = [randomUUID(), randomUUID(), randomUUID()];
+    const [brokenId = "", ...otherIds] = ids;
+    // The server fails on this stream, and ends the call with the status UNKNOWN.
+    proxy.onStep = (step, call, request) =>
+      step === "sent" && request.includes(brokenId) && isAppend(call) && call.refuse(2);
+    const lines = ids.map((id) => JSON.stringify({ command: "clinic register", id, ...clinicFields }));
+    const run = () =>
+      runClinic(["import", "-", "--json", "--log-wait", "1"], {
+        env: { EVENTSTORE_URL: proxy.url },
+        stdin: [...lines, ...lines.slice(0, 1)].join("\n"),
+      });
+    const { code, outputLines, errorLines } = await run();
+    const [totals, ...failures] = outputLines.map((line) => JSON.parse(line)).reverse();
+    expect(totals).to.include({ end: "complete", applied: 2, failed: 2, left: 0 });
+    const reason = "StuckOperationError: the event log fails only for this object";
+    expect(failures.reverse()).to.deep.equal([
+      { line: 1, code: "unexpected_error", problems: [{ field: "$", reason }] },
+      {
+        line: 4,
+        code: "follows_failure",
+        problems: [{ field: "$.id", reason: "line 1 about the same object failed" }],
+      },
+    ]);
+    expect(code).to.equal(3);
+    expect(errorLines.join("\n"), "no outage is reported").not.to.contain("answer");
+    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    for (const id of otherIds) expect(await createPlainLog(client).read(`clinic-${id}`)).to.have.length(1);
+    await client.dispose();
+    await proxy.close();
+  });
 });

@@ -2,8 +2,11 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
+import { isAccessDenied } from "../../../shared/eventstore/connect.ts";
+import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
+import { isLogAvailable } from "../../../shared/eventstore/stream-failure.ts";
 import type { CommandContext } from "../../handling/handle.ts";
+import { isServerFailure } from "../../handling/server-failure.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
 import { isQuarantined, type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
 import { type DuePerson, findClinicsWithRules, findDuePersons, type RetainedType } from "./find-due-persons.ts";
@@ -30,7 +33,7 @@ interface RetentionOptions {
   /** Called for each due person before the erasures start, also in a dry run. */
   onDue(person: DuePerson): Promise<void>;
   onProgress(processedCount: number, dueCount: number): void;
-  /** Called for each person whose data cannot be erased, because a rule or the person's stream prevents it. */
+  /** Called for each person whose data cannot be erased, unless a server fails. A server's failure ends the run. */
   onRefusal(person: DuePerson, error: Error): void;
   onSkippedClinic(clinicId: string, error: DomainError): void;
 }
@@ -42,7 +45,7 @@ const MAX_CONCURRENT_ERASURES = 8;
  * erasure. Also destroys again the keys of earlier erasures, which a restore of Postgres may have brought back.
  *
  * @throws {DomainError} `read_models_incomplete` if the end of the log is not found
- * @throws {ReadModelsBehindError | LogUnavailableError} the erasures up to now are kept; the next run continues
+ * @throws {ReadModelsBehindError} or the failure of a server; the erasures up to now are kept, and the next run continues
  */
 export async function applyRetention(
   { client, ...stores }: PersonalDataStores & { client: EventStoreDBClient },
@@ -138,8 +141,8 @@ async function eraseDuePersons(
       summary.destroyedKeys += result.destroyedKeyCount;
       if (result.position !== undefined && result.position > lastPosition) lastPosition = result.position;
     } catch (error) {
-      const isRefusal = error instanceof DomainError || (await concernsOneStream(stores.log, error));
-      if (!isRefusal) throw error;
+      const concernsLog = error instanceof LogUnavailableError || isAccessDenied(error);
+      if (isServerFailure(error) && !(concernsLog && (await isLogAvailable(stores.log)))) throw error;
       summary.refused += 1;
       onRefusal(person, error as Error);
     }

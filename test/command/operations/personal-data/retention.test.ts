@@ -3,10 +3,10 @@ import { expect } from "chai";
 import pg from "pg";
 import { setRetentionRule } from "../../../../command/operations/clinic-operations.ts";
 import { applyRetention } from "../../../../command/operations/personal-data/apply-retention.ts";
-import { findDuePersons } from "../../../../command/operations/personal-data/find-due-persons.ts";
+import { type DuePerson, findDuePersons } from "../../../../command/operations/personal-data/find-due-persons.ts";
 import { waitForLogEnd } from "../../../../command/operations/personal-data/require-complete-read-models.ts";
 import { DomainError } from "../../../../shared/domain/domain-error.ts";
-import type { EventLog } from "../../../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError } from "../../../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { createClinic, createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
 import { runClinic } from "../../cli/terminal.ts";
@@ -29,14 +29,14 @@ describe("retention of personal data", function () {
     setRetentionRule(world.log, { clinicId: clinic.clinicId, category, months: 60 }, createTestOperatorContext());
 
   /** Applies the clinic's rules with a log that a test has changed. */
-  const runRetention = (log: EventLog) =>
+  const runRetention = (log: EventLog, onRefusal: (person: DuePerson, error: Error) => void = () => undefined) =>
     applyRetention({ ...world, log }, createTestOperatorContext(), {
       clinicId: clinic.clinicId,
       isDryRun: false,
       signal: new AbortController().signal,
       onDue: async () => undefined,
       onProgress: () => undefined,
-      onRefusal: () => undefined,
+      onRefusal,
       onSkippedClinic: () => undefined,
     });
 
@@ -205,6 +205,37 @@ describe("retention of personal data", function () {
     expect(result.code, result.errorLines.join("\n")).to.equal(1);
     expect(result.errorLines.join("\n")).to.contain(`retention apply: customer ${customerId} refused: `);
     expect(await world.countKeys("customer", otherCustomerId)).to.equal(2);
+  });
+
+  it("retention erases all due customers except those for whom the log or the code fails", async () => {
+    await setRule("contact");
+    const brokenIds = [await world.createCustomer(clinic, 6), await world.createCustomer(clinic, 6)];
+    const otherCustomerId = await world.createCustomer(clinic, 6);
+    const errors = [new TypeError("broken"), new LogUnavailableError("the event log did not respond in time")];
+    const log: EventLog = {
+      ...world.log,
+      append: async (stream, ...args) => {
+        const error = errors[brokenIds.indexOf(stream.replace("customer-", ""))];
+        if (error) throw error;
+        return world.log.append(stream, ...args);
+      },
+    };
+    const leftPersons: [string, Error][] = [];
+    const summary = await runRetention(log, ({ id }, error) => void leftPersons.push([id, error]));
+    expect(summary).to.deep.include({ refused: 2, erased: { customer: 1, appointment: 0, queueTicket: 0 } });
+    expect(leftPersons).to.have.deep.members(brokenIds.map((id, index) => [id, errors[index]]));
+    expect(await world.countKeys("customer", otherCustomerId)).to.equal(2);
+  });
+
+  it("a retention run ends if the log or Postgres fails", async () => {
+    await setRule("contact");
+    await world.createCustomer(clinic, 6);
+    const unavailable = () => Promise.reject(new LogUnavailableError("the event log did not respond in time"));
+    const lostConnection = () => Promise.reject(new Error("Connection terminated unexpectedly"));
+    for (const failure of [{ append: unavailable, readLast: unavailable }, { append: lostConnection }]) {
+      const error = await runRetention({ ...world.log, ...failure }).catch((thrown: unknown) => thrown);
+      expect(error).to.be.instanceOf(Error);
+    }
   });
 
   it("retention stops before the next page of persons if a stream was quarantined during the run", async () => {

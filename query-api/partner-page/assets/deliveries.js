@@ -149,7 +149,10 @@ async function offerReplay(round) {
 
 async function replayFailed() {
   const shown = endpoint;
-  if ((await replayFailedDeliveries(shown)) && shown === endpoint) await loadFirstPage();
+  const report = (text) => {
+    if (shown === endpoint) getElement("endpoint-status").textContent = text;
+  };
+  if ((await replayFailedDeliveries(shown, report)) && shown === endpoint) await loadFirstPage();
 }
 
 function isDueSoon({ status, nextAttemptAt }) {

@@ -160,15 +160,19 @@ function renderEndpoint() {
   renderHealth();
 }
 
-/** Creates the buttons for everything that is possible in the endpoint's state. */
+/**
+ * Creates the buttons for everything that is possible in the endpoint's state. They act on this endpoint, even if the
+ * page shows another one when the user confirms the dialog.
+ */
 function createActions() {
-  const { status, disabledReason } = endpoint;
+  const { id, url, status, disabledReason } = endpoint;
   if (status === "revoked") return "";
   const isActive = status === "active";
   const createActionButton = (text, action, attributes = {}) =>
     createButton(text, {
       ...attributes,
-      onclick: ({ currentTarget: button }) => runAction({ button, alertId: "endpoint-alert" }, action),
+      onclick: ({ currentTarget: button }) =>
+        runAction({ button, alertId: "endpoint-alert" }, () => action({ id, url })),
     });
   return h(
     "div",
@@ -181,26 +185,21 @@ function createActions() {
   );
 }
 
-async function sendTest() {
-  const { id } = endpoint;
+async function sendTest({ id }) {
   const { delivery } = await request("POST", `/webhook-endpoints/${id}/test`);
+  if (endpoint?.id !== id) return; // the user has selected another endpoint
   getElement("endpoint-status").textContent = "The test event is queued.";
-  showDeliveriesOf(id, { awaitedId: delivery.id });
+  showDeliveries(endpoint, { awaitedId: delivery.id });
 }
 
-/** Shows the deliveries of an endpoint, unless the user has selected another endpoint. */
-function showDeliveriesOf(id, options) {
-  if (endpoint?.id === id) showDeliveries(endpoint, options);
-}
-
-async function rotateSecret() {
+async function rotateSecret({ id, url }) {
   const isConfirmed = await confirmAction({
     title: "Rotate the signing secret?",
-    text: "The service creates a new secret. For 24 hours, deliveries are signed with both secrets.",
+    text: `The service creates a new secret for ${url}. For 24 hours, deliveries are signed with both secrets.`,
     accept: "Rotate secret",
   });
   if (!isConfirmed) return;
-  const { endpoint: changed, secret } = await request("POST", `/webhook-endpoints/${endpoint.id}/rotate-secret`);
+  const { endpoint: changed, secret } = await request("POST", `/webhook-endpoints/${id}/rotate-secret`);
   showChange(changed, "The secret was rotated.");
   showSecret(
     secret,
@@ -208,35 +207,37 @@ async function rotateSecret() {
   );
 }
 
-async function enable() {
-  const { endpoint: changed } = await request("POST", `/webhook-endpoints/${endpoint.id}/enable`);
-  showChange(changed, "The endpoint is active again. Skipped deliveries are sent only if you replay them.");
-  showDeliveriesOf(changed.id);
+async function enable({ id }) {
+  const { endpoint: changed } = await request("POST", `/webhook-endpoints/${id}/enable`);
+  showNewStatus(changed, "The endpoint is active again. Skipped deliveries are sent only if you replay them.");
 }
 
-async function disable() {
+async function disable({ id, url }) {
   const isConfirmed = await confirmAction({
     title: "Disable the endpoint?",
-    text: "Pending and new deliveries are skipped until you enable the endpoint. You can replay them later.",
+    text: `Pending and new deliveries to ${url} are skipped until you enable the endpoint. You can replay them later.`,
     accept: "Disable",
   });
   if (!isConfirmed) return;
-  const { endpoint: changed } = await request("POST", `/webhook-endpoints/${endpoint.id}/disable`);
-  showChange(changed, "The endpoint is disabled.");
-  showDeliveriesOf(changed.id);
+  const { endpoint: changed } = await request("POST", `/webhook-endpoints/${id}/disable`);
+  showNewStatus(changed, "The endpoint is disabled.");
 }
 
-async function revoke() {
+async function revoke({ id, url }) {
   const isConfirmed = await confirmAction({
     title: "Revoke the endpoint for good?",
-    text: `${endpoint.url} receives no more deliveries. This cannot be undone.`,
+    text: `${url} receives no more deliveries. This cannot be undone.`,
     accept: "Revoke",
   });
   if (!isConfirmed) return;
-  const { endpoint: changed } = await request("DELETE", `/webhook-endpoints/${endpoint.id}`);
-  hideSecret();
-  showChange(changed, "The endpoint is revoked.");
-  showDeliveriesOf(changed.id);
+  const { endpoint: changed } = await request("DELETE", `/webhook-endpoints/${id}`);
+  showNewStatus(changed, "The endpoint is revoked.");
+}
+
+/** Shows the endpoint after a change of its status, which its deliveries follow. */
+function showNewStatus(changed, text) {
+  showChange(changed, text);
+  if (changed.id === endpoint?.id) showDeliveries(endpoint);
 }
 
 /** Shows the endpoint after a change, and moves the focus to the title if the used button no longer exists. */
@@ -245,7 +246,10 @@ function showChange(changed, text) {
   endpoint = { ...endpoint, ...changed };
   updateEndpoint(endpoint);
   renderEndpoint();
-  if (endpoint.status === "revoked") getElement("settings-form").replaceChildren();
+  if (endpoint.status === "revoked") {
+    hideSecret();
+    getElement("settings-form").replaceChildren();
+  }
   getElement("endpoint-status").textContent = text;
   if (document.activeElement === document.body) getElement("endpoint-title").focus();
 }

@@ -68,8 +68,8 @@ function findDeliveries() {
   return runAction({ alertId: "endpoints-alert" }, async () => {
     const foundIds = await searchAppointment(readRoute().appointmentId);
     if (foundIds.length === 0 || foundIds.includes(getShownEndpointId())) return;
-    // Another endpoint would replace the form that the user has open.
-    if (getElement("settings-form").querySelector("[open]")) return;
+    // Another endpoint would replace the form, the secret or what the open dialog is about.
+    if (document.querySelector("#settings-form [open], #secret:not([hidden]), dialog[open]")) return;
     // The Back button skips the endpoint without such deliveries. Otherwise, going back would search again.
     changeRoute({ endpoint: foundIds[0] }, { isNewEntry: false });
     await showEndpoint(findEndpoint(foundIds[0]));
@@ -158,6 +158,7 @@ function followRoute() {
 }
 
 function clearSections() {
+  closeDialog();
   clearEndpoint();
   clearEndpoints();
   clearAppointments();
@@ -167,7 +168,6 @@ function clearSections() {
 /** Ends the session and removes all its data from the page. */
 function signOut(reason = "") {
   endSession();
-  closeDialog();
   clearSections();
   clearClinics();
   clearRequests();

@@ -1,6 +1,5 @@
 import { getTimeZone } from "./clinic.js";
 import { confirmAction } from "./confirm.js";
-import { getElement } from "./dom.js";
 import { formatDeliveryCount } from "./elements.js";
 import { getReplayFilters } from "./filters.js";
 import { formatMinute } from "./format.js";
@@ -33,9 +32,10 @@ export async function findReplayable(endpointId) {
  * Queues the failed and skipped deliveries of an endpoint that match the filters again, if the user confirms their
  * number. Waits until they are queued.
  *
+ * @param {(text: string) => void} report called with each progress
  * @returns {Promise<boolean>} true if the user confirmed
  */
-export async function replayFailedDeliveries({ id: endpointId, url }) {
+export async function replayFailedDeliveries({ id: endpointId, url }, report) {
   const filters = getReplayFilters();
   const { statuses, type, appointmentId, from, to } = filters;
   // A replay selects by time and status. For the other filters, the request contains the ids.
@@ -43,7 +43,7 @@ export async function replayFailedDeliveries({ id: endpointId, url }) {
   const { ids, isComplete } = await listReplayable(endpointId, filters, isByIds ? PAGE_SIZE : MAX_COUNTED);
   const selection = `${statuses.join(" and ")} deliveries`;
   if (ids.length === 0) {
-    getElement("endpoint-status").textContent = `There are no ${selection} that match the filters.`;
+    report(`There are no ${selection} that match the filters.`);
     return false;
   }
   const isConfirmed = await confirmAction({
@@ -58,12 +58,12 @@ export async function replayFailedDeliveries({ id: endpointId, url }) {
   if (!isConfirmed) return false;
   let replay = await requestReplay(endpointId, isByIds ? { deliveryIds: ids } : { since: from, until: to, statuses });
   for (const waitMs of WAITS_MS) {
-    showProgress(replay);
+    report(describeProgress(replay));
     if (FINISHED.has(replay.status)) break;
     await wait(waitMs);
     replay = (await request("GET", `/webhook-endpoints/${endpointId}/replays/${replay.id}`)).replay;
   }
-  showProgress(replay);
+  report(describeProgress(replay));
   return true;
 }
 
@@ -89,9 +89,9 @@ async function requestReplay(endpointId, body) {
   return (await request("POST", `/webhook-endpoints/${endpointId}/replays`, { headers, body })).replay;
 }
 
-function showProgress({ status, replayedCount, notReplayedCount }) {
+function describeProgress({ status, replayedCount, notReplayedCount }) {
   const queued = `${formatDeliveryCount(replayedCount)} queued again`;
   const left = notReplayedCount === 0 ? "" : `, ${notReplayedCount} no longer available`;
   const texts = { completed: `${queued}${left}.`, stopped: `The endpoint is no longer active: ${queued}${left}.` };
-  getElement("endpoint-status").textContent = texts[status] ?? `Replaying: ${queued} so far.`;
+  return texts[status] ?? `Replaying: ${queued} so far.`;
 }

@@ -1,3 +1,4 @@
+import { StreamDeletedError } from "@eventstore/db-client";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
@@ -8,10 +9,10 @@ import {
   webhookEndpointPlacesStreams,
   webhookEndpointStreams,
 } from "../../shared/domain/events/partner.ts";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { type EndpointOwner, endpointAggregate } from "../../shared/domain/partner/webhook-endpoint.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog } from "../../shared/eventstore/log.ts";
+import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { changeStream } from "../handling/change-stream.ts";
 import { type CommandContext, loadAggregate, toNewEvent } from "../handling/handle.ts";
 
@@ -24,7 +25,7 @@ const REGISTRATION_TIMEOUT_MS = 60_000;
 /**
  * Reserves a place for an endpoint in the quota of its owner. The caller then registers the endpoint
  * in the endpoint's own stream. Each event contains all places that are taken at that time. The places of revoked
- * endpoints are released only when the quota is exhausted.
+ * and deleted endpoints are released only when the quota is exhausted.
  *
  * @throws {DomainError} `webhook_endpoint_limit_reached`
  * @throws {WrongExpectedRevisionError} if other writers kept appending first for 10 seconds
@@ -65,8 +66,10 @@ async function removeReleasedPlaces(
       if (!/(Reported|Summarized)$/.test(lastEvent.type)) return lastEvent.type !== "WebhookEndpointRevoked";
       return (await loadAggregate(log, endpointAggregate, endpointId)).state?.status !== "revoked";
     } catch (error) {
-      // An endpoint with an unreadable event keeps its place.
-      if (error instanceof EventSchemaError) return true;
+      // A deleted endpoint cannot be revoked.
+      if (error instanceof StreamDeletedError) return false;
+      // An unreadable endpoint keeps its place.
+      if (await concernsOneStream(log, error)) return true;
       throw error;
     }
   };

@@ -9,7 +9,6 @@ import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
 import type { Environment } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import type { AnimalAccess, InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
 import {
   type Approval,
@@ -22,6 +21,7 @@ import {
   installationAggregate,
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
+import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { handle, loadAggregate } from "../handling/handle.ts";
 import { loadCommandClinic, type Operation } from "./operation.ts";
 
@@ -95,12 +95,12 @@ export const revokeInstallation: Operation<InstallationReference & { reason: str
   return handle(log, installationAggregate, toInstallationId(input), decide, clinicContext);
 };
 
-/** Returns null if the clinic is unreadable, because an installation must be revocable even then. */
+/** Returns null if the clinic is unreadable or deleted, because an installation must be revocable even then. */
 async function findEnvironment(log: EventLog, clinicId: string): Promise<Environment | null> {
   try {
     return (await loadAggregate(log, clinicAggregate, clinicId)).state?.environment ?? null;
   } catch (error) {
-    if (error instanceof EventSchemaError) return null;
+    if (await concernsOneStream(log, error)) return null;
     throw error;
   }
 }

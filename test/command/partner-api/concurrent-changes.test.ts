@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { MAX_ENDPOINTS, reserveEndpointPlace } from "../../../command/operations/endpoint-quota.ts";
 import { EventSchemaError } from "../../../shared/domain/events/stored-event.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import {
   createPartnerWorld,
   createTestOperatorContext,
@@ -11,6 +12,7 @@ import {
   startTestCommandService,
   type TestCommand,
 } from "../../support/partner.ts";
+import { getTestServers } from "../../support/stack.ts";
 
 const NOON_MS = Date.parse("2026-05-04T12:00:00.000Z");
 const VALID_ENDPOINT = { url: "http://127.0.0.1:9/hooks", events: ["appointment.created"] };
@@ -116,5 +118,14 @@ describe("concurrent changes of one object", function () {
       for (let n = 0; n < MAX_ENDPOINTS - 1; n += 1) expect(await reservePlace(now)).to.equal("reserved");
       expect(await reservePlace(now)).to.equal("webhook_endpoint_limit_reached");
     }
+  });
+
+  it("an endpoint whose stream was deleted releases its place in the quota", async () => {
+    const [response] = await postAll(MAX_ENDPOINTS, commands, "", VALID_ENDPOINT);
+    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    await client.tombstoneStream(`webhookEndpoint-${response?.body.endpoint.id}`);
+    await client.dispose();
+    const counts = { "201": 1, "409 webhook_endpoint_limit_reached": 1 };
+    expect(countOutcomes(await postAll(2, commands, "", VALID_ENDPOINT))).to.deep.equal(counts);
   });
 });

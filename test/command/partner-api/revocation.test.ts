@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -67,4 +68,13 @@ describe("revocations with two command processes", () => {
       }
     });
   }
+
+  it("an installation can be revoked although the stream of its clinic was deleted", async () => {
+    const world = await createPartnerWorld(command);
+    const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
+    await client.tombstoneStream(`clinic-${world.clinicId}`);
+    await client.dispose();
+    const { state } = await revokeInstallation(command.log, { ...world, reason: null }, context);
+    expect(state?.status).to.equal("revoked");
+  });
 });

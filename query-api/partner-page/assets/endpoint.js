@@ -11,7 +11,7 @@ import { request } from "./session.js";
 import { createSettingsForm } from "./settings.js";
 import { createTime } from "./times.js";
 
-/** The shown endpoint with all its settings; undefined if none is shown. */
+/** The shown endpoint with all its settings; undefined if none is shown, null if it could not be loaded. */
 let endpoint;
 
 /** The listed deliveries of the endpoint; undefined until they are loaded. */
@@ -28,12 +28,14 @@ export function initEndpoint() {
 }
 
 /**
- * Shows an endpoint with its deliveries.
+ * Shows an endpoint with its deliveries. If the page shows it already, its input and its secret stay.
  *
  * @param {{ takesFocus?: boolean }} options `takesFocus`: moves the focus to the title
  */
 export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
-  hideSecret();
+  if (takesFocus) getElement("endpoint-title").focus();
+  if (selectedId !== id) hideSecret();
+  else if (endpoint !== null) return;
   clearDeliveries();
   clearError("endpoint-alert");
   getElement("endpoint-status").textContent = "";
@@ -44,11 +46,12 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
   deliveries = undefined;
   selectedId = id;
   markEndpoint(id);
-  if (takesFocus) getElement("endpoint-title").focus();
   return runAction({ alertId: "endpoint-alert" }, async () => {
     try {
       await loadEndpoint(id);
     } catch (error) {
+      if (selectedId !== id) return; // the user has selected another endpoint
+      endpoint = null;
       getElement("endpoint-body").replaceChildren();
       throw error;
     }

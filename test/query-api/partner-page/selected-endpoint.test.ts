@@ -71,6 +71,33 @@ describe("the selected endpoint on the page /partner", function () {
     await page.getByRole("heading", { name: "/second" }).waitFor();
   });
 
+  it("selecting the endpoint that is shown keeps its input and its new secret", async () => {
+    let failures = 1;
+    await page.route(/webhook-endpoints\/[0-9a-f-]+$/, (route) => {
+      failures -= 1;
+      return failures < 0 ? route.continue() : route.abort();
+    });
+    await page.getByRole("button", { name: "New endpoint" }).click();
+    await page.getByRole("textbox", { name: "URL" }).fill(`${world.receiver.url}/new`);
+    await page.keyboard.press("Enter");
+    // The endpoint could not be loaded. The next selection loads it, and keeps the secret too.
+    await page.getByText("The service is unreachable.").waitFor();
+    await select("new");
+    const secret = page.getByRole("textbox", { name: "Signing secret" });
+    expect(await secret.inputValue()).to.match(/^whsec_/);
+    await page.getByText("Change settings").click();
+    await page.getByRole("textbox", { name: "URL" }).fill("https://edited.example/");
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      await getEndpoint("new").click();
+      expect(await secret.isVisible()).to.equal(true);
+      expect(await page.getByRole("textbox", { name: "URL" }).inputValue()).to.equal("https://edited.example/");
+    }
+    expect(await page.evaluate("document.activeElement.id"), "on a phone").to.equal("endpoint-title");
+    await page.setViewportSize({ width: 1440, height: 900 });
+    world.expectProblems(/ERR_FAILED/);
+  });
+
   it("a dialog changes the endpoint that it names, also after the Back button has shown another endpoint", async () => {
     for (const [button, title] of [
       ["Rotate secret", "Rotate the signing secret?"],

@@ -57,6 +57,9 @@ const PROJECTORS_SETTINGS = ["PERSONAL_DATA_KEYS"] as const;
 /** Time limit for a statement, long enough for a batch of thousands of events. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 
+/** Much shorter, so that a row that somebody has locked does not keep others waiting. */
+const LOCK_TIMEOUT_MS = 1_000;
+
 const ROLE_STOP_TIMEOUT_MS = 3_500;
 
 const CLOSE_TIMEOUT_MS = 1_500;
@@ -171,6 +174,7 @@ async function connect(config: ServiceConfig, logger: Logger) {
     applicationName: "projection",
     size: config.DATABASE_POOL_SIZE,
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+    lockTimeoutMs: LOCK_TIMEOUT_MS,
     // Queues and rebuilds fill tables faster than Postgres updates their statistics, so the planner might choose slow
     // sequential scans.
     shouldPreferIndexes: true,

@@ -7,6 +7,8 @@ interface PoolOptions {
   applicationName: string;
   size: number;
   statementTimeoutMs: number;
+  /** Time limit for each lock that a statement waits for. Default: the time limit of the statement. */
+  lockTimeoutMs?: number;
   /**
    * If true, Postgres uses an index wherever possible. If false, a statement that was prepared while a table was small
    * keeps scanning the whole table as it grows, until Postgres analyzes the table again. For the same reason, bitmaps
@@ -75,6 +77,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     options: [
       NO_JIT,
       `-c idle_in_transaction_session_timeout=${TRANSACTION_PAUSE_LIMIT_MS}`,
+      ...(options.lockTimeoutMs === undefined ? [] : [`-c lock_timeout=${options.lockTimeoutMs}`]),
       ...(options.shouldPreferIndexes ? ["-c enable_seqscan=off -c enable_bitmapscan=off"] : []),
       ...(options.requiresGenericPlans ? ["-c plan_cache_mode=force_generic_plan"] : []),
     ].join(" "),
@@ -101,8 +104,8 @@ export async function openConnections(pool: pg.Pool): Promise<void> {
 }
 
 /**
- * Opens a connection with the settings of a pool from {@link createPool}, but without timeouts of statements and
- * transactions in the server or the client. The caller must close the connection with {@link closeConnection}.
+ * Opens a connection with the settings of a pool from {@link createPool}, but without timeouts of locks, statements
+ * and transactions in the server or the client. The caller must close the connection with {@link closeConnection}.
  */
 export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> {
   const poolConfig = pool.options as pg.PoolOptions & DatabaseServers;
@@ -110,7 +113,9 @@ export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> 
   // If the connection breaks, its next query reports the failure. Without a listener, the error would end the process.
   connection.on("error", () => undefined);
   await connection.connect();
-  await connection.query("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0");
+  await connection.query(
+    "SET lock_timeout = 0; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0",
+  );
   return connection;
 }
 

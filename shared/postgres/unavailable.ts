@@ -39,6 +39,11 @@ export function isStatementTimeout(error: unknown): error is pg.DatabaseError {
   return error instanceof pg.DatabaseError && error.code === "57014";
 }
 
+/** Returns true if a statement waited too long for a lock in Postgres. Its transaction is rolled back. */
+export function isLockTimeout(error: unknown): error is pg.DatabaseError {
+  return error instanceof pg.DatabaseError && error.code === "55P03";
+}
+
 /**
  * Returns true if Postgres refuses a value, so that a retry cannot succeed: SQLSTATE classes 22 (data exception), 23
  * (integrity constraint violation) and 54 (program limit exceeded).

@@ -95,7 +95,7 @@ export function createFailureReportedEvent(
   return createOutboxEvent(sourceId, toStreamName(webhookEndpointStreams, endpointId), event, round, now);
 }
 
-interface ReplayedRound extends DeliveryRound {
+export interface ReplayedRound extends DeliveryRound {
   replayId: string;
   requestId: string;
 }

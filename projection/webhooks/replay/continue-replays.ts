@@ -3,8 +3,14 @@ import { deriveReplayRequestId } from "../../../shared/domain/events/ids.ts";
 import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
+import {
+  isLockTimeout,
+  isPostgresUnavailable,
+  isStatementTimeout,
+  isValueRefused,
+} from "../../../shared/postgres/unavailable.ts";
 import { DifferentLogError } from "../../checkpoints/same-log.ts";
+import { lockOrder } from "../match/ordering.ts";
 import {
   addToOutbox,
   createDeliveryExpiredEvent,
@@ -12,6 +18,7 @@ import {
   createReplayCompletedEvent,
   createReplayRequestedEvent,
   inTransaction,
+  type ReplayedRound,
 } from "../record/outbox.ts";
 import { buildActiveEndpointSql, LANE_CONDITIONS } from "../schedule/due.ts";
 import { recreateBodies } from "./recreate-bodies.ts";
@@ -56,7 +63,9 @@ export async function continueReplays(deps: ReplayDeps, clock: () => number): Pr
     try {
       steps.push(await continueReplay(deps, replay, clock()));
     } catch (error) {
-      if (error instanceof DifferentLogError || isPostgresUnavailable(error)) throw error;
+      if (error instanceof DifferentLogError) throw error;
+      // A locked row or a slow statement may concern only this replay.
+      if (isPostgresUnavailable(error) && !isLockTimeout(error) && !isStatementTimeout(error)) throw error;
       // The log may be unavailable only for a stream of this replay.
       if (error instanceof LogUnavailableError) logError = error;
       else deps.logger.error({ error, replayId: replay.replayId }, "A replay failed. It is tried again after others.");
@@ -138,28 +147,76 @@ async function replayDeliveries(
   const { bodies, missingIds } = await recreateBodies(deps, deliveries);
   // This check reads the log, so it comes before the transaction locks the order of deliveries.
   if (missingIds.size > 0) await deps.requireLog();
-  const requests = deliveries.map((delivery) => {
+  const requests = deliveries.map((delivery): ReplayedRound => {
     const causeId = deriveReplayRequestId(replayId, delivery.deliveryId);
     return { ...delivery, causeId, correlationId, replayId, requestId };
   });
-  const rounds = requests.flatMap(({ deliveryId, causeId }): NewRound[] => {
-    const body = bodies.get(deliveryId);
-    return body === undefined ? [] : [{ deliveryId, causeId, body }];
+  const rounds = requests.flatMap((request): RequestedRound[] => {
+    const body = bodies.get(request.deliveryId);
+    return body === undefined ? [] : [{ ...request, body }];
   });
-  const statuses = await startRounds(client, rounds, replay, now);
+  await lockOrder(client, [replay]);
+  const startedCount = await startOrDivide(deps, client, replay, rounds, now);
   const excludedIds = deliveries.map(({ deliveryId }) => deliveryId).filter((id) => !bodies.has(id));
   if (excludedIds.length > 0) await excludeDeliveries(client, replay, excludedIds);
-  const startedRequests = requests.filter(({ deliveryId }) => statuses.has(deliveryId));
-  const skippedRequests = startedRequests.filter(({ deliveryId }) => statuses.get(deliveryId) === "skipped");
+  const missingRequests = requests.filter(({ deliveryId }) => missingIds.has(deliveryId));
+  await addToOutbox(
+    client,
+    missingRequests.map((request) => createDeliveryExpiredEvent({ ...request, requestId: request.causeId }, now)),
+  );
+  return startedCount;
+}
+
+type RequestedRound = ReplayedRound & NewRound;
+
+/**
+ * Starts rounds and adds their events to the outbox. If Postgres refuses a value or the statement takes too long, starts
+ * each half separately. A single delivery with a refused value is excluded from the replay.
+ *
+ * @returns number of started rounds
+ */
+async function startOrDivide(
+  deps: ReplayDeps,
+  client: pg.ClientBase,
+  replay: UnfinishedReplay,
+  rounds: readonly RequestedRound[],
+  now: number,
+): Promise<number> {
+  const [first] = rounds;
+  if (!first) return 0;
+  await client.query("SAVEPOINT rounds");
+  try {
+    return await startRequestedRounds(client, replay, rounds, now);
+  } catch (error) {
+    if (!isValueRefused(error) && !(isStatementTimeout(error) && rounds.length > 1)) throw error;
+    await client.query("ROLLBACK TO rounds");
+    if (rounds.length === 1) {
+      const { deliveryId, replayId } = first;
+      deps.logger.error({ error, deliveryId, replayId }, "A delivery was not replayed, because it cannot be stored.");
+      await excludeDeliveries(client, replay, [deliveryId]);
+      return 0;
+    }
+    const middle = Math.ceil(rounds.length / 2);
+    const startedCount = await startOrDivide(deps, client, replay, rounds.slice(0, middle), now);
+    return startedCount + (await startOrDivide(deps, client, replay, rounds.slice(middle), now));
+  }
+}
+
+async function startRequestedRounds(
+  client: pg.ClientBase,
+  replay: UnfinishedReplay,
+  rounds: readonly RequestedRound[],
+  now: number,
+): Promise<number> {
+  const statuses = await startRounds(client, rounds, replay, now);
+  const startedRounds = rounds.filter(({ deliveryId }) => statuses.has(deliveryId));
+  const skippedRounds = startedRounds.filter(({ deliveryId }) => statuses.get(deliveryId) === "skipped");
   await addToOutbox(client, [
-    ...requests
-      .filter(({ deliveryId }) => missingIds.has(deliveryId))
-      .map((request) => createDeliveryExpiredEvent({ ...request, requestId: request.causeId }, now)),
-    ...startedRequests.map((request) => createReplayRequestedEvent(request, now)),
+    ...startedRounds.map((round) => createReplayRequestedEvent(round, now)),
     // The later time makes the outbox append this event after the request.
-    ...skippedRequests.map((request) => createDeliverySkippedEvent(request, now + 1)),
+    ...skippedRounds.map((round) => createDeliverySkippedEvent(round, now + 1)),
   ]);
-  return startedRequests.length;
+  return startedRounds.length;
 }
 
 async function excludeDeliveries(

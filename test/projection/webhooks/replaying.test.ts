@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
-import { continueReplay } from "../../../projection/webhooks/replay/continue-replays.ts";
+import { continueReplay, continueReplays } from "../../../projection/webhooks/replay/continue-replays.ts";
 import { findUnfinishedReplays, MAX_BATCH_SIZE } from "../../../projection/webhooks/replay/select-deliveries.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookReplayEvent } from "../../../shared/domain/events/partner.ts";
@@ -169,6 +169,41 @@ describe("replays of several deliveries", () => {
     expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
     expect(await readStatuses(ids)).to.deep.equal({ pending: 3 });
     expect(await continueReplay(deps(), replay, Date.now())).to.equal("taken");
+  });
+
+  it("a locked delivery delays only its own replay", async () => {
+    const lockedIds = await insertDeliveries(2, "failed");
+    await requestReplay();
+    endpoint = await world.registerEndpoint(receiver.url);
+    const otherIds = await insertDeliveries(2, "failed");
+    await requestReplay();
+    const locker = await world.pool.connect();
+    await locker.query("BEGIN");
+    await locker.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1 FOR UPDATE", [lockedIds[0]]);
+    const hasReplayed = await continueReplays(deps(), Date.now).finally(() => locker.release(true));
+    expect(hasReplayed).to.equal(true);
+    expect(await readStatuses(lockedIds)).to.deep.equal({ failed: 2 });
+    expect(await readStatuses(otherIds)).to.deep.equal({ pending: 2 });
+    await continueReplays(deps(), Date.now);
+    expect(await readStatuses(lockedIds)).to.deep.equal({ pending: 2 });
+  });
+
+  it("a replay leaves out a delivery that Postgres refuses", async () => {
+    const ids = await insertDeliveries(5, "failed");
+    // A delivery cannot be pending twice.
+    await world.pool.query(
+      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
+         attempt_count) VALUES ($1, $2, '{}', now() + interval '1 day', 0, 0)`,
+      [ids[3], endpoint.endpointId],
+    );
+    const replay = await requestReplay();
+    expect(await continueReplay(deps(), replay, Date.now())).to.equal("ended");
+    expect(await readStatuses(ids)).to.deep.equal({ pending: 4, failed: 1 });
+    const { rows } = await world.pool.query(
+      "SELECT replayed_count, not_replayed_count, outcome FROM webhooks.replay WHERE replay_id = $1",
+      [replay.replayId],
+    );
+    expect(rows).to.deep.equal([{ replayed_count: 4, not_replayed_count: 1, outcome: "completed" }]);
   });
 
   it("only one process works on a replay, and an application gets one batch at a time", async () => {

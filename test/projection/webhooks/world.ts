@@ -79,7 +79,14 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
   const eventstoreUrl = servers.eventstoreUrl ?? ownLog!.eventstoreUrl;
   const natsUrl = servers.natsUrl ?? (await getTestServers()).natsUrl;
   const client = connectEventStore(eventstoreUrl, "test");
-  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000, logger };
+  const options = {
+    url: databaseUrl,
+    applicationName: "test",
+    size: 6,
+    statementTimeoutMs: 5_000,
+    lockTimeoutMs: 1_000,
+    logger,
+  };
   const pool = createPool(options);
   const dataKeys = createTestDataKeys(pool);
   const log = createPlainLog(client);

@@ -44,11 +44,17 @@ export function parseJsonBody(): Koa.Middleware {
 /** Returns a middleware that parses the JSON body like {@link parseJsonBody}, if the request has a body. */
 export function parseOptionalJsonBody(): Koa.Middleware {
   const parse = parseJsonBody();
-  return (ctx, next) => (hasBody(ctx) ? parse(ctx, next) : next());
+  return async (ctx, next) => ((await hasBody(ctx.req)) ? parse(ctx, next) : next());
 }
 
-function hasBody({ req }: Koa.Context): boolean {
-  return req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"] ?? 0) > 0;
+/** Waits for the first byte or the end of a chunked body, because it can be empty. */
+async function hasBody(request: IncomingMessage): Promise<boolean> {
+  const { headers } = request;
+  if (headers["transfer-encoding"] === undefined) return Number(headers["content-length"] ?? 0) > 0;
+  await new Promise((resolve) => request.once("readable", resolve).once("end", resolve).once("close", resolve));
+  const chunk: Buffer | null = request.read();
+  if (chunk) request.unshift(chunk);
+  return chunk !== null || !request.complete;
 }
 
 /**

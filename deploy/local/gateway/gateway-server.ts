@@ -76,8 +76,8 @@ async function forward(
   const { method, url, rawHeaders, socket } = request;
   const headers = selectHeaders(rawHeaders, "content-length");
   headers.push("X-Forwarded-For", socket.remoteAddress ?? "unknown");
-  if ("content-length" in request.headers || "transfer-encoding" in request.headers)
-    headers.push("Content-Length", String(body.length));
+  // Without this header, Node.js would send the body of a POST in chunks, even if it is empty.
+  headers.push("Content-Length", String(body.length));
   const { hostname, port } = origin;
   const upstreamRequest = http.request({
     hostname,

@@ -164,6 +164,13 @@ describe("gateway", () => {
     }
   });
 
+  it("the gateway forwards a POST without a body with Content-Length 0", async () => {
+    for (const head of ["POST /a HTTP/1.1", "POST /a HTTP/1.1\r\nContent-Length: 0"]) {
+      const { rawHeaders } = await send(head);
+      expect(rawHeaders.join(" ")).to.contain("Content-Length 0").and.not.to.contain("Transfer-Encoding");
+    }
+  });
+
   it("the gateway replaces X-Forwarded-For with the address of the client", async () => {
     const { rawHeaders } = await send("GET /a HTTP/1.1\r\nx-forwarded-for: 6.6.6.6\r\nX-Forwarded-For: 7.7.7.7");
     const addresses = rawHeaders.filter((_, index) => rawHeaders[index - 1]?.toLowerCase() === "x-forwarded-for");

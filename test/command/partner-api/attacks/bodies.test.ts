@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { expect } from "chai";
 import { startGateway } from "../../../../deploy/local/gateway/gateway-server.ts";
@@ -89,6 +90,36 @@ describe("attacks on the partner API with bodies", () => {
       const response = await sendOneRequest(gateway.url, request);
       expectRefusal(response, 413, "body_too_large");
       expect(Number(response.headers["ratelimit-remaining"])).to.be.greaterThan(0);
+    } finally {
+      await gateway.close();
+    }
+  });
+
+  const enableLine = `POST /production/v1/webhook-endpoints/${randomUUID()}/enable HTTP/1.1`;
+
+  it("an operation with an optional body accepts an empty chunked body, and reads any other chunked body", async () => {
+    const cases: [body: string[], status: number, code: string, ...types: string[]][] = [
+      [["0\r\n\r\n"], 404, "webhook_endpoint_not_found"],
+      [["", "0\r\n\r\n"], 404, "webhook_endpoint_not_found"],
+      [["0\r\n\r\n"], 404, "webhook_endpoint_not_found", JSON_TYPE],
+      [["2\r\n{}\r\n0\r\n\r\n"], 415, "unsupported_media_type"],
+      [["1\r\n{\r\n", "1\r\n}\r\n0\r\n\r\n"], 400, "validation_failed", JSON_TYPE],
+      [["1\r\n{\r\n0\r\n\r\n"], 400, "invalid_json", JSON_TYPE],
+    ];
+    for (const [[start = "", ...parts], status, code, ...types] of cases) {
+      const head = toRequest(enableLine, [...getOwnHeaders(), "Transfer-Encoding: chunked", ...types]);
+      const response = await sendOneRequest(attacker.command.url, Buffer.concat([head, Buffer.from(start)]), ...parts);
+      expectRefusal(response, status, code);
+    }
+  });
+
+  it("the local gateway forwards a request without a body to an operation with an optional body", async () => {
+    const { url } = attacker.command;
+    const upstreamUrls = { command: url, queryApi: url, audit: url };
+    const gateway = await startGateway({ host: "127.0.0.1", port: 0, upstreamUrls, log: () => undefined });
+    try {
+      const response = await sendOneRequest(gateway.url, toRequest(enableLine, getOwnHeaders()));
+      expectRefusal(response, 404, "webhook_endpoint_not_found");
     } finally {
       await gateway.close();
     }

@@ -145,6 +145,21 @@ async function updateDeliveries(
   return new Set(rows.map(({ delivery_id }) => delivery_id));
 }
 
+/** Returns the ids of the deliveries with outcomes that are not locked by another transaction. */
+export async function findUnlocked(pool: pg.Pool, outcomes: readonly FinishedAttempt[]): Promise<Set<string>> {
+  const { rows } = await pool.query<{ id: string }>({
+    name: "unlocked outcomes",
+    text: `WITH unlocked AS (
+             SELECT p.delivery_id FROM webhooks.pending_delivery p JOIN webhooks.delivery d USING (delivery_id)
+              WHERE p.delivery_id = ANY ($1::uuid[]) FOR UPDATE SKIP LOCKED)
+           SELECT o.id FROM unnest($1::uuid[]) AS o (id)
+            WHERE o.id IN (SELECT delivery_id FROM unlocked)
+               OR NOT EXISTS (SELECT FROM webhooks.pending_delivery WHERE delivery_id = o.id)`,
+    values: [outcomes.map(({ delivery }) => delivery.deliveryId)],
+  });
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** Releases the leases of interrupted attempts, whose outcome stays unknown. */
 export async function releaseLeases(pool: pg.Pool, deliveries: readonly ClaimedDelivery[], now: number): Promise<void> {
   const deliveryIds = deliveries.map(({ deliveryId }) => deliveryId);

@@ -90,6 +90,30 @@ describe("a fault that concerns one endpoint", () => {
     }
   });
 
+  it("does not stop the outcomes of other attempts while somebody locks its deliveries", async () => {
+    await world.stopRoles(webhooks);
+    webhooks = world.start.webhooks({ timeoutMs: 120_000 });
+    receiver.setDefaultReaction({ mode: "hold" }, "/faulty");
+    const request = async ({ clinicId }: Endpoint) => (await world.requestAppointment(clinicId)).eventId;
+    const faultyIds = await Promise.all([request(faultyEndpoint), request(faultyEndpoint)]);
+    await eventually("the attempts", () => receiver.countHeldRequests() === faultyIds.length);
+    const locker = await world.pool.connect();
+    try {
+      await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
+      const values = [faultyEndpoint.endpointId];
+      await locker.query("SELECT FROM webhooks.delivery WHERE endpoint_id = $1 FOR UPDATE", values);
+      receiver.release();
+      const otherIds = await Promise.all([request(endpoint), request(endpoint)]);
+      for (const id of otherIds) await world.awaitStatus(id, endpoint, "delivered");
+      for (const id of faultyIds)
+        expect(await world.readDelivery(id, faultyEndpoint)).to.deep.include({ status: "pending" });
+    } finally {
+      locker.release(true);
+    }
+    for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "delivered");
+    expect(receiver.requests.filter(({ path }) => path === "/faulty")).to.have.length(faultyIds.length);
+  });
+
   it("does not stop the outbox events of other streams", async () => {
     const unreadableEvent = jsonEvent({ id: randomUUID(), type: "WebhookDeliveryFailed", data: {} });
     receiver.setDefaultReaction({ status: 500 });

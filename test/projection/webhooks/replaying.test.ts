@@ -178,7 +178,7 @@ describe("replays of several deliveries", () => {
     const otherIds = await insertDeliveries(2, "failed");
     await requestReplay();
     const locker = await world.pool.connect();
-    await locker.query("BEGIN");
+    await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
     await locker.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1 FOR UPDATE", [lockedIds[0]]);
     const hasReplayed = await continueReplays(deps(), Date.now).finally(() => locker.release(true));
     expect(hasReplayed).to.equal(true);

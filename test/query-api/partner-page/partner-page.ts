@@ -1,11 +1,17 @@
 import { expect } from "chai";
 import pg from "pg";
 import type { Page } from "playwright-core";
+import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
 import { type DocumentedService, startDocumentedService } from "../../docs/documented-service.ts";
 import { findViolations } from "../../support/accessibility.ts";
 import { startChromium } from "../../support/chromium.ts";
 import { eventually } from "../../support/eventually.ts";
-import { sendRequest, sendTokenRequest, type TestApplication } from "../../support/partner.ts";
+import {
+  createTestOperatorContext,
+  sendRequest,
+  sendTokenRequest,
+  type TestApplication,
+} from "../../support/partner.ts";
 import type { Partner } from "../../support/partner-api.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 
@@ -44,9 +50,14 @@ export interface PartnerPage {
   stop(): Promise<void>;
 }
 
-export async function startPartnerPage(): Promise<PartnerPage> {
+/** @param rateLimitPerMinute limit of the partner's sandbox; by default, so high that no test reaches it */
+export async function startPartnerPage({ rateLimitPerMinute = 100_000 } = {}): Promise<PartnerPage> {
   const [service, receiver, browser] = await Promise.all([startDocumentedService(), startReceiver(), startChromium()]);
   const { partner } = await service.createSandboxPartner();
+  const { applicationId } = partner;
+  const { clinicId } = (await partner.request("GET", "/sandbox")).body.sandbox;
+  const limit = { applicationId, clinicId, rateLimitPerMinute };
+  await agreeRateLimit(service.api.command.log, limit, createTestOperatorContext());
   // Without reduced motion, axe would see a color between those of the two schemes.
   const page = await browser.newPage({ viewport: { width: DESKTOP_PX, height: 900 }, reducedMotion: "reduce" });
   const problems: string[] = [];

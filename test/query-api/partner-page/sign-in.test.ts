@@ -19,7 +19,7 @@ describe("the sign-in of the page /partner", function () {
   let page: PartnerPage["page"];
 
   before(async () => {
-    world = await startPartnerPage();
+    world = await startPartnerPage({ rateLimitPerMinute: 120 });
     page = world.page;
   });
 

@@ -3,6 +3,7 @@ import { COLUMN_TITLES, createDelivery } from "./delivery.js";
 import { createEmptyText, getElement, h } from "./dom.js";
 import { createButton, formatDeliveryCount } from "./elements.js";
 import { getReplayFilters, initFilters, isFiltered, setFilters, showFilters, toQuery } from "./filters.js";
+import { isBeingDisabled } from "./health.js";
 import { findReplayable, replayDelivery, replayFailedDeliveries } from "./replays.js";
 import { getSignal, request } from "./session.js";
 
@@ -12,8 +13,8 @@ const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000, 15_000];
 /** Time before an attempt within which it counts as due soon. Milliseconds. */
 const SOON_MS = 60_000;
 
-/** The endpoint whose deliveries are listed. */
-let endpoint;
+/** Returns the endpoint whose deliveries are listed. */
+let getEndpoint = () => undefined;
 let deliveries = [];
 /** Cursor of the next page; null if the list is complete. */
 let nextCursor = null;
@@ -22,20 +23,21 @@ const elements = new Map();
 /** Timer of the next automatic request. */
 let timer;
 
-/** Number of requests for the first page. Only the response to the latest one is shown. */
-let requestCount = 0;
+/** Number of lists that were requested or removed. Only the response to the latest request is shown. */
+let listCount = 0;
 
 /** Delivery whose next attempt the user has just caused, until the list contains this attempt. */
 let awaited;
-let onChange = async () => undefined;
+let onLoad = async () => undefined;
 
 /**
  * Initializes the list of deliveries.
  *
- * @param {(deliveries: object[]) => Promise<void>} changeListener called after the latest deliveries were loaded
+ * @param {{ getEndpoint(): object | undefined, onLoad(deliveries: object[]): Promise<void> }} handlers `onLoad` is
+ *   called after the latest deliveries were loaded, and loads the endpoint again if they may have changed it
  */
-export function initDeliveries(changeListener) {
-  onChange = changeListener;
+export function initDeliveries(handlers) {
+  ({ getEndpoint, onLoad } = handlers);
   onClick("refresh-deliveries", "deliveries-alert", () => loadFirstPage());
   onClick("replay-failed", "deliveries-alert", replayFailed);
   initFilters(() => {
@@ -66,22 +68,20 @@ function forgetList() {
 }
 
 /**
- * Shows the latest deliveries of an endpoint. Loads them again while attempts are due soon.
+ * Shows the latest deliveries of the endpoint. Loads them again while attempts are due soon.
  *
  * @param {{ awaitedId?: string }} options `awaitedId`: delivery that the service has queued, but may not list yet
  */
-export async function showDeliveries(shownEndpoint, { awaitedId } = {}) {
-  if (endpoint?.id !== shownEndpoint.id) clearDeliveries();
-  endpoint = shownEndpoint;
+export function showDeliveries({ awaitedId } = {}) {
   getElement("deliveries").hidden = false;
   if (awaitedId) awaitAttempt(awaitedId);
-  await runAction({ alertId: "deliveries-alert" }, () => loadFirstPage());
+  return reloadDeliveries();
 }
 
 /** Removes all deliveries and stops loading them. */
 export function clearDeliveries() {
   clearTimeout(timer);
-  endpoint = undefined;
+  listCount += 1;
   deliveries = [];
   nextCursor = null;
   awaited = undefined;
@@ -95,7 +95,7 @@ export function clearDeliveries() {
 
 /** Loads the latest deliveries again, if an endpoint is shown. */
 export async function reloadDeliveries() {
-  if (endpoint) await runAction({ alertId: "deliveries-alert" }, () => loadFirstPage());
+  if (getEndpoint()) await runAction({ alertId: "deliveries-alert" }, () => loadFirstPage());
 }
 
 /** Expects one more attempt of a delivery. */
@@ -110,12 +110,10 @@ function countAttempts(id) {
 /** @param {number} round number of automatic requests so far */
 async function loadFirstPage(round = 0) {
   clearTimeout(timer);
-  requestCount += 1;
-  const count = requestCount;
-  const shown = endpoint;
+  listCount += 1;
+  const count = listCount;
   const page = await requestPage();
-  // The user selected another endpoint, or other filters.
-  if (shown !== endpoint || count !== requestCount) return;
+  if (count !== listCount) return; // the user selected another endpoint, or other filters
   const newIds = new Set(page.deliveries.map(({ id }) => id));
   const older = deliveries.filter(({ id }) => !newIds.has(id));
   if (older.length === 0 || deliveries.length <= Number(toQuery().limit)) {
@@ -125,34 +123,45 @@ async function loadFirstPage(round = 0) {
     deliveries = [...page.deliveries, ...older];
   }
   render();
-  await onChange(deliveries);
+  const status = getStatus();
+  await onLoad(deliveries);
+  if (count !== listCount) return;
+  if (getStatus() !== status) render();
   await offerReplay(round);
+  if (count !== listCount) return;
   if (awaited && countAttempts(awaited.id) >= awaited.attempts) awaited = undefined;
   if (round < WAITS_MS.length && (awaited || deliveries.some(isDueSoon))) scheduleReload(round);
 }
 
 function requestPage(cursor) {
-  return request("GET", `/webhook-endpoints/${endpoint.id}/deliveries`, { query: { ...toQuery(), cursor } });
+  return request("GET", `/webhook-endpoints/${getEndpoint().id}/deliveries`, { query: { ...toQuery(), cursor } });
+}
+
+/** Returns the endpoint's status: also `disabled` if the service is about to disable it, and would refuse replays. */
+function getStatus() {
+  const endpoint = getEndpoint();
+  return isBeingDisabled(endpoint, deliveries) ? "disabled" : endpoint.status;
 }
 
 /** Shows the button that replays failed deliveries, if some match the filters. */
 async function offerReplay(round) {
-  const shown = endpoint;
+  const count = listCount;
   const { statuses } = getReplayFilters();
   const isListed = deliveries.some(({ status }) => statuses.includes(status));
   // Automatic requests ask for other deliveries only once, because they count against the rate limit.
   if (!isListed && round > 0 && getElement("replay-failed").hidden) return;
   const isOffered =
-    shown.status === "active" && (isListed || (nextCursor !== null && (await findReplayable(shown.id))));
-  if (shown === endpoint) getElement("replay-failed").hidden = !isOffered;
+    getStatus() === "active" && (isListed || (nextCursor !== null && (await findReplayable(getEndpoint().id))));
+  if (count === listCount) getElement("replay-failed").hidden = !isOffered;
 }
 
 async function replayFailed() {
-  const shown = endpoint;
+  const endpoint = getEndpoint();
+  const isShown = () => getEndpoint()?.id === endpoint.id;
   const report = (text) => {
-    if (shown === endpoint) getElement("endpoint-status").textContent = text;
+    if (isShown()) getElement("endpoint-status").textContent = text;
   };
-  if ((await replayFailedDeliveries(shown, report)) && shown === endpoint) await loadFirstPage();
+  if ((await replayFailedDeliveries(endpoint, report)) && isShown()) await loadFirstPage();
 }
 
 function isDueSoon({ status, nextAttemptAt }) {
@@ -167,6 +176,7 @@ function scheduleReload(round) {
 }
 
 function render() {
+  if (getStatus() !== "active") getElement("replay-failed").hidden = true;
   const body = getElement("deliveries-body");
   const pending = deliveries.filter(({ status }) => status === "pending").length;
   const count = `${formatDeliveryCount(deliveries.length)}, newest first`;
@@ -217,10 +227,11 @@ function createMoreButton() {
 
 /** Returns the element of a delivery. An element that is up to date is kept, with its focus and its open details. */
 function findOrCreateItem(delivery) {
-  const version = JSON.stringify([delivery, endpoint.status]);
+  const status = getStatus();
+  const version = JSON.stringify([delivery, status]);
   const known = elements.get(delivery.id);
   if (known?.version === version) return known.item;
-  const details = createDelivery(delivery, endpoint, replay);
+  const details = createDelivery(delivery, { id: getEndpoint().id, status }, replay);
   const item = h("li", {}, details);
   if (known) {
     const former = known.item.querySelector("details");
@@ -232,9 +243,9 @@ function findOrCreateItem(delivery) {
 }
 
 async function replay(delivery) {
-  const shown = endpoint;
-  await replayDelivery(shown.id, delivery);
-  if (shown !== endpoint) return; // the user has selected another endpoint
+  const { id } = getEndpoint();
+  await replayDelivery(id, delivery);
+  if (getEndpoint()?.id !== id) return; // the user has selected another endpoint
   awaitAttempt(delivery.id);
   await loadFirstPage();
 }

@@ -16,6 +16,7 @@ export const COLUMN_TITLES = ["Status", "Response", "Event", "Appointment", "Att
  * Creates the element of a delivery with its attempts. When the user opens it, it loads the request that the receiver
  * got.
  *
+ * @param {{ id: string, status: string }} endpoint
  * @param {(delivery: object) => Promise<void>} onReplay
  */
 export function createDelivery(delivery, endpoint, onReplay) {

@@ -5,14 +5,17 @@ import { clearDeliveries, initDeliveries, showDeliveries } from "./deliveries.js
 import { createEmptyText, createFactList, getElement, h } from "./dom.js";
 import { createButton, createId, createStatusTag, createTags } from "./elements.js";
 import { markEndpoint, updateEndpoint } from "./endpoints.js";
-import { createHealthText, getHealth } from "./health.js";
+import { createHealthText, getHealth, isBeingDisabled } from "./health.js";
 import { hideSecret, initSecret, showSecret } from "./secret.js";
-import { request } from "./session.js";
+import { request, wait } from "./session.js";
 import { createSettingsForm } from "./settings.js";
 import { createTime } from "./times.js";
 
 /** The shown endpoint with all its settings; undefined if none is shown, null if it could not be loaded. */
 let endpoint;
+
+/** Waits before the requests for an endpoint that the service is about to disable. Milliseconds. */
+const DISABLING_WAITS_MS = [300, 700, 1_000, 2_000, 4_000];
 
 /** The listed deliveries of the endpoint; undefined until they are loaded. */
 let deliveries;
@@ -23,7 +26,7 @@ let selectedId;
 /** Initializes the view of an endpoint. */
 export function initEndpoint() {
   initSecret();
-  initDeliveries(refreshHealth);
+  initDeliveries({ getEndpoint: () => endpoint, onLoad: refreshHealth });
   clearEndpoint();
 }
 
@@ -55,7 +58,7 @@ export function showEndpoint({ id, url }, { takesFocus = false } = {}) {
       getElement("endpoint-body").replaceChildren();
       throw error;
     }
-    if (selectedId === id) await showDeliveries(endpoint);
+    if (selectedId === id) await showDeliveries();
   });
 }
 
@@ -100,29 +103,39 @@ async function loadEndpoint(id) {
     );
 }
 
-/** Shows the health after the deliveries were loaded. Reloads the endpoint if an attempt may have changed it. */
+/** Shows the health after the deliveries were loaded. Reloads the endpoint if a delivery may have changed it. */
 async function refreshHealth(newDeliveries) {
-  const shown = endpoint;
-  const hasNewOutcome = deliveries !== undefined && countOutcomes(newDeliveries) !== countOutcomes(deliveries);
+  const isChanged = deliveries !== undefined && countOutcomes(newDeliveries) !== countOutcomes(deliveries);
   deliveries = newDeliveries;
-  if (!shown) return;
-  if (hasNewOutcome) {
+  renderHealth();
+  if (isChanged || isBeingDisabled(endpoint, deliveries)) await reloadEndpoint();
+}
+
+/** Loads the endpoint again. If the service is about to disable it, waits for that. */
+async function reloadEndpoint() {
+  for (const waitMs of DISABLING_WAITS_MS) {
+    const shown = endpoint;
     const { endpoint: reloaded } = await request("GET", `/webhook-endpoints/${shown.id}`);
     if (endpoint !== shown) return; // the user selected or changed an endpoint in the meantime
     endpoint = reloaded;
     updateEndpoint(endpoint);
-    if (reloaded.status !== shown.status) {
+    if (reloaded.status === shown.status) renderHealth();
+    else {
       const hasFocus = getElement("endpoint-body").contains(document.activeElement);
       renderEndpoint();
       if (hasFocus) getElement("endpoint-title").focus();
     }
+    if (!isBeingDisabled(endpoint, deliveries)) return;
+    await wait(waitMs);
+    if (endpoint?.id !== reloaded.id) return;
   }
-  renderHealth();
 }
 
-/** Counts the attempts whose outcome is known. */
+/** Counts the attempts whose outcome is known, and the deliveries that a disabled endpoint has skipped. */
 function countOutcomes(list) {
-  return list.flatMap(({ attempts }) => attempts).filter(({ durationMs }) => durationMs !== null).length;
+  const attempts = list.flatMap((delivery) => delivery.attempts);
+  const skipped = list.filter(({ status }) => status === "skipped");
+  return attempts.filter(({ durationMs }) => durationMs !== null).length + skipped.length;
 }
 
 function renderHealth() {
@@ -192,7 +205,7 @@ async function sendTest({ id }) {
   const { delivery } = await request("POST", `/webhook-endpoints/${id}/test`);
   if (endpoint?.id !== id) return; // the user has selected another endpoint
   getElement("endpoint-status").textContent = "The test event is queued.";
-  showDeliveries(endpoint, { awaitedId: delivery.id });
+  showDeliveries({ awaitedId: delivery.id });
 }
 
 async function rotateSecret({ id, url }) {
@@ -240,7 +253,7 @@ async function revoke({ id, url }) {
 /** Shows the endpoint after a change of its status, which its deliveries follow. */
 function showNewStatus(changed, text) {
   showChange(changed, text);
-  if (changed.id === endpoint?.id) showDeliveries(endpoint);
+  if (changed.id === endpoint?.id) showDeliveries();
 }
 
 /** Shows the endpoint after a change, and moves the focus to the title if the used button no longer exists. */

@@ -17,6 +17,15 @@ export function getHealth({ status, failingSince }) {
 }
 
 /**
+ * Returns true if the receiver has returned 410 since the endpoint's latest change. The service then disables the
+ * endpoint, which takes a moment.
+ */
+export function isBeingDisabled({ status, updatedAt }, deliveries) {
+  const attempts = deliveries.flatMap((delivery) => delivery.attempts);
+  return status === "active" && attempts.some((attempt) => attempt.statusCode === 410 && attempt.startedAt > updatedAt);
+}
+
+/**
  * Creates a sentence about the state of an endpoint.
  *
  * @param {object} endpoint

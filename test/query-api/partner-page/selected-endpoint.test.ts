@@ -98,6 +98,35 @@ describe("the selected endpoint on the page /partner", function () {
     world.expectProblems(/ERR_FAILED/);
   });
 
+  it("after a 410, the page offers no replay, and shows the endpoint as disabled as soon as it is", async () => {
+    await select("first");
+    const failed = page.locator(".deliveries summary", { hasText: "failed" });
+    const replay = page.getByRole("button", { name: /^Replay/ });
+    world.receiver.queueReactions({ status: 500 }, { status: 500 });
+    await world.clickButton("Send test event");
+    await failed.waitFor();
+    await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor();
+    // The endpoint is still active in the first responses.
+    const id = await page.locator(".choice[aria-current]").getAttribute("data-id");
+    const { body } = await world.partner.request("GET", `/webhook-endpoints/${id}`, { headers: clinicHeaders });
+    let isEnding = false;
+    await page.route(`**/webhook-endpoints/${id}`, (route) =>
+      isEnding ? route.continue() : route.fulfill({ json: body }),
+    );
+    world.receiver.queueReactions({ status: 410 });
+    await world.clickButton("Send test event");
+    await failed.filter({ hasText: "410" }).waitFor();
+    await failed.last().press("Enter");
+    await page.locator(".deliveries [open]", { hasText: "Enable the endpoint to replay" }).waitFor();
+    expect(await replay.count()).to.equal(0);
+    isEnding = true;
+    await page.getByText("The receiver returned 410.").waitFor();
+    expect(await replay.count()).to.equal(0);
+    await world.clickButton("Enable");
+    await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor();
+    await page.unrouteAll();
+  });
+
   it("a dialog changes the endpoint that it names, also after the Back button has shown another endpoint", async () => {
     for (const [button, title] of [
       ["Rotate secret", "Rotate the signing secret?"],

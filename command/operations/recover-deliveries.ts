@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
@@ -30,8 +31,11 @@ export interface RecoveryProgress {
 
 const MAX_CONCURRENT_REPLAYS = 8;
 
+/** Time between two requests. The webhooks role processes requests faster, so they do not delay new events. */
+const REQUEST_INTERVAL_MS = 10;
+
 /**
- * Requests the replay of all failed or skipped deliveries of an active endpoint. Each request follows the rules of a
+ * Requests the replay of all failed or skipped deliveries of an active endpoint, at most 100 per second. Each request follows the rules of a
  * partner's replay request. If the recovery stops early, the requested replays are kept. A second recovery replays only
  * those deliveries that are still failed or skipped, or that failed in the meantime.
  *
@@ -54,10 +58,17 @@ export async function recoverDeliveries(
   if (input.isDryRun) return progress;
   const remainingIds = deliveryIds.values();
   let fatalError: { error: unknown } | undefined;
+  let nextStartAt = performance.now();
+  const awaitTurn = async () => {
+    const startAt = Math.max(nextStartAt, performance.now());
+    nextStartAt = startAt + REQUEST_INTERVAL_MS;
+    await delay(startAt - performance.now());
+  };
   const replayRemainingDeliveries = async () => {
     for (const deliveryId of remainingIds) {
       if (fatalError) return;
       try {
+        await awaitTurn();
         await replayDelivery(log, { endpointId, owner, deliveryId }, context);
         progress.requested += 1;
       } catch (error) {

@@ -171,6 +171,22 @@ describe("the recovery of an endpoint's deliveries", () => {
     for (const id of deliveryIds) expect(await readTypes(id)).to.deep.equal([FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE]);
   });
 
+  it("a recovery requests at most 100 replays per second", async () => {
+    const endpoint = await registerTestEndpoint();
+    const create = () => createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE);
+    await Promise.all(Array.from({ length: 101 }, create));
+    const readTimes: number[] = [];
+    const timedLog: EventLog = {
+      ...log,
+      read: (stream, ...readArgs) => {
+        if (stream.startsWith("webhookDelivery-")) readTimes.push(performance.now());
+        return log.read(stream, ...readArgs);
+      },
+    };
+    expect(await recoverEndpointDeliveries(endpoint, {}, timedLog)).to.include({ requested: 101 });
+    expect(readTimes.at(-1)! - readTimes[0]!).to.be.above(900);
+  });
+
   it("if an outage of the event log stops a recovery, a second recovery replays the remaining deliveries", async () => {
     const endpoint = await registerTestEndpoint();
     const deliveryIds = await Promise.all(

@@ -3,6 +3,7 @@ import type Koa from "koa";
 import bodyParser from "koa-bodyparser";
 import type { ErrorDetail } from "../domain/domain-error.ts";
 import { findInexactNumber } from "../domain/validation/inexact-number.ts";
+import { findJsonError } from "../domain/validation/json-error.ts";
 import { ApiError } from "./api-error.ts";
 
 /**
@@ -20,9 +21,9 @@ export function parseJsonBody(): Koa.Middleware {
     strict: false,
     jsonLimit: MAX_BODY_SIZE,
     onerror(error) {
-      const { status } = error as { status?: number };
+      const { status, body } = error as { status?: number; body?: string };
       if (status === 413) throw createBodyTooLargeError();
-      throw new ApiError(400, "invalid_json", { cause: error });
+      throw createJsonError(describeJsonError(body ?? ""), error);
     },
   });
   return async (ctx, next) => {
@@ -30,15 +31,26 @@ export function parseJsonBody(): Koa.Middleware {
     const isUtf8 = watchUtf8(ctx.req);
     await parse(ctx, async () => {
       const rawBody = String(ctx.request.rawBody);
-      if (rawBody === "" || !isUtf8()) throw new ApiError(400, "invalid_json");
-      if (findInexactNumber(rawBody) !== undefined) {
-        const details = [{ path: "body", message: "must contain only numbers that can be stored exactly" }];
-        throw new ApiError(400, "invalid_json", { details });
-      }
+      if (!isUtf8()) throw createJsonError("must be encoded in UTF-8");
+      if (rawBody === "") throw createJsonError("must not be empty");
+      if (findInexactNumber(rawBody) !== undefined)
+        throw createJsonError("must contain only numbers that can be stored exactly");
       if (hasMoreValues(ctx.request.body, MAX_VALUES)) throw createBodyTooLargeError(TOO_MANY_VALUES);
       await next();
     });
   };
+}
+
+function createJsonError(message: string, cause?: unknown): ApiError {
+  return new ApiError(400, "invalid_json", { details: [{ path: "body", message }], cause });
+}
+
+/** Describes why the parser refused a text. The message contains nothing of the text. */
+function describeJsonError(text: string): string {
+  const index = findJsonError(text);
+  if (index === undefined) return "must not contain a field __proto__";
+  const lines = text.slice(0, index).split("\n");
+  return `is not valid JSON at line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 }
 
 /** Returns a middleware that parses the JSON body like {@link parseJsonBody}, if the request has a body. */

@@ -1,6 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { clinicStreams } from "../../../shared/domain/events/clinic.ts";
@@ -39,7 +40,7 @@ export async function exportToFile(
     const summary = { file, events: lineCount - 1, key: signer.thumbprint };
     const { clinic: clinicId, from = "start", to = exportContext.now } = query;
     const verifyCommand = `verify ${file} --key ${summary.key} --clinic ${clinicId} --from ${from} --to ${to}`;
-    const text = `export: wrote ${summary.events} events to ${file}\nverify it with: ${formatCommandLine(`audit ${verifyCommand}`)}`;
+    const text = `export: wrote ${formatCount(summary.events, "event")} to ${file}\nverify it with: ${formatCommandLine(`audit ${verifyCommand}`)}`;
     await terminal.writeOutput(json ? JSON.stringify(summary) : text);
   });
 }

@@ -1,5 +1,6 @@
 import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
 import { formatCommandLine } from "../../../shared/command-line/format-command-line.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
@@ -55,7 +56,9 @@ export async function showTreeHead(
   if (timestampUrl !== undefined) await writeTimeStamp(timestampUrl, out, formatDocument(head));
   const { size, at } = head.treeHead;
   const verifyCommand = formatCommandLine(`audit verify-proof ${out} --key ${signer.thumbprint}`);
-  await terminal.writeOutput(`tree head of ${size} events, ${at}: ${out}\nverify it with: ${verifyCommand}`);
+  await terminal.writeOutput(
+    `tree head of ${formatCount(size, "event")}, ${at}: ${out}\nverify it with: ${verifyCommand}`,
+  );
 }
 
 function toDirectoryError(error: NodeJS.ErrnoException): never {

@@ -1,6 +1,7 @@
 import fs from "node:fs";
 import { z } from "zod";
 import { InputError, RefusedError } from "../../../shared/command-line/failure.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { instant, uuid } from "../../../shared/domain/events/fields.ts";
 import { parseJson } from "../export/json.ts";
@@ -121,7 +122,7 @@ function describeProof(proof: VerifiedProof): string {
 }
 
 function describeHead({ size, at, treeId }: TreeHead): string {
-  return `tree head of ${size} events, ${at}, tree ${treeId}`;
+  return `tree head of ${formatCount(size, "event")}, ${at}, tree ${treeId}`;
 }
 
 /**

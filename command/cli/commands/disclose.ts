@@ -2,6 +2,7 @@ import fs from "node:fs";
 import { z } from "zod";
 import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { InputError } from "../../../shared/command-line/failure.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
@@ -57,7 +58,12 @@ export const discloseCommand = defineCommand({
       writeNewFile(output, text);
       const { id, appointments, changes, accesses, deliveries } = disclosure;
       const counts = { changes: changes.length, accesses: accesses.length, deliveries: deliveries.length };
-      const summary = `${appointments.length} appointments, ${counts.changes} changes, ${counts.accesses} accesses, ${counts.deliveries} deliveries`;
+      const summary = [
+        formatCount(appointments.length, "appointment"),
+        formatCount(counts.changes, "change"),
+        formatCount(counts.accesses, "access"),
+        formatCount(counts.deliveries, "delivery"),
+      ].join(", ");
       await terminal.writeOutput(
         json
           ? JSON.stringify({ command: COMMAND_NAME, id, output, appointments: appointments.length, ...counts })

@@ -1,5 +1,6 @@
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import { defineCommand } from "../../../shared/command-line/command-line.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
@@ -127,7 +128,7 @@ export const recoverWebhooksCommand = defineCommand({
 
 function formatRecovery({ found, requested, left, unreadable }: RecoveryProgress, isDryRun: boolean): string {
   const summary = isDryRun
-    ? `${found} deliveries failed or were skipped; none was replayed (dry run)`
+    ? `${formatCount(found, "delivery")} failed or ${found === 1 ? "was" : "were"} skipped; none was replayed (dry run)`
     : `${requested} of ${found} deliveries will be replayed${left > 0 ? `; ${left} can no longer be replayed` : ""}`;
   const unreadableText =
     unreadable > 0 ? `; ${unreadable} of all deliveries have events that this release cannot read` : "";

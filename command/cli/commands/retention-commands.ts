@@ -1,6 +1,7 @@
 import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { EXIT_CODE } from "../../../shared/command-line/failure.ts";
 import { suggestNext } from "../../../shared/command-line/format-command-line.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { actorOption, requireOperator } from "../../../shared/command-line/operator.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
@@ -53,7 +54,7 @@ export const listRetentionCommand = defineCommand({
     const { state } = await withEventLog(terminal.env, (log) => loadAggregate(log, clinicAggregate, clinicId));
     const { retentionMonths: months } = requireExisting(state, "clinic");
     if (json) return terminal.writeOutput(JSON.stringify({ command: "retention list", clinicId, months }));
-    const rules = Object.entries(months).map(([category, count]) => `${category}: ${count} months`);
+    const rules = Object.entries(months).map(([category, count]) => `${category}: ${formatCount(count, "month")}`);
     await terminal.writeOutput(rules.length > 0 ? rules.join("\n") : "The clinic has no retention rules.");
     await suggestNext(terminal, json, `retention apply --clinic ${clinicId} --dry-run`);
   },
@@ -131,8 +132,4 @@ function formatSummary(summary: RetentionSummary, isDryRun: boolean): string {
     ...(skippedClinics > 0 ? [`${formatCount(skippedClinics, "clinic")} skipped`] : []),
     ...(isInterrupted ? ["interrupted; run the command again to continue"] : []),
   ].join("; ");
-}
-
-function formatCount(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -1,5 +1,6 @@
 import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { EXIT_CODE } from "../../../shared/command-line/failure.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { jsonOption } from "../../../shared/command-line/option.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import { createMasterKeys } from "../../../shared/personal-data/master-keys.ts";
@@ -54,7 +55,7 @@ export const rotateDataKeysCommand = defineCommand({
 
 function formatRotation({ rewrapped, found }: RotationProgress, current: string, isInterrupted: boolean): string {
   if (isInterrupted) return `interrupted after ${rewrapped} of ${found} keys; run the command again to continue`;
-  const result = `wrapped ${rewrapped} keys with the master key ${current}`;
+  const result = `wrapped ${formatCount(rewrapped, "key")} with the master key ${current}`;
   if (rewrapped === found) return `${result}; no key needs another master key`;
   return `${result}; keys that need another master key: ${found - rewrapped}; restart the processes that use it, and run the command again`;
 }

@@ -3,6 +3,7 @@ import { formatProblems } from "../../../shared/command-line/option.ts";
 import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import type { DomainError } from "../../../shared/domain/domain-error.ts";
 import { findInexactNumber } from "../../../shared/domain/validation/inexact-number.ts";
+import { findJsonError } from "../../../shared/domain/validation/json-error.ts";
 import { domainCommands } from "../commands/domain-commands.ts";
 import type { DomainCommand, PreparedCommand } from "../domain-command.ts";
 import { findDuplicateKey } from "./duplicate-key.ts";
@@ -33,7 +34,7 @@ const MAX_PROBLEMS = 20;
 /** Parses a line of an import: `{"command": "customer register", "id": …, …}`. Every id is required. */
 export function parseLine(text: string): CommandLine | InvalidLine {
   const value = parseJson(text);
-  if (value === undefined) return createInvalidLine("is not valid JSON");
+  if (value === undefined) return createInvalidLine(`is not valid JSON at column ${(findJsonError(text) ?? 0) + 1}`);
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return createInvalidLine("is not a JSON object");
   const inexactNumber = findInexactNumber(text);

@@ -1,3 +1,4 @@
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import type { LineFailure } from "./import-line.ts";
@@ -64,7 +65,9 @@ export function createImportReport(
       const applied = options.dryRun ? "would be applied" : "applied";
       const counts = `${tally.applied} ${applied}, ${tally.alreadyApplied} already applied, ${countFailedLines(tally)} failed`;
       const leftText = left > 0 ? `, ${left} left` : "";
-      await terminal.writeOutput(`import: ${lineCount} lines: ${counts}${leftText} (${seconds.toFixed(1)} s)`);
+      await terminal.writeOutput(
+        `import: ${formatCount(lineCount, "line")}: ${counts}${leftText} (${seconds.toFixed(1)} s)`,
+      );
     },
   };
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import type { CopyOptions, CopyServer } from "./copy-server.ts";
 import type { EncodedEvent, StoredEvent } from "./stored-event.ts";
@@ -61,9 +62,11 @@ export async function* readPairs(source: CopyServer, target: CopyServer): AsyncG
  * @param count number of equal events before the difference
  */
 export function describeDifference({ source, target }: EventPair, count: number): string {
-  if (!target) return `the target ends after ${count} events, but the source continues with ${describeEvent(source)}`;
-  if (!source) return `the source ends after ${count} events, but the target continues with ${describeEvent(target)}`;
-  return `after ${count} equal events, the source continues with ${describeEvent(source)}, but the target with ${describeEvent(target)}${describeContent(source, target)}`;
+  if (!target)
+    return `the target ends after ${formatCount(count, "event")}, but the source continues with ${describeEvent(source)}`;
+  if (!source)
+    return `the source ends after ${formatCount(count, "event")}, but the target continues with ${describeEvent(target)}`;
+  return `after ${formatCount(count, "equal event")}, the source continues with ${describeEvent(source)}, but the target with ${describeEvent(target)}${describeContent(source, target)}`;
 }
 
 function describeEvent(event: StoredEvent | undefined): string {

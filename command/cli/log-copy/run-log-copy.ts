@@ -1,4 +1,5 @@
 import { EXIT_CODE, InputError } from "../../../shared/command-line/failure.ts";
+import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { createProgressBar } from "../../../shared/command-line/progress-bar.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
@@ -98,10 +99,10 @@ async function printResult(
       JSON.stringify({ command: COMMAND_NAME, end: outcome, copied, equal: isEqual ?? null, ...summaries, difference }),
     );
   } else if (summaries) {
-    if (!verifyOnly) await terminal.writeOutput(`${COMMAND_NAME}: ${copied} events copied`);
+    if (!verifyOnly) await terminal.writeOutput(`${COMMAND_NAME}: ${formatCount(copied, "event")} copied`);
     for (const name of ["source", "target"] as const)
       await terminal.writeOutput(
-        `${COMMAND_NAME}: ${name}: ${summaries[name].events} events, SHA-256 ${summaries[name].sha256}`,
+        `${COMMAND_NAME}: ${name}: ${formatCount(summaries[name].events, "event")}, SHA-256 ${summaries[name].sha256}`,
       );
   }
   if (!summaries) {

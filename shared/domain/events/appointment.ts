@@ -2,14 +2,14 @@ import { z } from "zod";
 import { derivedPersonal, notPersonal, personal } from "../personal-data/declaration.ts";
 import { type DataOf, defineCategory, type EventOf } from "./category.ts";
 import { erasureRecord } from "./erasure.ts";
-import { boundedText, calendarDate, instant, label, notes, uuid } from "./fields.ts";
+import { boundedText, calendarDate, instant, integer, label, notes, uuid } from "./fields.ts";
 
 const appointmentId = uuid;
 
 /** Maximum duration of an appointment and of an allocation, in minutes. */
 export const MAX_APPOINTMENT_MINUTES = 1_440;
 
-const durationMinutes = z.int().min(1).max(MAX_APPOINTMENT_MINUTES);
+const durationMinutes = integer(1, MAX_APPOINTMENT_MINUTES);
 
 /** Schema of the start of an appointment. The end must also have a four-digit year, as RFC 3339 requires. */
 export const scheduledAt = notPersonal(
@@ -144,7 +144,7 @@ export const queueTicketStreams = defineCategory("queueTicket", {
     queueDate: calendarDate,
     arrivalType: notPersonal(boundedText(40), "code of the front desk"),
     priority: notPersonal(boundedText(40), "code of the front desk"),
-    estimatedWaitMinutes: z.int().min(0).max(100_000).nullable(),
+    estimatedWaitMinutes: integer(0, 100_000).nullable(),
     notes: personal("notes", notes.nullable(), null),
   }),
   QueueTicketCalled: z.object({ ticketId: uuid }),

@@ -9,6 +9,7 @@ import {
   environment,
   freeForm,
   instant,
+  integer,
   label,
   timeOfDay,
   uuid,
@@ -73,7 +74,7 @@ export const clinicStreams = defineCategory("clinic", {
     clinicId,
     category: personalDataCategorySchema,
     /** Retention period in months; null if the clinic has no rule for the category. */
-    months: z.int().min(1).max(1_200).nullable(),
+    months: integer(1, 1_200).nullable(),
   }),
 });
 export type ClinicEvent = EventOf<typeof clinicStreams>;
@@ -114,7 +115,7 @@ export const resourceStreams = defineCategory("resource", {
   AvailabilityRuleSet: z.object({
     resourceId: uuid,
     ruleId: uuid,
-    weekday: z.int().min(0).max(6),
+    weekday: integer(0, 6),
     startsAt: timeOfDay,
     endsAt: endTimeOfDay,
     validFrom: calendarDate.nullable(),

@@ -13,7 +13,10 @@ export const instant = z.string().transform((text, context) => {
   const milliseconds = parseRfc3339(text);
   const isoText = milliseconds === undefined ? undefined : toInstantInRange(milliseconds);
   if (isoText === undefined) {
-    context.addIssue({ code: "custom", message: "must be an RFC 3339 date-time with an offset" });
+    context.addIssue({
+      code: "custom",
+      message: "must be an RFC 3339 date-time with an offset, such as 2026-05-04T09:00:00+02:00",
+    });
     return z.NEVER;
   }
   return isoText;
@@ -47,6 +50,15 @@ export const endTimeOfDay = z
  * lone surrogates.
  */
 const isStorable = (text: string) => !/[\0\p{Cs}]/u.test(text);
+
+/** Creates the schema of an integer. Its messages name the whole rule, except for a missing value. */
+export function integer(minimum: number, maximum: number) {
+  const rule = `must be an integer from ${minimum} to ${maximum}`;
+  return z
+    .int({ error: ({ input }) => (input === undefined ? undefined : rule), abort: true })
+    .min(minimum, rule)
+    .max(maximum, rule);
+}
 
 /** Schema of any text. */
 export const storableText = z.string().refine(isStorable, "must not contain NUL or lone surrogates");

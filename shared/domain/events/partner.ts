@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
 import { defineCategory, type EventOf } from "./category.ts";
-import { boundedText, environment, instant, label, storableText, uuid } from "./fields.ts";
+import { boundedText, environment, instant, integer, label, storableText, uuid } from "./fields.ts";
 
 /**
  * Scopes of partner applications. Token, application and installation must all have the scope that a request
@@ -21,7 +21,7 @@ export const scope = z.enum(scopes);
 export type Scope = z.infer<typeof scope>;
 
 /** Rate limit of an installation, in requests per minute. */
-export const rateLimit = z.int().min(1).max(100_000);
+export const rateLimit = integer(1, 100_000);
 
 const origin = notPersonal(boundedText(300), "origin of a server");
 
@@ -153,7 +153,7 @@ const encryptedHeader = z.object({
 export type EncryptedHeader = z.infer<typeof encryptedHeader>;
 
 /** Rate limit of an endpoint, in attempts per second. */
-export const attemptRate = z.int().min(1).max(1_000);
+export const attemptRate = integer(1, 1_000);
 
 /** The clinic is null if the endpoint belongs to the application. */
 const endpointOwner = { applicationId: uuid, clinicId: uuid.nullable(), environment };

@@ -3,7 +3,9 @@ import type { z } from "zod";
 /** Matches the messages that zod generates. All other messages are defined in the schemas of this project. */
 const ZOD_MESSAGE_PATTERN = /^(Invalid|Too) /;
 
-const UNITS_BY_TYPE: Record<string, string> = { string: " characters", array: " items" };
+const UNITS_BY_TYPE: Record<string, string> = { string: "character", array: "item" };
+
+const TYPE_NAMES: Record<string, string> = { int: "integer", record: "object" };
 
 const FORMAT_RULES: Record<string, string> = {
   guid: "must be a UUID",
@@ -23,7 +25,7 @@ export function describeIssue(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case "invalid_type":
       if (message.endsWith("received undefined")) return "is missing";
-      return `must be of type ${issue.expected === "int" ? "integer" : issue.expected}`;
+      return `must be of type ${TYPE_NAMES[issue.expected] ?? issue.expected}`;
     case "invalid_value":
       return `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.join(", ")}`;
     case "invalid_key":
@@ -42,7 +44,8 @@ export function describeIssue(issue: z.core.$ZodIssue): string {
 
 function describeLimit(comparison: string, limit: number | bigint, origin: string): string {
   const unit = UNITS_BY_TYPE[origin];
-  return unit ? `must have ${comparison} ${limit}${unit}` : `must be ${comparison} ${limit}`;
+  if (!unit) return `must be ${comparison} ${limit}`;
+  return `must have ${comparison} ${limit} ${unit}${Number(limit) === 1 ? "" : "s"}`;
 }
 
 const lowerCaseFirst = (text: string) => text.charAt(0).toLowerCase() + text.slice(1);

@@ -258,7 +258,7 @@ describe("the recovery of an endpoint's deliveries", () => {
       expect(code).to.equal(3);
       expect(err.join()).to.contain("(webhook_endpoint_disabled)");
       expect((await runClinic([...createArgs(endpoint), "--dry-run"], { env })).outputLines.join()).to.contain(
-        "1 deliveries",
+        "1 delivery failed or was skipped",
       );
       const unknownResult = await runClinic(createArgs({ ...endpoint, endpointId: randomUUID() }), { env });
       expect(unknownResult.errorLines.join()).to.contain("(webhook_endpoint_not_found)");
@@ -266,7 +266,7 @@ describe("the recovery of an endpoint's deliveries", () => {
 
     it("`webhooks recover` prints which options are missing or invalid", async () => {
       const { code, errorLines: err } = await runClinic(["webhooks", "recover", "--since", "yesterday"], { env });
-      const since = "--since must be an RFC 3339 date-time with an offset";
+      const since = "--since must be an RFC 3339 date-time with an offset, such as 2026-05-04T09:00:00+02:00";
       expect([code, err]).to.deep.equal([2, [`clinic: --endpoint is missing; ${since}`]]);
     });
   });

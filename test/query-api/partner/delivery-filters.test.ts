@@ -275,7 +275,7 @@ describe("filters of the list of deliveries", () => {
       { path: "status", message: "must be one of pending, delivered, failed, skipped, cancelled" },
       { path: "type", message: `must be one of ${deliveredEventType.options.join(", ")}` },
       { path: "appointmentId", message: "must be a UUID" },
-      { path: "from", message: "must be an RFC 3339 date-time with an offset" },
+      { path: "from", message: "must be an RFC 3339 date-time with an offset, such as 2026-05-04T09:00:00+02:00" },
       { path: "to", message: "must not be repeated" },
     ]);
   });

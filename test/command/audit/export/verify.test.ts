@@ -163,7 +163,7 @@ describe("the verification of an export", () => {
       const verifyResult = await verifyExport(file, "--clinic", "x", "--from", "yesterday", "--to", "start");
       expect([verifyResult.code, verifyResult.line]).to.deep.equal([
         2,
-        "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or `start`; --to must be an RFC 3339 date-time with an offset",
+        "audit: --clinic must be a UUID; --from must be an RFC 3339 date-time with an offset, or `start`; --to must be an RFC 3339 date-time with an offset, such as 2026-05-04T09:00:00+02:00",
       ]);
     });
   });

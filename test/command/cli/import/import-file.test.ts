@@ -167,7 +167,7 @@ describe("an import", () => {
       "line 3: refused: the id already belongs to another customer (customer_exists)",
       "line 4: refused: line 3 about the same object failed (follows_failure)",
       "line 5: id is missing; fullName must be of type string; colour is not an option of this command",
-      "line 6: is not valid JSON",
+      "line 6: is not valid JSON at column 1",
       'line 7: command "hospital open" cannot be imported; see `import --help`',
       'line 8: command "partner issue-credential" cannot be imported; see `import --help`',
     ]);
@@ -281,7 +281,7 @@ describe("an import", () => {
       "import: stopped after 0 of 1 lines; run the same import again to continue",
       "clinic: the event log is unavailable; check EVENTSTORE_URL and try again",
     ]);
-    expect(result.outputLines.join()).to.match(/^import: 1 lines: 0 applied, 0 already applied, 0 failed, 1 left \(/);
+    expect(result.outputLines.join()).to.match(/^import: 1 line: 0 applied, 0 already applied, 0 failed, 1 left \(/);
   }).timeout(20_000);
 
   it("a second import finishes a killed import", async () => {

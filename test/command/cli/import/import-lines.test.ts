@@ -109,8 +109,11 @@ describe("the lines of an import", function () {
     expect(await importInvalidLine(formatCustomer('"fullName": "A\\u0000da"'))).to.equal(
       "$.fullName must not contain NUL or lone surrogates",
     );
-    expect(await importInvalidLine(`${formatValidLine().slice(0, -1)}`)).to.equal("$ is not valid JSON");
-    expect(await importInvalidLine(`\uFEFF${formatValidLine()}`)).to.equal("$ is not valid JSON");
+    const validLine = formatValidLine();
+    expect(await importInvalidLine(validLine.slice(0, -1))).to.equal(
+      `$ is not valid JSON at column ${validLine.length}`,
+    );
+    expect(await importInvalidLine(`\uFEFF${validLine}`)).to.equal("$ is not valid JSON at column 1");
     expect(await importInvalidLine('{"command": 7}')).to.equal(
       "$.command is not a string and cannot be imported; see `import --help`",
     );

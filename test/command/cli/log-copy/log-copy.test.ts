@@ -153,7 +153,7 @@ describe("the copy of an event log", () => {
       const event = createEvent();
       await append(source, "note-1", -1n, event);
       await append(target, "note-1", -1n, event, createEvent());
-      await expectRefusal(/the source ends after 1 events, but the target continues with revision 1 of stream note-1/);
+      await expectRefusal(/the source ends after 1 event, but the target continues with revision 1 of stream note-1/);
     });
 
     it("a copy is refused if an event of the target has other data", async () => {

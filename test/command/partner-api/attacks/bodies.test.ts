@@ -67,6 +67,19 @@ describe("attacks on the partner API with bodies", () => {
     });
   }
 
+  it("the response to a body that is not JSON says where the error is, and contains nothing of the body", async () => {
+    const cases: [string | Buffer, string][] = [
+      ['{\n  "notes": secret\n}', "is not valid JSON at line 2, column 12"],
+      [createInvalidUtf8(), "must be encoded in UTF-8"],
+      ['{"__proto__":{}}', "must not contain a field __proto__"],
+    ];
+    for (const [body, message] of cases) {
+      const response = await postAppointment([...getOwnHeaders(), createKeyHeader(), JSON_TYPE], body);
+      expectRefusal(response, 400, "invalid_json");
+      expect(response.body.details).to.deep.equal([{ path: "body", message }]);
+    }
+  });
+
   it("a chunked body of one megabyte without Content-Length gets 413", async () => {
     const chunk = `${(4096).toString(16)}\r\n${"x".repeat(4096)}\r\n`;
     const requestHead = toRequest("POST /production/v1/appointments HTTP/1.1", [

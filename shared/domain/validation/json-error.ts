@@ -1,0 +1,42 @@
+const SPACE_PATTERN = /[ \t\n\r]*/y;
+
+/** Matches a token. Captures a bracket or separator, or a string. */
+const TOKEN_PATTERN =
+  /([{}[\],:])|("[ !#-[\]-\uffff]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[ !#-[\]-\uffff]*)*")|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+
+/** Kinds of tokens that may start a value: brackets, a string (`"`), or another scalar (`0`). */
+const VALUE_KINDS = '{["0';
+
+/**
+ * Finds the first token of a text that JSON does not allow. Unlike a message of `JSON.parse`, the result contains
+ * nothing of the text.
+ *
+ * @returns index of the token; the length of the text if its end is missing; undefined if the text is JSON
+ */
+export function findJsonError(text: string): number | undefined {
+  const brackets: string[] = [];
+  let allowedKinds = VALUE_KINDS;
+  let index = 0;
+  const match = (pattern: RegExp) => {
+    pattern.lastIndex = index;
+    return pattern.exec(text) ?? [];
+  };
+  for (;;) {
+    index += match(SPACE_PATTERN)[0]?.length ?? 0;
+    if (index === text.length && allowedKinds === "") return undefined;
+    const [token, mark, string] = match(TOKEN_PATTERN);
+    const kind = mark ?? (string === undefined ? "0" : '"');
+    if (token === undefined || !allowedKinds.includes(kind)) return index;
+    index += token.length;
+    if (kind === "{" || kind === "[") brackets.push(kind);
+    else if (kind === "}" || kind === "]") brackets.pop();
+    const isInObject = brackets.at(-1) === "{";
+    if (kind === "{") allowedKinds = '"}';
+    else if (kind === "[") allowedKinds = `${VALUE_KINDS}]`;
+    else if (kind === ",") allowedKinds = isInObject ? '"' : VALUE_KINDS;
+    else if (kind === ":") allowedKinds = VALUE_KINDS;
+    else if (kind === '"' && !allowedKinds.includes("0")) allowedKinds = ":";
+    else if (isInObject) allowedKinds = ",}";
+    else allowedKinds = brackets.length > 0 ? ",]" : "";
+  }
+}

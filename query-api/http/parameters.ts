@@ -156,25 +156,21 @@ interface TimeWindow {
 /**
  * Returns the time window for a caller's parameters. If `from` is missing or invalid, the window starts now. A valid
  * `to` is later than `from`, by at most 31 days. If `to` is missing or invalid, the window ends seven days after
- * `from`.
+ * `from`, or with the year 9999.
  *
  * @param bounds start and end as text; undefined if absent
  * @param now milliseconds since 1970
  */
 export function toTimeWindow(bounds: { from: string | undefined; to: string | undefined }, now: number): TimeWindow {
-  // If the default window would end after the year 9999, `from` counts as invalid.
-  const from = parseBound(bounds.from, LATEST_TIME - DEFAULT_WINDOW_DAYS * DAY_MS) ?? now;
-  const to = parseBound(bounds.to, LATEST_TIME);
+  const from = parseTime(bounds.from) ?? now;
+  const to = parseTime(bounds.to);
   const isToValid = to !== undefined && to > from && to <= from + MAX_WINDOW_DAYS * DAY_MS;
-  return { from: toInstant(from), to: toInstant(isToValid ? to : from + DEFAULT_WINDOW_DAYS * DAY_MS) };
+  const defaultTo = Math.min(from + DEFAULT_WINDOW_DAYS * DAY_MS, LATEST_TIME);
+  return { from: toInstant(from), to: toInstant(isToValid ? to : defaultTo) };
 }
 
 /** Parses a time that both RFC 3339 and Postgres support. Returns milliseconds since 1970; undefined if it is invalid. */
-export function parseTime(text: string): number | undefined {
-  return parseBound(text, LATEST_TIME);
-}
-
-function parseBound(text: string | undefined, latestTime: number): number | undefined {
+export function parseTime(text: string | undefined): number | undefined {
   const time = text === undefined ? undefined : parseRfc3339(text);
-  return time !== undefined && time >= EARLIEST_TIME && time <= latestTime ? time : undefined;
+  return time !== undefined && time >= EARLIEST_TIME && time <= LATEST_TIME ? time : undefined;
 }

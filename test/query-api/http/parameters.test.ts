@@ -115,7 +115,9 @@ describe("timeWindow", () => {
   it("a time window uses only years that both RFC 3339 and Postgres support", () => {
     expect(toWindow("0000-06-01T00:00:00Z", undefined).from).to.equal(toInstant(now));
     expect(toWindow("0001-01-01T00:00:00+01:00", undefined).from).to.equal(toInstant(now));
-    expect(toWindow("9999-12-31T00:00:00Z", undefined).from).to.equal(toInstant(now));
+    const lastInstant = "9999-12-31T23:59:59.999Z";
+    for (const from of ["9999-12-30T00:00:00.000Z", lastInstant])
+      expect(toWindow(from, undefined)).to.deep.equal({ from, to: lastInstant });
     expect(toWindow("9999-12-20T00:00:00Z", "9999-12-31T23:59:59-23:59").to).to.equal("9999-12-27T00:00:00.000Z");
   });
 

@@ -95,8 +95,9 @@ export async function startEngine(): Promise<Engine> {
       await runChecked("sh", ["-c", `umount --lazy ${namespaces} && rm ${namespaces}`]);
       const runtimeStates = ids.flatMap((id) => [`/run/runc/${id}`, `/run/crun/${id}`]);
       await runChecked("sh", ["-c", `kill "$(cat ${NETWORKS_FOLDER}/aardvark-dns/aardvark.pid)"`]);
+      // A program of the engine that ends can still add a file, so that a removal fails with ENOTEMPTY.
       for (const file of [RUN_FOLDER, NETWORKS_FOLDER, ...runtimeStates])
-        rmSync(file, { recursive: true, force: true });
+        rmSync(file, { recursive: true, force: true, maxRetries: 10 });
       await removeForwarding(ids.join("|"));
       if (checkedHealth) engine.startHealthChecks();
     },

@@ -10,6 +10,7 @@ import {
   type OptionProblem,
   type Options,
   type OptionValues,
+  readOptions,
   toOptionName,
   toOptionProblems,
 } from "../../shared/command-line/option.ts";
@@ -17,6 +18,8 @@ import { type Category, toStreamName } from "../../shared/domain/events/category
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { CommandContext } from "../handling/handle.ts";
 import { createOperatorContext, withEventLog } from "../handling/operator.ts";
+import { createLogWaitOption } from "./options.ts";
+import { createRetryingEventLog } from "./retry.ts";
 
 type PartialValues<O extends Options> = {
   [Name in keyof OptionValues<O>]?: OptionValues<O>[Name] | undefined;
@@ -142,19 +145,26 @@ function collectIds(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(collectIds) : [];
 }
 
+const waitOptions = { logWait: createLogWaitOption(10) };
+
 /** Converts a command to its form for the command line, which prints the result as one line of text or JSON. */
 export function toCommand({ name, summary, example, options, check }: DomainCommand): Command {
   return {
     name,
     summary,
     example,
-    options: { ...options, actor: actorOption, json: jsonOption },
-    async run({ json, actor, ...givenValues }, terminal) {
+    options: { ...options, actor: actorOption, ...waitOptions, json: jsonOption },
+    async run({ json, actor, logWait, ...givenValues }, terminal) {
       const checkResult = check(givenValues, true);
       if ("problems" in checkResult) throw new InputError(formatProblems(checkResult.problems, toOptionName));
+      const { logWait: waitSeconds } = readOptions(waitOptions, { logWait });
       const operator = requireOperator(terminal.env, actor as string | undefined);
       const context = createOperatorContext(operator, Date.now());
-      const printedResult = await withEventLog(terminal.env, (log) => checkResult.prepared.run(log, context));
+      const printedResult = await withEventLog(terminal.env, (log) => {
+        const writeNote = (text: string) => void terminal.writeError(`${name}: ${text}`);
+        const retryingLog = createRetryingEventLog(log, { waitSeconds, writeNote });
+        return checkResult.prepared.run(retryingLog, context);
+      });
       await terminal.writeOutput(formatResult(name, printedResult, json === true));
       await suggestNext(terminal, json === true, `audit events --stream ${checkResult.prepared.stream}`);
       return undefined;

@@ -4,20 +4,20 @@ import { TIME_ZONE_RULE, timeZones } from "../../shared/domain/time/time-zone.ts
 
 export const clinic = option.id("the clinic");
 
-const DEFAULT_LOG_WAIT_S = 300;
 const MAX_LOG_WAIT_S = 86_400;
 const LOG_WAIT_RULE = `must be a whole number of seconds from 0 to ${MAX_LOG_WAIT_S}`;
 
-/** Option with the longest time for which a command waits for an unavailable event log. Seconds. */
-export const logWaitOption = option.number(
-  z
-    .number(LOG_WAIT_RULE)
-    .int(LOG_WAIT_RULE)
-    .min(0, LOG_WAIT_RULE)
-    .max(MAX_LOG_WAIT_S, LOG_WAIT_RULE)
-    .default(DEFAULT_LOG_WAIT_S),
-  `how many seconds to wait for an unavailable event log; default: ${DEFAULT_LOG_WAIT_S}`,
-);
+/** Creates the option with the longest time for which a command waits for an unavailable event log. Seconds. */
+export const createLogWaitOption = (defaultSeconds: number) =>
+  option.number(
+    z
+      .number(LOG_WAIT_RULE)
+      .int(LOG_WAIT_RULE)
+      .min(0, LOG_WAIT_RULE)
+      .max(MAX_LOG_WAIT_S, LOG_WAIT_RULE)
+      .default(defaultSeconds),
+    `how many seconds to wait for an unavailable event log; default: ${defaultSeconds}`,
+  );
 
 export const timeZoneSchema = z.string().refine((name) => timeZones.has(name), TIME_ZONE_RULE);
 

@@ -7,11 +7,13 @@ import { createBackoff } from "../../shared/runtime/backoff.ts";
 /** First and longest delay between two attempts of one operation. */
 const RETRY_DELAYS_MS = { firstMs: 200, maxMs: 5_000 };
 
+type Server = "the event log" | "Postgres";
+
 export interface RetryOptions {
   timeoutMs: number;
   /** When this signal aborts, all retries end, and each operation fails with its last error. */
   signal: AbortSignal;
-  onAvailabilityChange(isAvailable: boolean): void;
+  onAvailabilityChange(isAvailable: boolean, server: Server): void;
   /** Returns true if the event log answers requests about other streams. If undefined, all streams fail together. */
   isLogAvailable?(): Promise<boolean>;
 }
@@ -33,8 +35,9 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange, isLogAvai
   // Each retrying operation adds a listener, and Node.js would warn about more than 10.
   setMaxListeners(0, signal);
   let wasAvailable = true;
+  let server: Server = "the event log";
   const setAvailable = (isAvailable: boolean) => {
-    if (wasAvailable !== isAvailable) onAvailabilityChange(isAvailable);
+    if (wasAvailable !== isAvailable) onAvailabilityChange(isAvailable, server);
     wasAvailable = isAvailable;
   };
 
@@ -51,6 +54,7 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange, isLogAvai
           setAvailable(true);
           throw error;
         }
+        server = error instanceof LogUnavailableError ? "the event log" : "Postgres";
         deadline ??= performance.now() + timeoutMs;
         if (signal.aborted) throw error;
         const isStuck = error instanceof LogUnavailableError && ((await isLogAvailable?.()) ?? false);
@@ -65,13 +69,26 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange, isLogAvai
 }
 
 /**
- * Creates an event log that retries its operations with backoff while the log is unavailable. Retrying an append is
- * safe: each attempt has the same event ids and expected revision, so the log appends the events at most once.
+ * Creates an event log that retries its operations with backoff while the log is unavailable, and reports when the log
+ * becomes unavailable or available again. Retrying an append is safe: each attempt has the same event ids and expected
+ * revision, so the log appends the events at most once.
  *
  * @throws {LogUnavailableError | StuckOperationError} from an operation whose retries have timed out
  */
-export function createRetryingEventLog(log: EventLog, options: RetryOptions): EventLog {
-  const retry = createRetry({ ...options, isLogAvailable: () => isLogAvailable(log) });
+export function createRetryingEventLog(
+  log: EventLog,
+  options: { waitSeconds: number; signal?: AbortSignal | undefined; writeNote(text: string): void },
+): EventLog {
+  const { waitSeconds, signal = new AbortController().signal, writeNote } = options;
+  const retry = createRetry({
+    timeoutMs: waitSeconds * 1000,
+    signal,
+    onAvailabilityChange: (isAvailable, server) =>
+      writeNote(
+        isAvailable ? `${server} is available again` : `${server} does not answer; retrying for up to ${waitSeconds} s`,
+      ),
+    isLogAvailable: () => isLogAvailable(log),
+  });
   return {
     read: (stream, lastRevision) => retry(() => log.read(stream, lastRevision)),
     readLast: (stream, maxRevision) => retry(() => log.readLast(stream, maxRevision)),

@@ -1,7 +1,7 @@
 import { defineCommand } from "../../../shared/command-line/command-line.ts";
 import { jsonOption, option } from "../../../shared/command-line/option.ts";
 import { runLogCopy } from "../log-copy/run-log-copy.ts";
-import { logWaitOption } from "../options.ts";
+import { createLogWaitOption } from "../options.ts";
 
 const LOG_COPY_HELP = `The source is the log at EVENTSTORE_URL, the target is the log at COPY_TARGET_URL, which has the form
 esdb://admin:<password>@db.example:2113. The target must be empty, or contain
@@ -26,7 +26,7 @@ export const logCopyCommand = defineCommand({
   summary: "Copies the event log to another server, and verifies the copy.",
   options: {
     verifyOnly: option.flag("compare the logs without copying"),
-    logWait: logWaitOption,
+    logWait: createLogWaitOption(300),
     json: jsonOption,
   },
   example: "",

@@ -7,12 +7,12 @@ import { actorOption, requireOperator } from "../../../shared/command-line/opera
 import { option } from "../../../shared/command-line/option.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
-import { logWaitOption } from "../options.ts";
+import { createLogWaitOption } from "../options.ts";
 import { createRetryingEventLog } from "../retry.ts";
 import { withDryRunLog } from "./dry-run-log.ts";
 import { createLineIdGenerator, deriveImportId } from "./import-line.ts";
 import { type Line, readLines, withInput } from "./import-lines.ts";
-import { createImportReport, type ImportReport } from "./import-report.ts";
+import { createImportReport } from "./import-report.ts";
 import { applyLines, type ImportOutcome, type ImportSurvey } from "./import-run.ts";
 
 /** Maximum number of lines of a file. It limits the memory for ids: 100 bytes per line, or 400 in a dry run. */
@@ -55,7 +55,7 @@ export const importCommand = defineCommand({
   options: {
     file: option.argument(z.string(), "path of the file, or - for standard input"),
     dryRun: option.flag("check every line against the event log without writing"),
-    logWait: logWaitOption,
+    logWait: createLogWaitOption(300),
     actor: actorOption,
     json: option.flag("print each failed line and the totals to standard output, one JSON object per line"),
   },
@@ -69,7 +69,11 @@ export const importCommand = defineCommand({
       const interruption = terminal.catchInterruption();
       interruption.addEventListener("abort", () => report.writeNote(INTERRUPTED_NOTE), { once: true });
       const { tally, end, error } = await withEventLog(terminal.env, (log) => {
-        const retryingLog = createReportingLog(log, waitSeconds, interruption, report);
+        const retryingLog = createRetryingEventLog(log, {
+          waitSeconds,
+          signal: interruption,
+          writeNote: report.writeNote,
+        });
         const apply = (targetLog: EventLog) =>
           applyLines(readLines(input), { survey, log: targetLog, baseContext, report, interruption });
         return dryRun ? withDryRunLog(retryingLog, apply) : apply(retryingLog);
@@ -81,22 +85,6 @@ export const importCommand = defineCommand({
 });
 
 const INTERRUPTED_NOTE = "finishing the lines in progress; press Ctrl-C again to stop immediately";
-
-/**
- * Creates an event log that retries its operations, and reports when the log becomes unavailable or available again.
- */
-function createReportingLog(log: EventLog, waitSeconds: number, signal: AbortSignal, report: ImportReport): EventLog {
-  return createRetryingEventLog(log, {
-    timeoutMs: waitSeconds * 1000,
-    signal,
-    onAvailabilityChange: (isAvailable) =>
-      report.writeNote(
-        isAvailable
-          ? "the event log is available again"
-          : `the event log does not answer; retrying for up to ${waitSeconds} s`,
-      ),
-  });
-}
 
 function toExitCode({ tally, end }: ImportOutcome): number {
   if (end === "interrupted") return EXIT_CODE.interrupted;

@@ -48,7 +48,7 @@ interface DemoOptions {
 }
 
 /** Allows for servers that respond slowly on a busy machine. */
-const SERVER_TIMEOUT_MS = 60_000;
+const SERVER_WAIT_S = 60;
 
 const STATEMENT_TIMEOUT_MS = 10_000;
 
@@ -69,9 +69,9 @@ export async function seedDemoData(options: DemoOptions): Promise<DemoAccess> {
   });
   try {
     const log = createRetryingEventLog(createEventLog(client, { dataKeys: createDataKeys(pool, keyConfig) }), {
-      timeoutMs: SERVER_TIMEOUT_MS,
-      signal: options.signal ?? new AbortController().signal,
-      onAvailabilityChange: () => undefined,
+      waitSeconds: SERVER_WAIT_S,
+      signal: options.signal,
+      writeNote: () => undefined,
     });
     if (!(await isSeeded(log))) await seedLog(log, now, options);
     const applicationIds = demoApplications.map(({ id }) => id);

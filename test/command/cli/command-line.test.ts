@@ -6,6 +6,7 @@ import { hashClientSecret } from "../../../command/operations/application-operat
 import type { PartnerApplicationEvent } from "../../../shared/domain/events/partner.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { startGrpcProxy } from "../../support/grpc-proxy.ts";
 import { startRefusingLog } from "../../support/refusing-log.ts";
 import { getTestServers } from "../../support/stack.ts";
 import { runClinic } from "./terminal.ts";
@@ -107,7 +108,7 @@ describe("the operator's command line", () => {
     ],
     [
       "a --log-wait that is not a number",
-      ["import", "-", "--log-wait", "soon"],
+      ["clinic", "reinstate", "--id", randomUUID(), "--log-wait", "soon"],
       "clinic: --log-wait must be a whole number of seconds from 0 to 86400",
     ],
     [
@@ -150,13 +151,33 @@ describe("the operator's command line", () => {
 
   it("the command line exits with 4 if the event log is unavailable", async () => {
     const unreachableEnv = { EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false" };
-    const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: unreachableEnv });
+    const result = await runClinic(["clinic", "reinstate", "--id", randomUUID(), "--log-wait", "0"], {
+      env: unreachableEnv,
+    });
     expect(result).to.deep.equal({
       code: 4,
       outputLines: [],
       errorLines: ["clinic: the event log is unavailable; check EVENTSTORE_URL and try again"],
     });
-  }).timeout(20_000);
+  });
+
+  it("a command waits for an event log that is unavailable for a moment", async () => {
+    const proxy = await startGrpcProxy(env.EVENTSTORE_URL ?? "");
+    let refusalCount = 0;
+    proxy.onStep = (step, call) => {
+      if (step !== "opened" || refusalCount === 4) return;
+      refusalCount += 1;
+      call.refuse(14);
+    };
+    const args = ["clinic", "register", ...LAKE_VETS_OPTIONS, "--id", randomUUID()];
+    const { code, errorLines } = await runClinic(args, { env: { EVENTSTORE_URL: proxy.url } });
+    await proxy.close();
+    expect([code, refusalCount]).to.deep.equal([0, 4]);
+    expect(errorLines).to.deep.equal([
+      "clinic register: the event log does not answer; retrying for up to 10 s",
+      "clinic register: the event log is available again",
+    ]);
+  });
 
   it("if EVENTSTORE_URL is missing, the command line exits with 2 and names the setting", async () => {
     const result = await runClinic(["clinic", "reinstate", "--id", randomUUID()], { env: {} });

@@ -5,10 +5,13 @@ import { createButton, formatDeliveryCount } from "./elements.js";
 import { getReplayFilters, initFilters, isFiltered, setFilters, showFilters, toQuery } from "./filters.js";
 import { isBeingDisabled } from "./health.js";
 import { findReplayable, replayDelivery, replayFailedDeliveries } from "./replays.js";
-import { getSignal, request } from "./session.js";
+import { request } from "./session.js";
 
 /** Waits before the automatic requests while an attempt is expected. Milliseconds. */
-const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000, 15_000];
+const WAITS_MS = [300, 700, 1_000, 2_000, 4_000, 8_000];
+
+/** Wait before all other automatic requests. They use 4 of the 120 requests per minute. Milliseconds. */
+const REFRESH_MS = 15_000;
 
 /** Time before an attempt within which it counts as due soon. Milliseconds. */
 const SOON_MS = 60_000;
@@ -20,8 +23,11 @@ let deliveries = [];
 let nextCursor = null;
 /** Elements that show the deliveries, with the shown version, by delivery id. */
 const elements = new Map();
-/** Timer of the next automatic request. */
+/** Version of the shown list; undefined if no list is shown. */
+let shownVersion;
+/** Timer of the next automatic request, and the time of the latest request. */
 let timer;
+let requestedAt = 0;
 
 /** Number of lists that were requested or removed. Only the response to the latest request is shown. */
 let listCount = 0;
@@ -38,11 +44,14 @@ let onLoad = async () => undefined;
  */
 export function initDeliveries(handlers) {
   ({ getEndpoint, onLoad } = handlers);
-  onClick("refresh-deliveries", "deliveries-alert", () => loadFirstPage());
+  onClick("refresh-deliveries", "refresh-alert", () => loadFirstPage());
   onClick("replay-failed", "deliveries-alert", replayFailed);
   initFilters(() => {
     forgetList();
     reloadDeliveries();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (Date.now() - requestedAt >= REFRESH_MS) refresh(WAITS_MS.length);
   });
 }
 
@@ -63,12 +72,13 @@ export function applyFiltersOfUrl() {
 function forgetList() {
   deliveries = [];
   nextCursor = null;
+  shownVersion = undefined;
   getElement("deliveries-body").replaceChildren();
   getElement("deliveries-status").textContent = "";
 }
 
 /**
- * Shows the latest deliveries of the endpoint. Loads them again while attempts are due soon.
+ * Shows the latest deliveries of the endpoint, and loads them again until they are removed.
  *
  * @param {{ awaitedId?: string }} options `awaitedId`: delivery that the service has queued, but may not list yet
  */
@@ -82,20 +92,17 @@ export function showDeliveries({ awaitedId } = {}) {
 export function clearDeliveries() {
   clearTimeout(timer);
   listCount += 1;
-  deliveries = [];
-  nextCursor = null;
+  forgetList();
   awaited = undefined;
   elements.clear();
   getElement("deliveries").hidden = true;
   getElement("replay-failed").hidden = true;
-  getElement("deliveries-body").replaceChildren();
-  getElement("deliveries-status").textContent = "";
-  clearError("deliveries-alert");
+  for (const id of ["deliveries-alert", "refresh-alert"]) clearError(id);
 }
 
 /** Loads the latest deliveries again, if an endpoint is shown. */
 export async function reloadDeliveries() {
-  if (getEndpoint()) await runAction({ alertId: "deliveries-alert" }, () => loadFirstPage());
+  if (getEndpoint()) await runAction({ alertId: "refresh-alert" }, () => loadFirstPage());
 }
 
 /** Expects one more attempt of a delivery. */
@@ -109,11 +116,22 @@ function countAttempts(id) {
 
 /** @param {number} round number of automatic requests so far */
 async function loadFirstPage(round = 0) {
-  clearTimeout(timer);
   listCount += 1;
   const count = listCount;
-  const page = await requestPage();
+  requestedAt = Date.now();
+  clearTimeout(timer);
+  try {
+    await updateList(round);
+  } finally {
+    if (count === listCount) scheduleRefresh(round);
+  }
+}
+
+async function updateList(round) {
+  const count = listCount;
+  const page = await requestPage({ isAutomatic: round > 0 });
   if (count !== listCount) return; // the user selected another endpoint, or other filters
+  clearError("refresh-alert");
   const newIds = new Set(page.deliveries.map(({ id }) => id));
   const older = deliveries.filter(({ id }) => !newIds.has(id));
   if (older.length === 0 || deliveries.length <= Number(toQuery().limit)) {
@@ -122,19 +140,17 @@ async function loadFirstPage(round = 0) {
   } else {
     deliveries = [...page.deliveries, ...older];
   }
-  render();
-  const status = getStatus();
+  const isChanged = render();
   await onLoad(deliveries);
   if (count !== listCount) return;
-  if (getStatus() !== status) render();
-  await offerReplay(round);
-  if (count !== listCount) return;
-  if (awaited && countAttempts(awaited.id) >= awaited.attempts) awaited = undefined;
-  if (round < WAITS_MS.length && (awaited || deliveries.some(isDueSoon))) scheduleReload(round);
+  // If nothing has changed, an automatic request is the only one, because requests count against the rate limit.
+  if (render() || isChanged || round === 0) await offerReplay(round);
+  if (count === listCount && awaited && countAttempts(awaited.id) >= awaited.attempts) awaited = undefined;
 }
 
-function requestPage(cursor) {
-  return request("GET", `/webhook-endpoints/${getEndpoint().id}/deliveries`, { query: { ...toQuery(), cursor } });
+function requestPage({ cursor, isAutomatic }) {
+  const query = { ...toQuery(), cursor };
+  return request("GET", `/webhook-endpoints/${getEndpoint().id}/deliveries`, { query, isAutomatic });
 }
 
 /** Returns the endpoint's status: also `disabled` if the service is about to disable it, and would refuse replays. */
@@ -168,14 +184,26 @@ function isDueSoon({ status, nextAttemptAt }) {
   return status === "pending" && Date.parse(nextAttemptAt) < Date.now() + SOON_MS;
 }
 
-function scheduleReload(round) {
-  const signal = getSignal();
-  timer = setTimeout(() => {
-    if (!signal.aborted) runAction({ alertId: "deliveries-alert" }, () => loadFirstPage(round + 1));
-  }, WAITS_MS[round]);
+function scheduleRefresh(round) {
+  const isExpected = awaited || deliveries.some(isDueSoon);
+  const nextRound = isExpected ? round : WAITS_MS.length;
+  clearTimeout(timer);
+  timer = setTimeout(() => refresh(nextRound + 1), WAITS_MS[nextRound] ?? REFRESH_MS);
 }
 
+/** Loads the list again, unless nobody sees it, a dialog is about it, or its next page is loading. */
+function refresh(round) {
+  const isSeen = !document.hidden && getElement("deliveries").checkVisibility();
+  if (isSeen && !document.querySelector("dialog[open], .more[aria-disabled]"))
+    runAction({ alertId: "refresh-alert" }, () => loadFirstPage(round));
+  else scheduleRefresh(WAITS_MS.length);
+}
+
+/** Shows the list. Returns false if it is shown already. */
 function render() {
+  const version = JSON.stringify([deliveries, nextCursor, getStatus()]);
+  if (version === shownVersion) return false;
+  shownVersion = version;
   if (getStatus() !== "active") getElement("replay-failed").hidden = true;
   const body = getElement("deliveries-body");
   const pending = deliveries.filter(({ status }) => status === "pending").length;
@@ -194,6 +222,7 @@ function render() {
   else body.replaceChildren(titles, list, nextCursor === null ? "" : createMoreButton());
   // Moving an element in the document takes the focus away from it.
   if (body.contains(focused)) focused.focus();
+  return true;
 }
 
 /** Creates the text that explains an empty list. If the list is filtered, a button removes the filters. */
@@ -215,7 +244,7 @@ function createMoreButton() {
   const onclick = ({ currentTarget: button }) =>
     runAction({ button, alertId: "deliveries-alert" }, async () => {
       const cursor = nextCursor;
-      const page = await requestPage(cursor);
+      const page = await requestPage({ cursor });
       // The user selected another endpoint or other filters, or the list has changed.
       if (cursor !== nextCursor) return;
       deliveries = [...deliveries, ...page.deliveries];

@@ -23,12 +23,15 @@ const REPLAYABLE = ["failed", "skipped"];
 /** Time for which the service keeps finished deliveries. Milliseconds. */
 const RETENTION_MS = 30 * 24 * 3_600_000;
 
+/** The values of the fields by name, as the user has applied them. */
+let filters = {};
+
 /** @param {() => void} listener called when the user changes a filter */
 export function initFilters(listener) {
   const form = getElement("delivery-filters");
   const apply = () => {
-    changeRoute(readFields(), { isNewEntry: false });
-    showRange();
+    readFields();
+    changeRoute(filters, { isNewEntry: false });
     listener();
   };
   form.addEventListener("change", apply);
@@ -46,25 +49,25 @@ export function showFilters() {
     field.value = route[name] ?? "";
     if (field.selectedIndex === -1) field.selectedIndex = 0;
   }
-  showRange();
+  readFields();
 }
 
 /** Sets the filters, and removes all others. */
-export function setFilters(filters) {
+export function setFilters(newFilters) {
   const none = Object.fromEntries(Object.keys(FIELDS).map((name) => [name, undefined]));
-  changeRoute({ ...none, ...filters });
+  changeRoute({ ...none, ...newFilters });
   showFilters();
 }
 
 /** Returns true if a filter is set. */
 export function isFiltered() {
-  return Object.entries(readFields()).some(([name, value]) => name !== "limit" && value !== "");
+  return Object.entries(filters).some(([name, value]) => name !== "limit" && value !== "");
 }
 
 /** Returns the filters as query parameters. */
 export function toQuery() {
-  const { status, type, appointmentId, toTime, limit } = readFields();
-  const to = getPeriod() === "range" && toTime ? toInstant(toTime, getTimeZone()) : undefined;
+  const { status, type, appointmentId, period, toTime, limit } = filters;
+  const to = period === "range" && toTime ? toInstant(toTime, getTimeZone()) : undefined;
   return {
     status,
     type,
@@ -77,9 +80,8 @@ export function toQuery() {
 
 /** Returns the start of the period; undefined for all deliveries. */
 function getStart() {
-  const period = getPeriod();
+  const { period, fromTime } = filters;
   if (period in PERIODS_MS) return new Date(Date.now() - PERIODS_MS[period]).toISOString();
-  const { fromTime } = readFields();
   return period === "range" && fromTime ? toInstant(fromTime, getTimeZone()) : undefined;
 }
 
@@ -90,14 +92,8 @@ export function getReplayFilters() {
   return { statuses, type, appointmentId, from, to };
 }
 
-function getPeriod() {
-  return getElement(FIELDS.period).value;
-}
-
+/** Applies the values of the fields. */
 function readFields() {
-  return Object.fromEntries(Object.entries(FIELDS).map(([name, id]) => [name, getElement(id).value.trim()]));
-}
-
-function showRange() {
-  for (const field of document.querySelectorAll("[data-range]")) field.hidden = getPeriod() !== "range";
+  filters = Object.fromEntries(Object.entries(FIELDS).map(([name, id]) => [name, getElement(id).value.trim()]));
+  for (const field of document.querySelectorAll("[data-range]")) field.hidden = filters.period !== "range";
 }

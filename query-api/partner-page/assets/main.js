@@ -34,7 +34,7 @@ const tabs = initTabs(TABS, showTab);
 setSessionListeners({
   onResponse(exchange) {
     showUsage(exchange);
-    addRequest(exchange);
+    if (!exchange.isAutomatic) addRequest(exchange);
   },
   onSessionEnd: (reason) => signOut(reason),
 });

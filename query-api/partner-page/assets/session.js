@@ -89,7 +89,8 @@ async function exchangeToken(current) {
  * writes of this page.
  *
  * @param {string} path path below the base path of the environment
- * @param {{ query?: object, body?: unknown, headers?: Record<string, string> }} options
+ * @param {{ query?: object, body?: unknown, headers?: Record<string, string>, isAutomatic?: boolean }} options
+ *   `isAutomatic`: the user has not caused the request
  * @throws {ApiError}
  */
 export async function request(method, path, options) {
@@ -135,7 +136,8 @@ async function renewOrEnd(current) {
   }
 }
 
-async function send(current, method, path, { query = {}, body, headers = {}, isAuthorized = false, signal }) {
+async function send(current, method, path, options) {
+  const { query = {}, body, headers = {}, isAuthorized = false, isAutomatic = false, signal } = options;
   const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
   const search = parameters.length === 0 ? "" : `?${new URLSearchParams(parameters)}`;
   const url = `/${current.environment}/v1${path}${search}`;
@@ -156,7 +158,8 @@ async function send(current, method, path, { query = {}, body, headers = {}, isA
   signal.throwIfAborted();
   const durationMs = Math.round(performance.now() - startedAt);
   const correlationId = response.headers.get("X-Correlation-ID");
-  listeners.onResponse({ method, url, headers: sentHeaders, body, response, responseBody, durationMs, correlationId });
+  const exchange = { method, url, headers: sentHeaders, body, response, responseBody, durationMs, correlationId };
+  listeners.onResponse({ ...exchange, isAutomatic });
   // Later reads send the log position of the latest write, so that they reflect it.
   current.position = response.headers.get(POSITION_HEADER) ?? current.position;
   if (response.ok) return { body: responseBody, headers: response.headers };

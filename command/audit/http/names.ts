@@ -37,10 +37,10 @@ export function sendSearchResults({
   takeStateSlot,
 }: NameDependencies & { takeStateSlot: TakeSlot }): AuditHandler {
   return async (ctx) => {
-    const { id, clinicIds: permittedClinicIds } = ctx.state.auditor;
+    const { auditor } = ctx.state;
     const query = readQuery(getBody(ctx), searchQuerySchema);
-    const releaseSlot = takeStateSlot(id);
-    const { results, isComplete } = await searchNames(pool, query, permittedClinicIds).finally(releaseSlot);
+    const releaseSlot = takeStateSlot(auditor);
+    const { results, isComplete } = await searchNames(pool, query, auditor.clinicIds).finally(releaseSlot);
     const found = new Set(results.flatMap(({ id, customer }) => (customer ? [id, customer.id] : [id])));
     const clinicIds = new Set(results.map(({ clinicId }) => clinicId));
     const recordedQuery = { ...query, name: WITHHELD_TEXT };

@@ -45,7 +45,7 @@ export function sendQueryResult<Schema extends z.ZodType>(
 ): AuditHandler {
   return async (ctx) => {
     const query = readQuery(ctx.query, schema);
-    const releaseSlot = dependencies.takeStateSlot(ctx.state.auditor.id);
+    const releaseSlot = dependencies.takeStateSlot(ctx.state.auditor);
     try {
       await recordRequestAccess(dependencies.log, ctx, action);
       const options = toReadOptions(ctx, dependencies, { signal: new AbortController().signal });

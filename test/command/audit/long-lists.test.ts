@@ -94,6 +94,17 @@ describe("a long list of events", () => {
     await eventually("the slots are free", async () => (await request(firstHeader, "&limit=1")).status === 200);
   });
 
+  it("two auditors whose clients read nothing do not block the scans of another auditor", async () => {
+    const slowHeaders = [await createCredentialHeader(), await createCredentialHeader()];
+    const openResponses: http.IncomingMessage[] = [];
+    for (const headers of [...slowHeaders, ...slowHeaders]) openResponses.push(await startResponse(headers));
+    expect(openResponses.map(({ statusCode }) => statusCode)).to.deep.equal([200, 200, 200, 429]);
+    expect((await request(await createCredentialHeader())).end?.count).to.equal(240);
+    for (const response of openResponses) response.destroy();
+    for (const headers of slowHeaders)
+      await eventually("the slots are free", async () => (await request(headers, "&limit=1")).status === 200);
+  });
+
   it("an auditor can run only a limited number of state queries at a time", async () => {
     const headers = await createCredentialHeader();
     const stream = await appendLargeEvents(log, randomUUID());

@@ -116,8 +116,6 @@ function createDuration(minutes) {
 async function createAppointment() {
   const { sandbox } = getClinic();
   const notes = getElement("notes").value;
-  const status = getElement("appointment-status");
-  status.textContent = "";
   const { body, headers } = await requestWithHeaders("POST", "/appointments", {
     headers: { "Idempotency-Key": getElement("idempotency-key").value },
     body: {
@@ -129,7 +127,7 @@ async function createAppointment() {
   });
   const { scheduledAt, id } = body.appointment;
   const start = formatMinute(scheduledAt, getTimeZone());
-  status.textContent = headers.has("Idempotent-Replayed")
+  getElement("appointment-status").textContent = headers.has("Idempotent-Replayed")
     ? `The key was already used: the API returned its first response, appointment ${id}. Nothing was created.`
     : `Created appointment ${id} on ${start}.`;
   showAppointments(); // without waiting, so that the user can create the next appointment

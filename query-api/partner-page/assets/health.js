@@ -33,6 +33,7 @@ export function isBeingDisabled({ status, updatedAt }, deliveries) {
  */
 export function createHealthText(endpoint, deliveries) {
   const { disabledReason, failingSince, failedAttempts } = endpoint;
+  const isRetried = deliveries.some(({ status }) => status === "pending");
   const texts = {
     revoked: () => ["Revoked. The endpoint receives no more deliveries, and cannot be enabled."],
     disabled: () => ["Disabled. ", DISABLED_REASONS[disabledReason] ?? disabledReason ?? ""],
@@ -42,7 +43,8 @@ export function createHealthText(endpoint, deliveries) {
         createTime(failingSince),
         `: all ${failedAttempts} attempts since then failed, retries included. `,
       ],
-      `${countByStatus(deliveries)} The service retries. Deliveries that fail for good can be replayed.`,
+      `${countByStatus(deliveries)} ${isRetried ? "The service retries pending deliveries. " : ""}`,
+      "Failed deliveries can be replayed.",
     ],
     active: () => describeDeliveries(deliveries),
   };
@@ -58,11 +60,12 @@ function rateDeliveries(deliveries) {
 }
 
 function describeDeliveries(deliveries) {
-  const delivered = deliveries.find(({ status }) => status === "delivered");
-  if (delivered)
+  // A retry can deliver an old event after newer ones.
+  const deliveredAt = deliveries.flatMap(({ status, updatedAt }) => (status === "delivered" ? updatedAt : []));
+  if (deliveredAt.length > 0)
     return [
       "Working. The latest successful delivery was at ",
-      createTime(delivered.updatedAt),
+      createTime(deliveredAt.sort().at(-1)),
       `. ${countByStatus(deliveries)}`,
     ];
   if (deliveries.length === 0) return ["Active. Send a test event to try it."];

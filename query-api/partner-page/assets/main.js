@@ -192,5 +192,14 @@ getElement("clinic").addEventListener("change", ({ target }) => {
   showClinic(target.value);
 });
 onRouteChange(followRoute);
+// A notice is about the latest action, and ends with the next one. The listener runs before those of the buttons.
+addEventListener(
+  "click",
+  ({ target }) => {
+    if (!target.closest("button, summary")) return;
+    for (const id of ["endpoint-status", "appointment-status", "sandbox-status"]) getElement(id).textContent = "";
+  },
+  { capture: true },
+);
 // The browser can keep a page that the user has left, and show it again with the Back button.
 addEventListener("pagehide", () => signOut());

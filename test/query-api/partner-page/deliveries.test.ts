@@ -92,6 +92,21 @@ describe("the deliveries on the page /partner", function () {
     await page.getByRole("heading", { name: "/created" }).waitFor();
   });
 
+  it("the health names the newest success, and promises retries only while a delivery is pending", async () => {
+    const describeHealth = (failingSince: string | null, deliveries: object[]) =>
+      page.evaluate<string>(`import("/partner/health.js").then(({ createHealthText }) =>
+        createHealthText(...${JSON.stringify([{ status: "active", failingSince, failedAttempts: 2 }, deliveries])}).textContent)`);
+    const newer = { status: "delivered", updatedAt: "2026-05-04T08:00:00.000Z" };
+    const retried = { status: "delivered", updatedAt: "2026-05-04T09:00:00.000Z" };
+    expect(await describeHealth(null, [newer, retried])).to.contain("delivery was at 2026-05-04 09:00:00 UTC.");
+    const failed = { status: "failed", updatedAt: "2026-05-04T08:00:00.000Z" };
+    const promise = "The service retries pending deliveries.";
+    expect(await describeHealth(failed.updatedAt, [failed]))
+      .to.not.contain("retries the")
+      .and.not.contain(promise);
+    expect(await describeHealth(failed.updatedAt, [failed, { ...failed, status: "pending" }])).to.contain(promise);
+  });
+
   it("an endpoint without a successful delivery is not green, and a replay counts more deliveries than a page", async () => {
     const { applicationId, environment } = world.partner;
     const admin = new pg.Pool({ connectionString: world.service.api.database.urls.projection });

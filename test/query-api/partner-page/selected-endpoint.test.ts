@@ -44,6 +44,9 @@ describe("the selected endpoint on the page /partner", function () {
     const [appointmentId = ""] = (await created.innerText()).match(/[0-9a-f-]{36}/) ?? [];
     await eventually("the delivery", () => world.receiver.requests.length > 0);
     await world.openTab("Webhooks");
+    await world.openTab("Appointments");
+    expect(await created.isVisible(), "The notice ends with the next action.").to.equal(false);
+    await world.openTab("Webhooks");
     const dialog = page.getByRole("dialog");
     await page.route("**/deliveries?*limit=100", async (route) => {
       await dialog.waitFor();
@@ -104,6 +107,10 @@ describe("the selected endpoint on the page /partner", function () {
     const replay = page.getByRole("button", { name: /^Replay/ });
     world.receiver.queueReactions({ status: 500 }, { status: 500 });
     await world.clickButton("Send test event");
+    const notice = page.getByText("The test event is queued.");
+    await notice.waitFor();
+    await world.clickButton("Refresh");
+    expect(await notice.count()).to.equal(0);
     await failed.waitFor();
     await page.getByRole("button", { name: "Replay failed deliveries" }).waitFor();
     // The endpoint is still active in the first responses.

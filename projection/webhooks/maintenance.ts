@@ -69,7 +69,7 @@ const MAX_BATCH_SIZE = 1_000;
 
 /**
  * Adds a `WebhookSecretExpiryReported` event to the outbox for each former secret that expires within six hours and was
- * not reported before.
+ * not reported before, at most 1,000 per call, the earliest first.
  *
  * @param now milliseconds since 1970
  * @returns number of events that were added to the outbox
@@ -85,6 +85,7 @@ export function reportExpiringSecrets(pool: pg.Pool, now: number): Promise<numbe
                JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e USING (endpoint_id)
               CROSS JOIN LATERAL jsonb_array_elements(s.former_secrets) former
               WHERE former->>'isReported' = 'false' AND former->>'expiresAt' > $1 AND former->>'expiresAt' <= $2
+              ORDER BY former->>'expiresAt'
               LIMIT ${MAX_BATCH_SIZE}`,
       values: [toInstant(now), toInstant(now + REPORT_BEFORE_MS)],
     });

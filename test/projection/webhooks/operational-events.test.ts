@@ -8,6 +8,7 @@ import {
   endpointFailingBody,
   secretExpiringBody,
 } from "../../../shared/partner-api/webhook-body.ts";
+import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
 import { listAcceptingLibraries, webhookLibraryNames } from "../../support/webhook-libraries.ts";
@@ -156,5 +157,42 @@ describe("operational events", () => {
     await eventually("the report", async () => (await reportAfter(3)) === 0);
     await deliverAppointment(endpoint, "delivered");
     expect(await listReportTypes(endpoint)).to.deep.equal(Array(2).fill("WebhookSecretExpiryReported"));
+  });
+});
+
+describe("the search for expiring secrets", () => {
+  let world: World;
+  before(async () => {
+    world = await createWorld();
+    world.start.projectors();
+  });
+  after(() => world.close());
+
+  it("if more than 1,000 secrets expire, those that expire first are reported first", async () => {
+    const endpoint = await world.registerEndpoint("https://hooks.example.com/");
+    await world.awaitRows("webhook_secret", "endpoint_id = $1", [endpoint.endpointId]);
+    const copyRow = (table: string, changes: { endpoint_id: string }[]) =>
+      world.pool.query(
+        `INSERT INTO ${READ_MODEL_SCHEMA}.${table}
+         SELECT (jsonb_populate_record(t, change)).* FROM ${READ_MODEL_SCHEMA}.${table} t, jsonb_array_elements($2) change
+          WHERE t.endpoint_id = $1`,
+        [endpoint.endpointId, JSON.stringify(changes)],
+      );
+    const secrets = Array.from({ length: 1_001 }, (_, index) => {
+      const [endpoint_id, secretId] = [randomUUID(), randomUUID()];
+      const expiresAt = new Date(Date.now() + (index === 1_000 ? 1 : 5) * HOUR_MS).toISOString();
+      const former = { secretId, expiresAt, isReported: false, rotationId: secretId, correlationId: secretId };
+      return { endpoint_id, former_secrets: [former] };
+    });
+    await copyRow(
+      "webhook_endpoint",
+      secrets.map(({ endpoint_id }) => ({ endpoint_id })),
+    );
+    await copyRow("webhook_secret", secrets);
+    expect(await reportExpiringSecrets(world.pool, Date.now())).to.equal(1_000);
+    const { rowCount } = await world.pool.query("SELECT FROM webhooks.outbox WHERE stream = $1", [
+      `webhookEndpoint-${secrets.at(-1)?.endpoint_id}`,
+    ]);
+    expect(rowCount).to.equal(1);
   });
 });

@@ -64,6 +64,9 @@ interface Traced {
   traceparent?: string | undefined;
 }
 
+/** Subject of replay messages. */
+export const REPLAY_SUBJECT = "replay";
+
 export interface OutgoingMessage {
   /** Id for deduplication by JetStream. */
   id: string;

@@ -18,7 +18,7 @@ import { toAccessBody } from "../../shared/partner-api/feed-event.ts";
 import { getPublicType } from "../../shared/partner-api/public-event.ts";
 import { isOperational, toOperationalEvent, toTestBody, toWebhookBody } from "../../shared/partner-api/webhook-body.ts";
 import { type EventHistories, isSentAppointmentEvent, RelayError } from "./event-histories.ts";
-import { createEventMessage, type OutgoingMessage } from "./message.ts";
+import { createEventMessage, type OutgoingMessage, REPLAY_SUBJECT } from "./message.ts";
 
 /** Categories of the streams whose events can have messages. */
 const MESSAGE_CATEGORIES: readonly Category[] = [
@@ -111,7 +111,7 @@ function createWebhookBody(formerAppointment: Appointment | undefined, event: Re
 function toReplayMessage(event: RecordedEvent & { type: "WebhookDeliveryReplayRequested" }): OutgoingMessage {
   return {
     id: event.id,
-    subject: "replay",
+    subject: REPLAY_SUBJECT,
     message: {
       kind: "replay",
       position: String(event.position),

@@ -11,6 +11,10 @@ export class BoundedBuffer<T> {
     this.#capacity = capacity;
   }
 
+  get isFull(): boolean {
+    return this.#items.length >= this.#capacity;
+  }
+
   /**
    * Sets the number of items that `take` waits for. The default is 1.
    *
@@ -27,13 +31,13 @@ export class BoundedBuffer<T> {
    * @returns undefined if the item was added immediately, because creating a promise for every item is expensive
    */
   push(item: T): Promise<void> | undefined {
-    if (this.#items.length >= this.#capacity && !this.#isClosed) return this.#pushLater(item);
+    if (this.isFull && !this.#isClosed) return this.#pushLater(item);
     this.#add(item);
     return undefined;
   }
 
   async #pushLater(item: T): Promise<void> {
-    while (this.#items.length >= this.#capacity && !this.#isClosed) {
+    while (this.isFull && !this.#isClosed) {
       await new Promise<void>((resolve) => {
         this.#waitingProducers.push(resolve);
       });

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
 import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
 import { readPosition } from "../../../shared/postgres/read-model-position.ts";
-import { isStatementTimeout, isValueRefused } from "../../../shared/postgres/unavailable.ts";
+import { isLockTimeout, isStatementTimeout, isValueRefused } from "../../../shared/postgres/unavailable.ts";
 import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
 import { BoundedBuffer } from "../../../shared/runtime/bounded-buffer.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
@@ -14,6 +14,7 @@ import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "../../re
 import {
   type EventMessage,
   MESSAGE_VERSION,
+  REPLAY_SUBJECT,
   type RelayMessage,
   type ReplayMessage,
   relayMessageSchema,
@@ -24,7 +25,7 @@ import { type ReplayDeps, type ReplayResult, replayDelivery } from "../replay/re
 import type { DueEndpoint } from "../schedule/due.ts";
 import type { WebhooksSession } from "../session.ts";
 import { type AddedDeliveries, addDeliveries, type MatchDeps } from "./match-event.ts";
-import { consumeMessages, receiveMessages } from "./receive-messages.ts";
+import { consumeMessages, REDELIVERY_DELAY_MS, receiveMessages } from "./receive-messages.ts";
 
 interface DispatcherOptions extends ReplayDeps, MatchDeps {
   client: EventStoreDBClient;
@@ -45,7 +46,8 @@ const MAX_BATCH_SIZE = 250;
  */
 const CATCH_UP_TIMEOUT_MS = 2_000;
 
-const REDELIVERY_DELAY_MS = 1_000;
+/** Time after which JetStream redelivers a message that needs locked rows. */
+const LOCKED_DELAY_MS = 10_000;
 
 /** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. */
 const FINISH_TIMEOUT_MS = 800;
@@ -57,13 +59,18 @@ interface ReceivedMessage<Message = EventMessage | ReplayMessage> {
   span: Span | undefined;
 }
 
-type Acknowledge = (message: ReceivedMessage) => void;
+/** Ends the processing of a message in one of two ways. */
+interface Settle {
+  acknowledge(message: ReceivedMessage): void;
+  /** Returns a message to the queue, because rows that it needs are locked. Other messages do not wait for it. */
+  postpone(message: ReceivedMessage, error: unknown): void;
+}
 
 /**
  * Turns messages into delivery rows until the connection to NATS ends. A message is acknowledged after its rows are
  * committed. If processing fails before the commit, NATS redelivers the message. A redelivered message does not add
  * duplicate rows. If a batch fails or the signal aborts, the dispatcher returns all messages that it has not processed,
- * so that NATS redelivers them soon.
+ * so that NATS redelivers them soon. Events do not wait for replays.
  */
 export async function runDispatcher(
   connection: NatsConnection,
@@ -75,9 +82,12 @@ export async function runDispatcher(
   await ensureEventStream(await connection.jetstreamManager(JETSTREAM_OPTIONS), stream, options.logger);
   const consumer = await connection.jetstream(JETSTREAM_OPTIONS).consumers.get(stream.name, stream.consumerName);
   const messages = await consumeMessages(consumer);
-  const buffer = new BoundedBuffer<JsMsg>(MAX_BATCH_SIZE);
+  const buffers = {
+    events: new BoundedBuffer<JsMsg>(MAX_BATCH_SIZE),
+    replays: new BoundedBuffer<JsMsg>(MAX_BATCH_SIZE),
+  };
   markHealthy();
-  const dispatchBatches = async (groupSignal: AbortSignal) => {
+  const dispatchBatches = (buffer: BoundedBuffer<JsMsg>) => async (groupSignal: AbortSignal) => {
     for (;;) {
       const batch = await buffer.take(MAX_BATCH_SIZE);
       if (batch.length === 0) return;
@@ -91,11 +101,17 @@ export async function runDispatcher(
     }
   };
   try {
-    await runTaskGroup(signal, [(groupSignal) => receiveMessages(messages, buffer, groupSignal), dispatchBatches]);
+    const replaySubject = `${stream.subjectPrefix}.${REPLAY_SUBJECT}`;
+    await runTaskGroup(signal, [
+      (groupSignal) => receiveMessages(messages, { ...buffers, replaySubject }, groupSignal),
+      dispatchBatches(buffers.events),
+      dispatchBatches(buffers.replays),
+    ]);
   } finally {
     // If a batch failed, the messages behind it are still buffered.
     const delayMs = getRedeliveryDelay(signal);
-    for (const message of buffer.takeNow(MAX_BATCH_SIZE)) message.nak(delayMs);
+    for (const buffer of Object.values(buffers))
+      for (const message of buffer.takeNow(MAX_BATCH_SIZE)) message.nak(delayMs);
     // If the server no longer responds, it redelivers the messages later.
     if (!connection.isClosed()) await settlesWithin(connection.flush(), FINISH_TIMEOUT_MS).catch(() => false);
   }
@@ -109,16 +125,25 @@ async function dispatchBatch(
 ): Promise<void> {
   const receivedMessages = batch.flatMap((jetStreamMessage) => parseMessage(jetStreamMessage, options.logger));
   const unacknowledgedMessages = new Set(receivedMessages);
-  const acknowledge = (message: ReceivedMessage) => {
-    unacknowledgedMessages.delete(message);
-    message.jetStreamMessage.ack();
-    message.span?.end();
+  const settle: Settle = {
+    acknowledge(message) {
+      unacknowledgedMessages.delete(message);
+      message.jetStreamMessage.ack();
+      message.span?.end();
+    },
+    postpone(message, error) {
+      const { kind, position } = message.message;
+      options.logger.warn({ error, kind, position: String(position) }, "A message waits, because a row is locked.");
+      unacknowledgedMessages.delete(message);
+      message.jetStreamMessage.nak(LOCKED_DELAY_MS);
+      message.span?.end("locked");
+    },
   };
   try {
     const position = await awaitReadModels(options, receivedMessages, signal);
     const readyMessages = receivedMessages.filter(({ message }) => message.position <= position);
-    await dispatchEvents(readyMessages.filter(isEventMessage), options, acknowledge);
-    await dispatchReplays(readyMessages.filter(isReplayMessage), options, acknowledge);
+    await dispatchEvents(readyMessages.filter(isEventMessage), options, settle);
+    await dispatchReplays(readyMessages.filter(isReplayMessage), options, settle);
     markHealthy();
     const lateMessages = receivedMessages.filter(({ message }) => message.position > position);
     for (const message of signal.aborted ? [] : await findImpossible(options, lateMessages)) {
@@ -169,44 +194,50 @@ function getRedeliveryDelay(signal: AbortSignal): number {
 async function dispatchEvents(
   eventMessages: readonly ReceivedMessage<EventMessage>[],
   options: DispatcherOptions,
-  acknowledge: Acknowledge,
+  settle: Settle,
 ): Promise<void> {
   if (eventMessages.length === 0) return;
-  const addedDeliveries = await addOrDivide(eventMessages, options, acknowledge);
+  const addedDeliveries = await addOrDivide(eventMessages, options, settle);
   if (!addedDeliveries) return;
   const { dueEndpoints, outboxEventCount, unreadyEvents } = addedDeliveries;
-  for (const event of eventMessages) if (!unreadyEvents.has(event.message)) acknowledge(event);
+  for (const event of eventMessages) if (!unreadyEvents.has(event.message)) settle.acknowledge(event);
   if (dueEndpoints.length > 0) options.onDue(dueEndpoints);
   if (outboxEventCount > 0) options.onOutboxEvents();
 }
 
 /**
- * Adds the deliveries of events. If Postgres refuses a value or the statement takes too long, dispatches each half of
- * the messages separately. The event of a single message with a refused value is quarantined. An event has at most a few
- * hundred deliveries, so if it takes too long on its own, Postgres is slow for all events.
+ * Adds the deliveries of events. If Postgres refuses a value, a row is locked or the statement takes too long, dispatches
+ * each half of the messages separately. The event of a single message with a refused value is quarantined, and one with
+ * a locked row waits. An event has at most a few hundred deliveries, so if it takes too long on its own, Postgres is slow
+ * for all events.
  */
 async function addOrDivide(
   eventMessages: readonly ReceivedMessage<EventMessage>[],
   options: DispatcherOptions,
-  acknowledge: Acknowledge,
+  settle: Settle,
 ): Promise<AddedDeliveries | undefined> {
   const events = eventMessages.map(({ message }) => message);
   try {
     return await addDeliveries(options, events, options.clock());
   } catch (error) {
     const [first] = eventMessages;
-    if (!isValueRefused(error) && !(isStatementTimeout(error) && eventMessages.length > 1)) throw error;
+    const isLocked = isLockTimeout(error);
+    if (!isValueRefused(error) && !isLocked && !(isStatementTimeout(error) && eventMessages.length > 1)) throw error;
     if (first && eventMessages.length === 1) {
+      if (isLocked) {
+        settle.postpone(first, error);
+        return undefined;
+      }
       const { position, stream, revision, body } = first.message;
       options.logger.error({ error, eventId: body.id }, "The deliveries of an event cannot be stored.");
       const event = { position, stream, revision, type: body.type };
       await quarantineEvent(options.pool, event, "Postgres refuses a value of the event's deliveries.");
-      acknowledge(first);
+      settle.acknowledge(first);
       return undefined;
     }
     const middle = Math.ceil(eventMessages.length / 2);
-    await dispatchEvents(eventMessages.slice(0, middle), options, acknowledge);
-    await dispatchEvents(eventMessages.slice(middle), options, acknowledge);
+    await dispatchEvents(eventMessages.slice(0, middle), options, settle);
+    await dispatchEvents(eventMessages.slice(middle), options, settle);
     return undefined;
   }
 }
@@ -214,13 +245,18 @@ async function addOrDivide(
 async function dispatchReplays(
   replayMessages: readonly ReceivedMessage<ReplayMessage>[],
   options: DispatcherOptions,
-  acknowledge: Acknowledge,
+  settle: Settle,
 ): Promise<void> {
   for (const replayMessage of replayMessages) {
-    const replayResult = await replayOrReject(options, replayMessage.message);
-    acknowledge(replayMessage);
-    if (replayResult === "pending") options.onReplay();
-    if (replayResult === "skipped" || replayResult === "expired") options.onOutboxEvents();
+    try {
+      const replayResult = await replayOrReject(options, replayMessage.message);
+      settle.acknowledge(replayMessage);
+      if (replayResult === "pending") options.onReplay();
+      if (replayResult === "skipped" || replayResult === "expired") options.onOutboxEvents();
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      settle.postpone(replayMessage, error);
+    }
   }
 }
 

@@ -19,18 +19,29 @@ export function consumeMessages(consumer: Consumer): Promise<ConsumerMessages> {
   });
 }
 
+/** Time after which JetStream redelivers a message that was returned to the queue. */
+export const REDELIVERY_DELAY_MS = 1_000;
+
+interface MessageBuffers {
+  events: BoundedBuffer<JsMsg>;
+  replays: BoundedBuffer<JsMsg>;
+  replaySubject: string;
+}
+
 /**
- * Puts messages into a buffer until the signal aborts. Then closes the buffer, and returns later messages to the queue.
+ * Puts messages into buffers until the signal aborts. Then closes the buffers, and returns later messages to the queue.
+ * Also returns replays for which the buffer has no room, so that the events behind them do not wait.
  *
  * @throws {Error} if JetStream sends neither messages nor heartbeats, or if the consumer was removed
  */
 export async function receiveMessages(
   messages: ConsumerMessages,
-  buffer: BoundedBuffer<JsMsg>,
+  { events, replays, replaySubject }: MessageBuffers,
   signal: AbortSignal,
 ): Promise<void> {
   onAbort(signal, () => {
-    buffer.close();
+    events.close();
+    replays.close();
     messages.stop();
   });
   let idleSince = performance.now();
@@ -43,7 +54,9 @@ export async function receiveMessages(
     // While the dispatcher is busy, it requests no messages, and JetStream sends no heartbeats.
     idleSince = Number.POSITIVE_INFINITY;
     if (signal.aborted) message.nak();
-    else await buffer.push(message);
+    else if (message.subject !== replaySubject) await events.push(message);
+    else if (replays.isFull) message.nak(REDELIVERY_DELAY_MS);
+    else await replays.push(message);
     // A closed buffer drops messages. Returning a message twice has no effect.
     if (signal.aborted) message.nak();
     idleSince = performance.now();

@@ -90,6 +90,74 @@ describe("a fault that concerns one endpoint", () => {
     }
   });
 
+  /** Runs a test while a transaction holds locks on the deliveries of the faulty endpoint. */
+  async function whileLocked(test: () => Promise<void>): Promise<void> {
+    const locker = await world.pool.connect();
+    try {
+      await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
+      const values = [faultyEndpoint.endpointId];
+      await locker.query("SELECT FROM webhooks.delivery WHERE endpoint_id = $1 FOR UPDATE", values);
+      await test();
+    } finally {
+      locker.release(true);
+    }
+  }
+
+  it("does not stop new events while the log does not answer for a delivery that is to be replayed", async () => {
+    await world.stopRoles(webhooks);
+    let [isHanging, hasHung] = [false, false];
+    let endRead = () => {};
+    const endPromise = new Promise<void>((resolve) => {
+      endRead = resolve;
+    });
+    const { eventId } = await world.requestAppointment(faultyEndpoint.clinicId);
+    const log: EventLog = {
+      ...world.log,
+      async read(stream, ...options) {
+        if (isHanging && stream.startsWith("appointment-")) {
+          hasHung = true;
+          await endPromise;
+        }
+        return world.log.read(stream, ...options);
+      },
+    };
+    webhooks = world.start.webhooks({ retryScheduleSeconds: [], log });
+    receiver.queueReactions({ status: 500 });
+    await world.awaitStatus(eventId, faultyEndpoint, "failed");
+    isHanging = true;
+    await world.requestReplay(eventId, faultyEndpoint);
+    await eventually("the read", () => hasHung);
+    const { eventId: otherId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(otherId, endpoint, "delivered");
+    endRead();
+    await world.awaitStatus(eventId, faultyEndpoint, "delivered");
+  });
+
+  it("does not stop replays of other deliveries while somebody locks its delivery", async () => {
+    receiver.queueReactions({ status: 500 }, { status: 500 });
+    const failDelivery = async (failingEndpoint: Endpoint) => {
+      const { eventId } = await world.requestAppointment(failingEndpoint.clinicId);
+      await world.awaitStatus(eventId, failingEndpoint, "failed");
+      return eventId;
+    };
+    const [faultyId, otherId] = [await failDelivery(faultyEndpoint), await failDelivery(endpoint)];
+    const isWaiting = async () =>
+      (
+        await world.pool.query(
+          "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+      ).rowCount !== 0;
+    await whileLocked(async () => {
+      await world.requestReplay(faultyId, faultyEndpoint);
+      await eventually("a statement that waits", isWaiting);
+      await eventually("no statement that waits", async () => !(await isWaiting()));
+      await world.requestReplay(otherId, endpoint);
+      await world.awaitStatus(otherId, endpoint, "delivered");
+      expect(webhooks.getStatus().lastError).to.equal(undefined);
+    });
+    await world.awaitStatus(faultyId, faultyEndpoint, "delivered");
+  });
+
   it("does not stop the outcomes of other attempts while somebody locks its deliveries", async () => {
     await world.stopRoles(webhooks);
     webhooks = world.start.webhooks({ timeoutMs: 120_000 });
@@ -97,19 +165,13 @@ describe("a fault that concerns one endpoint", () => {
     const request = async ({ clinicId }: Endpoint) => (await world.requestAppointment(clinicId)).eventId;
     const faultyIds = await Promise.all([request(faultyEndpoint), request(faultyEndpoint)]);
     await eventually("the attempts", () => receiver.countHeldRequests() === faultyIds.length);
-    const locker = await world.pool.connect();
-    try {
-      await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
-      const values = [faultyEndpoint.endpointId];
-      await locker.query("SELECT FROM webhooks.delivery WHERE endpoint_id = $1 FOR UPDATE", values);
+    await whileLocked(async () => {
       receiver.release();
       const otherIds = await Promise.all([request(endpoint), request(endpoint)]);
       for (const id of otherIds) await world.awaitStatus(id, endpoint, "delivered");
       for (const id of faultyIds)
         expect(await world.readDelivery(id, faultyEndpoint)).to.deep.include({ status: "pending" });
-    } finally {
-      locker.release(true);
-    }
+    });
     for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "delivered");
     expect(receiver.requests.filter(({ path }) => path === "/faulty")).to.have.length(faultyIds.length);
   });

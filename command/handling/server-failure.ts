@@ -1,6 +1,7 @@
 import pg from "pg";
 import { isAccessDenied } from "../../shared/eventstore/connect.ts";
-import { LogUnavailableError } from "../../shared/eventstore/log.ts";
+import { type EventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
+import { isLogAvailable } from "../../shared/eventstore/stream-failure.ts";
 import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.ts";
 import { isPostgresUnavailable, isValueRefused } from "../../shared/postgres/unavailable.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
@@ -17,4 +18,13 @@ export function isServerFailure(error: unknown): boolean {
     isPostgresUnavailable(error) ||
     (error instanceof pg.DatabaseError && !isValueRefused(error))
   );
+}
+
+/**
+ * Returns true if an error of one object ends a run over many objects: it is a failure of a server. If the event log
+ * failed, reads another stream, because the log may fail only for one stream.
+ */
+export async function endsRun(log: Pick<EventLog, "readLast">, error: unknown): Promise<boolean> {
+  const concernsLog = error instanceof LogUnavailableError || isAccessDenied(error);
+  return isServerFailure(error) && !(concernsLog && (await isLogAvailable(log)));
 }

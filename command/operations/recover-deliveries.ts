@@ -13,14 +13,15 @@ import {
 import { type EventLog, LogUnavailableError, toLogError } from "../../shared/eventstore/log.ts";
 import { subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { type CommandContext, loadAggregate } from "../handling/handle.ts";
+import { endsRun } from "../handling/server-failure.ts";
 import { replayDelivery } from "./replay-operations.ts";
 
 export interface RecoveryProgress {
   found: number;
   requested: number;
   /**
-   * Number of deliveries that could not be replayed, because another replay had been requested or the endpoint was no
-   * longer active.
+   * Number of deliveries that could not be replayed, for example because another replay had been requested, or the
+   * endpoint was no longer active.
    */
   left: number;
   /**
@@ -42,7 +43,7 @@ const REQUEST_INTERVAL_MS = 10;
  * @param input.isDryRun if true, counts the deliveries without replaying them
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`,
  *   `too_many_deliveries`
- * @throws {LogUnavailableError} after the requests in progress have ended
+ * @throws {LogUnavailableError} or the failure of another server, after the requests in progress have ended
  */
 export async function recoverDeliveries(
   { log, client }: { client: EventStoreDBClient; log: EventLog },
@@ -72,8 +73,8 @@ export async function recoverDeliveries(
         await replayDelivery(log, { endpointId, owner, deliveryId }, context);
         progress.requested += 1;
       } catch (error) {
-        if (error instanceof DomainError) progress.left += 1;
-        else fatalError ??= { error };
+        if (await endsRun(log, error)) fatalError ??= { error };
+        else progress.left += 1;
       }
       onProgress(progress);
     }

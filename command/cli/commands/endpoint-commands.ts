@@ -129,7 +129,7 @@ export const recoverWebhooksCommand = defineCommand({
 function formatRecovery({ found, requested, left, unreadable }: RecoveryProgress, isDryRun: boolean): string {
   const summary = isDryRun
     ? `${formatCount(found, "delivery")} failed or ${found === 1 ? "was" : "were"} skipped; none was replayed (dry run)`
-    : `${requested} of ${found} deliveries will be replayed${left > 0 ? `; ${left} can no longer be replayed` : ""}`;
+    : `${requested} of ${found} deliveries will be replayed${left > 0 ? `; ${left} could not be replayed` : ""}`;
   const unreadableText =
     unreadable > 0 ? `; ${unreadable} of all deliveries have events that this release cannot read` : "";
   return `${RECOVER}: ${summary}${unreadableText}`;

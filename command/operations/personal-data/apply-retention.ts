@@ -2,11 +2,8 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
-import { isAccessDenied } from "../../../shared/eventstore/connect.ts";
-import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
-import { isLogAvailable } from "../../../shared/eventstore/stream-failure.ts";
 import type { CommandContext } from "../../handling/handle.ts";
-import { isServerFailure } from "../../handling/server-failure.ts";
+import { endsRun } from "../../handling/server-failure.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
 import { isQuarantined, type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
 import { type DuePerson, findClinicsWithRules, findDuePersons, type RetainedType } from "./find-due-persons.ts";
@@ -141,8 +138,7 @@ async function eraseDuePersons(
       summary.destroyedKeys += result.destroyedKeyCount;
       if (result.position !== undefined && result.position > lastPosition) lastPosition = result.position;
     } catch (error) {
-      const concernsLog = error instanceof LogUnavailableError || isAccessDenied(error);
-      if (isServerFailure(error) && !(concernsLog && (await isLogAvailable(stores.log)))) throw error;
+      if (await endsRun(stores.log, error)) throw error;
       summary.refused += 1;
       onRefusal(person, error as Error);
     }

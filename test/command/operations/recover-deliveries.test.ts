@@ -193,11 +193,18 @@ describe("the recovery of an endpoint's deliveries", () => {
       Array.from({ length: 20 }, () => createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE)),
     );
     let appendCount = 0;
+    const failDuringOutage = () => {
+      if (appendCount > 5) throw new LogUnavailableError("gone");
+    };
     const failingLog: EventLog = {
       ...log,
-      append: (...appendArgs) => {
+      readLast: async (...readArgs) => {
+        failDuringOutage();
+        return log.readLast(...readArgs);
+      },
+      append: async (...appendArgs) => {
         appendCount += 1;
-        if (appendCount > 5) throw new LogUnavailableError("gone");
+        failDuringOutage();
         return log.append(...appendArgs);
       },
     };
@@ -205,6 +212,24 @@ describe("the recovery of an endpoint's deliveries", () => {
     expect(error).to.be.instanceOf(LogUnavailableError);
     expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 15, requested: 15 });
     for (const id of deliveryIds) expect(await readTypes(id)).to.deep.equal([FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE]);
+  });
+
+  it("a recovery replays all deliveries except those for which the log or the code fails", async () => {
+    const endpoint = await registerTestEndpoint();
+    const deliveryIds: string[] = [];
+    for (let count = 0; count < 4; count += 1)
+      deliveryIds.push(await createDelivery(endpoint, NOON_MS, FAILED_EVENT_TYPE));
+    const [failingId, brokenId, ...otherIds] = deliveryIds;
+    const failingLog: EventLog = {
+      ...log,
+      append: async (stream, ...appendArgs) => {
+        if (stream === `webhookDelivery-${failingId}`) throw new LogUnavailableError("no answer");
+        if (stream === `webhookDelivery-${brokenId}`) throw new TypeError("broken");
+        return log.append(stream, ...appendArgs);
+      },
+    };
+    expect(await recoverEndpointDeliveries(endpoint, {}, failingLog)).to.include({ found: 4, requested: 2, left: 2 });
+    for (const id of otherIds) expect(await readTypes(id)).to.deep.equal([FAILED_EVENT_TYPE, REQUESTED_EVENT_TYPE]);
   });
 
   it("a recovery of too many deliveries is refused, but recoveries of shorter time ranges succeed", async () => {

@@ -93,8 +93,8 @@ export const applyRetentionCommand = defineCommand({
         },
         onRefusal: ({ type, id }, error) =>
           void terminal.writeError(`${APPLY}: ${type} ${id} refused: ${error.message} (${getErrorCode(error)})`),
-        onSkippedClinic: (id, { message, code }) =>
-          void terminal.writeError(`${APPLY}: clinic ${id} skipped: ${message} (${code})`),
+        onSkippedClinic: (id, error) =>
+          void terminal.writeError(`${APPLY}: clinic ${id} skipped: ${error.message} (${getErrorCode(error)})`),
       }),
     );
     await terminal.writeOutput(

@@ -1,9 +1,9 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
-import type pg from "pg";
 import type { Clinic } from "../../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
+import { isStatementTimeout } from "../../../shared/postgres/unavailable.ts";
 import type { CommandContext } from "../../handling/handle.ts";
-import { endsRun } from "../../handling/server-failure.ts";
+import { endsRun, isServerFailure } from "../../handling/server-failure.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
 import { isQuarantined, type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
 import { type DuePerson, findClinicsWithRules, findDuePersons, type RetainedType } from "./find-due-persons.ts";
@@ -13,7 +13,7 @@ export interface RetentionSummary {
   /** Number of persons whose data was erased; in a dry run, whose data would be erased. */
   erased: Record<RetainedType, number>;
   refused: number;
-  /** Number of clinics for which a quarantined stream may hide a visit or a rule. */
+  /** Number of clinics for which a quarantined stream may hide a visit or a rule, or whose persons cannot be found. */
   skippedClinics: number;
   destroyedKeys: number;
   /** Number of data keys of earlier erasures that existed again, and were destroyed again. */
@@ -32,7 +32,7 @@ interface RetentionOptions {
   onProgress(processedCount: number, dueCount: number): void;
   /** Called for each person whose data cannot be erased, unless a server fails. A server's failure ends the run. */
   onRefusal(person: DuePerson, error: Error): void;
-  onSkippedClinic(clinicId: string, error: DomainError): void;
+  onSkippedClinic(clinicId: string, error: Error): void;
 }
 
 const MAX_CONCURRENT_ERASURES = 8;
@@ -59,27 +59,40 @@ export async function applyRetention(
     isInterrupted: false,
   };
   const skippedClinicIds = new Set<string>();
+  const skip = (clinicId: string, error: Error) => {
+    if (!skippedClinicIds.has(clinicId)) options.onSkippedClinic(clinicId, error);
+    skippedClinicIds.add(clinicId);
+  };
   const isComplete = async (clinicId: string) => {
     try {
       await requireCompleteReadModels(client, pool, clinicId);
       return true;
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
-      if (!skippedClinicIds.has(clinicId)) options.onSkippedClinic(clinicId, error);
-      skippedClinicIds.add(clinicId);
+      skip(clinicId, error);
       return false;
     }
   };
+  async function* findPersons(clinicId: string) {
+    if (!(await isComplete(clinicId))) return;
+    try {
+      yield* findDuePersons(pool, clinicId, context.now);
+    } catch (error) {
+      // The persons of a large clinic may take too long.
+      if (isServerFailure(error) && !isStatementTimeout(error)) throw error;
+      skip(clinicId, error as Error);
+    }
+  }
   await waitForLogEnd(client, pool);
   const clinicIds = await findClinicsWithRules(pool, options.clinicId);
   if (options.isDryRun) {
-    await countDuePersons({ pool, isComplete }, clinicIds, context, options, (person) => {
+    await countDuePersons(findPersons, clinicIds, options, (person) => {
       summary.erased[person.type] += 1;
     });
   } else {
     summary.keysDestroyedAgain = await destroyErasedKeys(pool);
-    const dueCount = await countDuePersons({ pool, isComplete }, clinicIds, context, options);
-    await eraseDuePersons({ ...stores, isComplete }, clinicIds, context, options, summary, dueCount);
+    const dueCount = await countDuePersons(findPersons, clinicIds, options);
+    await eraseDuePersons({ ...stores, isComplete, findPersons }, clinicIds, context, options, summary, dueCount);
     summary.destroyedKeys += await destroyErasedKeys(pool);
     const hasFailure = summary.refused > 0 || skippedClinicIds.size > 0 || options.signal.aborted;
     if (options.clinicId === undefined && !hasFailure)
@@ -88,22 +101,24 @@ export async function applyRetention(
   return { ...summary, skippedClinics: skippedClinicIds.size, isInterrupted: options.signal.aborted };
 }
 
-interface CompletenessCheck {
+/** Finds the due persons of a clinic, like {@link findDuePersons}. If they cannot be found, skips the clinic. */
+type FindPersons = (clinicId: string) => ReturnType<typeof findDuePersons>;
+
+interface PersonSearch {
   /** @returns false if a quarantined stream may hide a visit or a rule of the clinic */
   isComplete(clinicId: string): Promise<boolean>;
+  findPersons: FindPersons;
 }
 
 async function countDuePersons(
-  { pool, isComplete }: CompletenessCheck & { pool: pg.Pool },
+  findPersons: FindPersons,
   clinicIds: readonly string[],
-  context: CommandContext,
   { signal, onDue }: RetentionOptions,
   onCounted?: (person: DuePerson) => void,
 ): Promise<number> {
   let dueCount = 0;
   for (const clinicId of clinicIds) {
-    if (!(await isComplete(clinicId))) continue;
-    for await (const { persons } of findDuePersons(pool, clinicId, context.now)) {
+    for await (const { persons } of findPersons(clinicId)) {
       if (signal.aborted) return dueCount;
       dueCount += persons.length;
       for (const person of persons) {
@@ -120,7 +135,7 @@ async function countDuePersons(
  * checks again that the read models are complete, because a long run must not overlook a recent visit or rule.
  */
 async function eraseDuePersons(
-  { isComplete, ...stores }: PersonalDataStores & CompletenessCheck,
+  { isComplete, findPersons, ...stores }: PersonalDataStores & PersonSearch,
   clinicIds: readonly string[],
   context: CommandContext,
   { signal, onProgress, onRefusal }: RetentionOptions,
@@ -146,8 +161,7 @@ async function eraseDuePersons(
     onProgress(processedCount, dueCount);
   };
   for (const clinicId of clinicIds) {
-    if (!(await isComplete(clinicId))) continue;
-    for await (const { persons, retentionMonths } of findDuePersons(stores.pool, clinicId, context.now)) {
+    for await (const { persons, retentionMonths } of findPersons(clinicId)) {
       await forEachConcurrently(persons, signal, (person) => erase(person, retentionMonths));
       if (signal.aborted || !(await isComplete(clinicId))) break;
     }

@@ -227,6 +227,37 @@ describe("retention of personal data", function () {
     expect(await world.countKeys("customer", otherCustomerId)).to.equal(2);
   });
 
+  it("retention skips a clinic whose persons take too long to find, and erases the due customers of other clinics", async () => {
+    const slowClinicId = clinic.clinicId;
+    await setRule("contact");
+    const slowCustomerId = await world.createCustomer(clinic, 6);
+    clinic = await createClinic(world.log);
+    await setRule("contact");
+    const customerId = await world.createCustomer(clinic, 6);
+    const query = (statement: pg.QueryConfig, ...values: []) => {
+      if (statement.name?.startsWith("due persons") && statement.values?.[0] === slowClinicId)
+        throw Object.assign(new pg.DatabaseError("canceling statement due to statement timeout", 0, "error"), {
+          code: "57014",
+        });
+      return world.pool.query(statement, ...values);
+    };
+    const pool: pg.Pool = Object.assign(Object.create(world.pool), { query });
+    const skippedIds: string[] = [];
+    const { erased } = await applyRetention({ ...world, pool }, createTestOperatorContext(), {
+      clinicId: undefined,
+      isDryRun: false,
+      signal: new AbortController().signal,
+      onDue: async () => undefined,
+      onProgress: () => undefined,
+      onRefusal: () => undefined,
+      onSkippedClinic: (id) => void skippedIds.push(id),
+    });
+    expect(skippedIds).to.deep.equal([slowClinicId]);
+    expect(erased.customer).to.be.at.least(1);
+    const keyCounts = [slowCustomerId, customerId].map((id) => world.countKeys("customer", id));
+    expect(await Promise.all(keyCounts)).to.deep.equal([3, 2]);
+  });
+
   it("a retention run ends if the log or Postgres fails", async () => {
     await setRule("contact");
     await world.createCustomer(clinic, 6);

@@ -11,6 +11,7 @@ import { deriveDeliveryId, type EndpointMatch, insertDeliveries } from "./insert
 import {
   arrange,
   createInOrderFilter,
+  findLostStreams,
   listGroups,
   lockOrder,
   type OrderDeps,
@@ -106,18 +107,29 @@ async function matchInOrder(deps: MatchDeps, events: readonly EventMessage[]): P
   const matchedEvents = await matchOnce(deps.pool, events);
   const { outOfOrderIds } = matchedEvents;
   if (outOfOrderIds.size === 0) return matchedEvents;
-  const earlierEvents = await readEarlierEvents(
-    deps,
-    events.filter(({ body }) => outOfOrderIds.has(body.id)),
-  );
-  return matchOnce(deps.pool, [...earlierEvents, ...events]);
+  const waitingEvents = events.filter(({ body }) => outOfOrderIds.has(body.id));
+  const { events: earlierEvents, unavailableStreams } = await readEarlierEvents(deps, waitingEvents);
+  const allEvents = [...earlierEvents, ...events];
+  const completeMatches = await matchOnce(deps.pool, allEvents);
+  const stillWaitingEvents = allEvents.filter(({ body }) => completeMatches.outOfOrderIds.has(body.id));
+  if (stillWaitingEvents.length === 0) return completeMatches;
+  return matchOnce(deps.pool, allEvents, await findLostStreams(deps, stillWaitingEvents, unavailableStreams));
 }
 
-async function matchOnce(pool: pg.Pool, events: readonly EventMessage[]): Promise<MatchedEvents> {
+/** @param lostStreams streams whose events do not wait for earlier events */
+async function matchOnce(
+  pool: pg.Pool,
+  events: readonly EventMessage[],
+  lostStreams: ReadonlySet<string> = new Set(),
+): Promise<MatchedEvents> {
   // The relay may publish an event again, so a batch can contain two messages for one event.
   const distinctEvents = [...new Map(events.map((event) => [event.body.id, event])).values()];
   const { matches, position } = await matchEndpoints(pool, distinctEvents);
-  const outOfOrder = await findOutOfOrder(pool, matches, distinctEvents);
+  const outOfOrder = await findOutOfOrder(
+    pool,
+    matches.filter(({ event }) => !lostStreams.has(event.stream)),
+    distinctEvents,
+  );
   return {
     matches: matches.filter((match) => !outOfOrder.has(match)),
     position,

@@ -1,10 +1,13 @@
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
+import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import { readRelayCheckpoint } from "../../checkpoints/relay-checkpoint.ts";
-import { EventHistories } from "../../relay/event-histories.ts";
+import { EventHistories, RelayError } from "../../relay/event-histories.ts";
 import { type EventMessage, relayMessageSchema } from "../../relay/message.ts";
 import { toMessage } from "../../relay/to-message.ts";
 import { inTransaction } from "../record/outbox.ts";
@@ -223,9 +226,16 @@ export async function readMatchedEvents(pool: pg.Pool, matches: readonly Ordered
 }
 
 export interface OrderDeps {
+  client: EventStoreDBClient;
   pool: pg.Pool;
   log: EventLog;
   logger: Logger;
+}
+
+interface EarlierEvents {
+  events: EventMessage[];
+  /** Streams that may be readable later. */
+  unavailableStreams: ReadonlySet<string>;
 }
 
 /**
@@ -235,7 +245,8 @@ export interface OrderDeps {
 export async function readEarlierEvents(
   { pool, log, logger }: OrderDeps,
   events: readonly EventMessage[],
-): Promise<EventMessage[]> {
+): Promise<EarlierEvents> {
+  const unavailableStreams = new Set<string>();
   const { position: checkpoint } = await readRelayCheckpoint(pool);
   const revisions = new Map<string, bigint>();
   for (const { stream, revision } of events) {
@@ -246,10 +257,41 @@ export async function readEarlierEvents(
       return await readStreamBefore(log, { stream, revision }, checkpoint);
     } catch (error) {
       logger.warn({ error, stream, revision: String(revision) }, "The events before an event cannot be read.");
+      if (!(error instanceof RelayError) && !(await concernsOneStream(log, error))) unavailableStreams.add(stream);
       return [];
     }
   };
-  return (await Promise.all(Array.from(revisions, readBefore))).flat();
+  return { events: (await Promise.all(Array.from(revisions, readBefore))).flat(), unavailableStreams };
+}
+
+/**
+ * Finds streams whose earlier events are lost, because the stream was deleted or truncated. The events that are left
+ * need not wait.
+ *
+ * @param events events whose earlier events are neither matched nor readable
+ * @param unavailableStreams streams that may be readable later
+ */
+export async function findLostStreams(
+  { client, logger }: OrderDeps,
+  events: readonly EventMessage[],
+  unavailableStreams: ReadonlySet<string>,
+): Promise<Set<string>> {
+  const lostStreams = new Set<string>();
+  try {
+    // A server that is behind does not know the earlier events yet.
+    const logEnd = await readLogEnd(client);
+    for (const { stream, revision, position } of events) {
+      if (unavailableStreams.has(stream) || position > logEnd) continue;
+      lostStreams.add(stream);
+      logger.error(
+        { stream, revision: String(revision) },
+        "The events before an event are lost, so partners may get the events of the appointment out of order.",
+      );
+    }
+  } catch (error) {
+    logger.debug({ error }, "Cannot check whether the event log contains the events before an event.");
+  }
+  return lostStreams;
 }
 
 async function readStreamBefore(

@@ -10,9 +10,14 @@ import {
 import { writeOutcomes } from "../../../../projection/webhooks/record/outcomes.ts";
 import { type ClaimedDelivery, claimDueDeliveries } from "../../../../projection/webhooks/send/claim.ts";
 import type { Verdict } from "../../../../projection/webhooks/send/retry-policy.ts";
+import { LogUnavailableError } from "../../../../shared/eventstore/log.ts";
+import { readLogEnd } from "../../../../shared/eventstore/read-log.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { createWorld, type Endpoint, LEASE, registerSender, type World } from "../world.ts";
+
+/** Position behind the end of the log. */
+const BASE_POSITION = 10n ** 15n;
 
 const DAY_MS = 24 * 60 * 60 * 1_000;
 const branchId = randomUUID();
@@ -31,7 +36,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     await world.awaitRows("webhook_endpoint", "ordering = 'appointment'");
     await world.stopRoles(projectors);
     // The read models include all events of the tests.
-    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = 2000000`);
+    await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.checkpoint SET position = ${2n * BASE_POSITION}`);
   });
   after(() => world.close());
   beforeEach(() => world.pool.query("TRUNCATE webhooks.delivery, webhooks.pending_delivery, webhooks.attempt"));
@@ -41,7 +46,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     const appointmentId = randomUUID();
     const ids = Array.from({ length: count }, () => randomUUID());
     return ids.map((id, index) => {
-      const getPosition = (revision: number) => 1_000_000n + BigInt(revision);
+      const getPosition = (revision: number) => BASE_POSITION + BigInt(revision);
       const previousEvent = index === 0 ? null : { id: ids[index - 1], position: getPosition(index - 1) };
       const type = index === 0 ? "appointment.created" : "appointment.updated";
       return {
@@ -131,6 +136,30 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     }
   });
 
+  for (const kind of ["tombstoned", "missing"]) {
+    it(`an event of a ${kind} stream does not wait for earlier events`, async () => {
+      await world.requestAppointment(endpoint.clinicId);
+      const logEnd = await readLogEnd(world.client);
+      const getPosition = (revision: bigint) => logEnd - 2n + revision;
+      const [, secondEvent, thirdEvent] = createEvents(3).map((event) => ({
+        ...event,
+        position: getPosition(event.revision),
+        previousEvent: event.previousEvent && { ...event.previousEvent, position: getPosition(event.revision - 1n) },
+      })) as [EventMessage, EventMessage, EventMessage];
+      if (kind === "tombstoned") await world.client.tombstoneStream(secondEvent.stream);
+      const unavailableLog = { ...world.log, read: () => Promise.reject(new LogUnavailableError("gone")) };
+      const batch = [secondEvent, thirdEvent];
+      expect((await addDeliveries({ ...world, log: unavailableLog }, batch, Date.now())).unreadyEvents.size).to.equal(
+        2,
+      );
+      expect((await add(batch)).unreadyEvents.size).to.equal(0);
+      const deliveries = await claim();
+      expect(listRevisions(deliveries)).to.deep.equal([1]);
+      await finish(deliveries);
+      expect(listRevisions(await claim())).to.deep.equal([2]);
+    });
+  }
+
   it("an event that is added again after its delivery has ended is not delivered again and holds no other event", async () => {
     const events = createEvents(2);
     await add(events.slice(0, 1));
@@ -162,7 +191,7 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
 
   it("an event that the read models do not include yet gets no delivery", async () => {
     const [event] = createEvents(1) as [EventMessage];
-    const earlyEvent = { ...event, position: 3_000_000n };
+    const earlyEvent = { ...event, position: 3n * BASE_POSITION };
     expect((await add([earlyEvent])).unreadyEvents).to.deep.equal(new Set([earlyEvent]));
     expect(await claim()).to.deep.equal([]);
   });

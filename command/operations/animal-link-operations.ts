@@ -25,7 +25,7 @@ import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { type LinkCodes, normalizeLinkCode } from "./link-codes.ts";
-import { loadClinicObject, loadCommandClinic, loadState, type Operation } from "./operation.ts";
+import { createClinicContext, loadClinicObject, loadCommandClinic, loadState, type Operation } from "./operation.ts";
 
 /** The application and the clinic of a link. */
 interface LinkOwner {
@@ -120,7 +120,7 @@ async function loadLinkedAnimal(log: EventLog, animalId: string, sandbox: Sandbo
 
 /**
  * Withdraws the consent to an application, for the clinic or the owner. Takes effect within a second. Also possible at a
- * closed clinic.
+ * closed or deleted clinic.
  *
  * @throws {DomainError} `animal_link_not_found`
  */
@@ -128,7 +128,7 @@ export const withdrawLink: Operation<
   LinkOwner & { animalId: string; requestedBy: WithdrawalParty },
   AnimalConsent
 > = async (log, { animalId, ...withdrawal }, context) => {
-  const { clinicContext } = await loadCommandClinic(log, withdrawal.clinicId, context);
+  const clinicContext = await createClinicContext(log, withdrawal.clinicId, context);
   const decide = decideWithdrawLink({ ...withdrawal, linkId: null });
   return handle(log, animalConsentAggregate, animalId, decide, clinicContext);
 };

@@ -1,12 +1,6 @@
 import type { Decision } from "../../shared/domain/aggregate.ts";
-import {
-  type Clinic,
-  clinicAggregate,
-  requireBranch,
-  restrictToOpenClinic,
-} from "../../shared/domain/clinic/clinic.ts";
+import { type Clinic, requireBranch, restrictToOpenClinic } from "../../shared/domain/clinic/clinic.ts";
 import { membershipAggregate } from "../../shared/domain/clinic/membership.ts";
-import type { Environment } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import type { AnimalAccess, InstallationEvent, Scope } from "../../shared/domain/events/partner.ts";
 import { applicationAggregate } from "../../shared/domain/partner/application.ts";
@@ -21,9 +15,8 @@ import {
   installationAggregate,
 } from "../../shared/domain/partner/installation.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
-import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { handle, loadAggregate } from "../handling/handle.ts";
-import { loadCommandClinic, type Operation } from "./operation.ts";
+import { createClinicContext, loadCommandClinic, type Operation } from "./operation.ts";
 
 /** Identifies an installation by application and clinic. An application has at most one installation at each clinic. */
 export interface InstallationReference {
@@ -89,21 +82,10 @@ export const revokeInstallation: Operation<InstallationReference & { reason: str
   input,
   context,
 ) => {
-  const { clinicId } = input;
-  const clinicContext = { ...context, clinicId, environment: await findEnvironment(log, clinicId) };
+  const clinicContext = await createClinicContext(log, input.clinicId, context);
   const decide = decideRevokeInstallation(input.reason);
   return handle(log, installationAggregate, toInstallationId(input), decide, clinicContext);
 };
-
-/** Returns null if the clinic is unreadable or deleted, because an installation must be revocable even then. */
-async function findEnvironment(log: EventLog, clinicId: string): Promise<Environment | null> {
-  try {
-    return (await loadAggregate(log, clinicAggregate, clinicId)).state?.environment ?? null;
-  } catch (error) {
-    if (await concernsOneStream(log, error)) return null;
-    throw error;
-  }
-}
 
 function toInstallationId({ applicationId, clinicId }: InstallationReference): string {
   return deriveInstallationId(applicationId, clinicId);

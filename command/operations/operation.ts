@@ -10,6 +10,7 @@ import type { categories } from "../../shared/domain/events/catalog.ts";
 import type { Category, EventOf } from "../../shared/domain/events/category.ts";
 import { requireExisting, requireOwnedBy } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
+import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
 import { resolveSandbox } from "./sandbox-operations.ts";
 
@@ -67,6 +68,21 @@ export async function loadCommandClinic(
   const { state } = await loadAggregate(log, clinicAggregate, clinicId);
   const { clinic } = await resolveSandbox(log, requireExisting(state, "clinic"));
   return { clinic, clinicContext: { ...context, clinicId, environment: clinic.environment } };
+}
+
+/**
+ * Creates the context of a command that ends access or erases data. Such a command must be possible even if the clinic is
+ * unreadable or deleted. The environment is then null.
+ */
+export async function createClinicContext(
+  log: EventLog,
+  clinicId: string,
+  context: CommandContext,
+): Promise<CommandContext> {
+  const state = await loadState(log, clinicAggregate, clinicId).catch(async (error: unknown) => {
+    if (!(await concernsOneStream(log, error))) throw error;
+  });
+  return { ...context, clinicId, environment: state?.environment ?? null };
 }
 
 /** Loads the state of an aggregate that a command may refer to. Returns undefined if the id is null. */

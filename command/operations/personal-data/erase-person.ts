@@ -36,7 +36,7 @@ const READ_MODELS_TIMEOUT_MS = 60_000;
  * Erases a person's data: records the act, destroys the data keys, and waits until the read models show neutral values.
  * An interrupted erasure is completed by repeating it.
  *
- * @throws {DomainError} `clinic_not_found`, `<object>_not_found` if there is no such person, or `auditor_not_revoked`
+ * @throws {DomainError} `<object>_not_found` if there is no such person, or `auditor_not_revoked`
  * @throws {ReadModelsBehindError} if the act is recorded and the keys are destroyed, but the read models are behind, or
  *   skip the person's stream because it is quarantined
  */

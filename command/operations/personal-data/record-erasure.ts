@@ -12,7 +12,7 @@ import type { PersonalDataCategory, PersonType } from "../../../shared/domain/pe
 import { requireOwnedBy } from "../../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle } from "../../handling/handle.ts";
-import { loadCommandClinic } from "../operation.ts";
+import { createClinicContext } from "../operation.ts";
 
 /** Types of persons who belong to no clinic. */
 export type TypeWithoutClinic = "portalUser" | "auditor";
@@ -38,22 +38,22 @@ type RecordErasure = (
 ) => Promise<Pick<CommandResult<unknown>, "events" | "statePosition">>;
 
 /**
- * Defines the command that records an erasure in the person's stream. Unlike other commands, it also changes closed
- * clinics, because persons can ask a closed clinic for an erasure, too.
+ * Defines the command that records an erasure in the person's stream. Unlike other commands, it also changes closed and
+ * deleted clinics, because persons can ask them for an erasure, too.
  */
 function defineErasure<C extends (typeof categories)[number], State>(
   aggregate: Aggregate<C, State>,
   decide: (erasure: ClinicErasure) => Decision<State, EventOf<C>>,
 ): RecordErasure {
   return async (log, erasure, context) => {
-    const { clinicContext } = await loadCommandClinic(log, erasure.clinicId, context);
+    const clinicContext = await createClinicContext(log, erasure.clinicId, context);
     return handle(log, aggregate, erasure.id, decide(erasure), clinicContext);
   };
 }
 
 /**
  * Commands that record an erasure of a clinic's person, by type of the person. Each throws {@link DomainError}
- * `clinic_not_found`, or `<object>_not_found` if the clinic has no such person.
+ * `<object>_not_found` if the clinic has no such person.
  */
 export const recordErasure: Record<Exclude<PersonType, TypeWithoutClinic>, RecordErasure> = {
   customer: defineErasure(customerAggregate, ({ id: customerId, ...erasure }) =>

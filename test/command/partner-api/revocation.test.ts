@@ -1,8 +1,12 @@
 import { expect } from "chai";
+import { createLinkCode, withdrawLink } from "../../../command/operations/animal-link-operations.ts";
 import { revokeApplication, revokeCredential } from "../../../command/operations/application-operations.ts";
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
+import { createLinkCodes } from "../../../command/operations/link-codes.ts";
+import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createPartnerWorld,
@@ -69,12 +73,21 @@ describe("revocations with two command processes", () => {
     });
   }
 
-  it("an installation can be revoked although the stream of its clinic was deleted", async () => {
+  it("an installation can be revoked, a consent withdrawn and a customer erased although the clinic's stream was deleted", async () => {
+    const { log } = command;
     const world = await createPartnerWorld(command);
+    const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
+    const code = { ...world, covers: "appointments_write", validityMs: 3_600_000 } as const;
+    await createLinkCode({ log, linkCodes }, code, context);
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     await client.tombstoneStream(`clinic-${world.clinicId}`);
     await client.dispose();
-    const { state } = await revokeInstallation(command.log, { ...world, reason: null }, context);
+    const { state: consent } = await withdrawLink(log, { ...world, requestedBy: "owner" }, context);
+    expect(consent?.applications[world.applicationId]).to.include({ code: null });
+    const { state } = await revokeInstallation(log, { ...world, reason: null }, context);
     expect(state?.status).to.equal("revoked");
+    const { customerId: id, clinicId } = world;
+    const erasure = { id, clinicId, categories: ["contact" as const], cause: "request" as const, reason: "Request 17" };
+    expect((await recordErasure.customer(log, erasure, context)).events).to.have.length(1);
   });
 });

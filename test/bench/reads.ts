@@ -7,7 +7,7 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import pg from "pg";
-import { openClinic } from "../support/clinics.ts";
+import { createIds, membershipGranted, openClinic } from "../support/clinics.ts";
 import { startIdentityProvider } from "../support/portal.ts";
 import { createReadModelDatabase } from "../support/read-models.ts";
 import { getTestServers, mochaGlobalTeardown } from "../support/stack.ts";
@@ -39,7 +39,13 @@ const [database, provider, servers] = await Promise.all([
 try {
   const ids = await openClinic(database.given);
   await fillClinic(database.admin, ids, HISTORY_LENGTH);
-  const headers = { cookie: await provider.createSessionCookie(ids.userId) };
+  // The reads of one user may use only half of the connections to Postgres.
+  const userIds = createIds();
+  await database.given(...userIds.map((userId) => membershipGranted(ids.clinicId, userId)));
+  const users = await Promise.all(
+    userIds.map(async (userId) => ({ cookie: await provider.createSessionCookie(userId) })),
+  );
+  const [headers = {}] = users;
   const service = await startService();
   const referenceServer = await startReferenceServer();
   const postgresPid = servers.components.postgres.pid;
@@ -50,11 +56,14 @@ try {
   for (const path of PATHS) {
     const responseText = await (await fetch(service.origin + path, { headers })).text();
     await storeDocument(path.split("?")[0] ?? "", responseText);
-    const toLoadOptions = ({ origin, pid }: Server): LoadOptions => ({
-      origin,
-      createNextRequest: () => ({ method: "GET", path, headers }),
-      pids: toPidsByProcess(pid),
-    });
+    const toLoadOptions = ({ origin, pid }: Server): LoadOptions => {
+      let requestCount = 0;
+      return {
+        origin,
+        createNextRequest: () => ({ method: "GET", path, headers: users[requestCount++ % users.length] ?? {} }),
+        pids: toPidsByProcess(pid),
+      };
+    };
     printLoad(path, ...(await measureInTurn(toLoadOptions(service), toLoadOptions(referenceServer))));
   }
 } finally {

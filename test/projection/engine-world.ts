@@ -30,7 +30,7 @@ export async function createEngineWorld() {
   const database = await createDatabaseWithReadModels();
   const databaseUrl = database.urls.projection;
   const client = connectEventStore(eventstoreUrl, "test");
-  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 5_000 };
+  const options = { url: databaseUrl, applicationName: "test", size: 6, statementTimeoutMs: 30_000 };
   const pool = createPool({ ...options, logger });
   const dataKeys = createTestDataKeys(pool);
   const roles: Role[] = [];

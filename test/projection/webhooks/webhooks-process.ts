@@ -30,7 +30,7 @@ const pool = createPool({
   url: databaseUrl,
   applicationName: "child",
   size: 4,
-  statementTimeoutMs: 5_000,
+  statementTimeoutMs: 30_000,
   logger,
 });
 const client = connectEventStore(eventstoreUrl, "child");

@@ -83,7 +83,7 @@ export async function createWorld(servers: Partial<WorldServers> = {}) {
     url: databaseUrl,
     applicationName: "test",
     size: 6,
-    statementTimeoutMs: 5_000,
+    statementTimeoutMs: 30_000,
     lockTimeoutMs: 1_000,
     logger,
   };

@@ -18,6 +18,13 @@ describe("reads with a log position", () => {
     return { result: response, durationMs: performance.now() - startedAt };
   };
 
+  /** Sends a request several times. On a busy machine, some take long. If they waited, each would take two seconds. */
+  const expectImmediately = async (send: () => Promise<void>) => {
+    const durationsMs: number[] = [];
+    for (let count = 0; count < 5; count += 1) durationsMs.push((await measureTime(send())).durationMs);
+    expect(Math.min(...durationsMs)).to.be.below(1_500);
+  };
+
   it("the service is notified of the position instead of reading it all the time", async () => {
     await eventually("the connection that listens", async () => {
       const { rows } = await api.database.admin.query(
@@ -63,8 +70,13 @@ describe("reads with a log position", () => {
     );
     const rateLimitedResponses = timedResponses.filter(({ result }) => result.status === 429);
     expect(rateLimitedResponses).to.have.length(6);
-    for (const { durationMs } of rateLimitedResponses) expect(durationMs).to.be.below(1_500);
-    expect(timedResponses.filter(({ result }) => result.body.error === "read_model_behind")).to.have.length(2);
+    const waitingResponses = timedResponses.filter(({ result }) => result.body.error === "read_model_behind");
+    expect(waitingResponses).to.have.length(2);
+    const [shortestWaitMs, longestRefusalMs] = [
+      Math.min(...waitingResponses.map(({ durationMs }) => durationMs)),
+      Math.max(...rateLimitedResponses.map(({ durationMs }) => durationMs)),
+    ];
+    expect(longestRefusalMs).to.be.below(shortestWaitMs);
   });
 
   it("a refused request waits until the read models reach the log position, and is then checked a second time", async () => {
@@ -91,16 +103,16 @@ describe("reads with a log position", () => {
     const { applicationId, credentialId } = caller.application;
     await api.given({ type: "CredentialRevoked", data: { applicationId, credentialId } });
     const headers = { "X-SERVICE-Log-Position": "0" };
-    const { result, durationMs } = await measureTime(caller.get("/clinic/context", { headers }));
-    expect([result.status, result.body.error]).to.deep.equal([401, "invalid_token"]);
-    expect(durationMs).to.be.below(1_500);
+    await expectImmediately(async () => {
+      const { status, body } = await caller.get("/clinic/context", { headers });
+      expect([status, body.error]).to.deep.equal([401, "invalid_token"]);
+    });
   });
 
   it("a request with a log position but without a token is refused immediately", async () => {
-    const { result, durationMs } = await measureTime(
-      fetch(`${api.url}/production/v1/clinic/context`, { headers: INVENTED_POSITION_HEADERS }),
-    );
-    expect(result.status).to.equal(401);
-    expect(durationMs).to.be.below(1_500);
+    await expectImmediately(async () => {
+      const url = `${api.url}/production/v1/clinic/context`;
+      expect((await fetch(url, { headers: INVENTED_POSITION_HEADERS })).status).to.equal(401);
+    });
   });
 });

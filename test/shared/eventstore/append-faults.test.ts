@@ -9,6 +9,7 @@ import {
   EMPTY_STREAM,
   type EventLog,
   LogUnavailableError,
+  REQUEST_TIMEOUT_MS,
   WrongExpectedRevisionError,
 } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
@@ -150,13 +151,11 @@ describe("appends while calls and connections fail", function () {
       if (isSuspect(step, request)) frozenCalls.add(call);
       return step === "answered" && frozenCalls.has(call) && delay(60_000, undefined, { ref: false });
     };
-    const startedAt = performance.now();
     const [suspect, ...others] = appendWithSuspect(eventLog);
     expect(await Promise.all(others)).to.deep.equal(others.map(() => undefined));
-    expect(performance.now() - startedAt).to.be.below(6_000);
     const repeatedAt = performance.now();
     await expectAppends(eventLog, "frozen call");
-    expect(performance.now() - repeatedAt).to.be.below(1_000);
+    expect(performance.now() - repeatedAt).to.be.below(REQUEST_TIMEOUT_MS);
     expect(await suspect).to.be.instanceOf(LogUnavailableError);
   });
 
@@ -317,7 +316,7 @@ describe("appends while calls and connections fail", function () {
     await faultProxy.close();
   });
 
-  it("under load with random faults, each acknowledged event is stored once, and appends work 2 s after the last fault", async () => {
+  it("under load with random faults, each acknowledged event is stored once, and appends work soon after the last fault", async () => {
     const logs = [1, 2].map(() => createEventLog(connect(proxy.url)));
     const faults = [...Object.values(TEMPORARY_FAULTS), () => delay(300), () => delay(300)];
     const faultCounts = faults.map(() => 0);
@@ -345,7 +344,7 @@ describe("appends while calls and connections fail", function () {
     proxy.onStep = () => undefined;
     const endedAt = performance.now();
     for (const eventLog of logs) expect(await getAppendError(eventLog)).to.equal(undefined);
-    expect(performance.now() - endedAt).to.be.below(2_000);
+    expect(performance.now() - endedAt, "shorter than the pause of shared calls").to.be.below(20_000);
     isOver = true;
     const results = await Promise.all(writers);
     const directLog = createEventLog(connect(log.eventstoreUrl));

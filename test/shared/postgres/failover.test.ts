@@ -94,7 +94,7 @@ describe("Postgres with TLS and a standby", function () {
     const hosts = `localhost:${unresponsiveServer.port},localhost:${pair.ports.primary}`;
     const startedAtMs = performance.now();
     expect(await readPort(buildUrl({}, hosts))).to.equal(pair.ports.primary);
-    expect(performance.now() - startedAtMs).to.be.below(4_000);
+    expect(performance.now() - startedAtMs).to.be.below(20_000);
     await unresponsiveServer.close();
   });
 

@@ -37,23 +37,27 @@ const LAST_REPORT_TIMEOUT_MS = 1_000;
 
 /**
  * Reports the status of the process's roles every two seconds. Updates the metrics, and writes to the database for the
- * operator's `status` command. A failed measurement or write does not affect the roles. The reporter retries at the
- * next report.
+ * operator's `status` command. A failed measurement or write affects neither the roles nor other measurements. The reporter
+ * retries at the next report.
  */
 export function startReporter(options: ReporterOptions): Reporter {
   const { roles, metrics, logger, clock = Date.now } = options;
   const controller = new AbortController();
   const { signal } = controller;
   const lagsByRole = new Map<string, Lag>();
-  const lagMeters = new Map(
+  const lagMeters = new Map<string, LagMeter>(
     roles.flatMap(({ name }) => (isLogRole(name) ? [[name, new LagMeter(options.client, name)]] : [])),
   );
   const measureRate = createRateMeter(metrics);
-  const runOrLogError = async (run: () => Promise<void>) => {
+  const failingSteps = new Set<string>();
+  const runOrLogError = async (step: string, run: () => Promise<void>) => {
     try {
       await run();
+      if (failingSteps.delete(step)) logger.info({ step }, "A step of the status report works again.");
     } catch (error) {
-      logger.debug({ error }, "The status could not be reported.");
+      if (failingSteps.has(step)) return;
+      failingSteps.add(step);
+      logger.warn({ error, step }, "A step of the status report fails. This will be retried.");
     }
   };
   const reportStatuses = async (isStopped: boolean) => {
@@ -63,13 +67,31 @@ export function startReporter(options: ReporterOptions): Reporter {
       setRoleGauges(metrics, name, roleStatus);
       return toProcessStatus(options, name, roleStatus, measureRate(name, roleStatus, now), isStopped, now);
     });
-    for (const status of statuses) await runOrLogError(() => writeProcessStatus(options.pool, status));
+    for (const status of statuses)
+      await runOrLogError(`status of ${status.role}`, () => writeProcessStatus(options.pool, status));
+  };
+  const measureLag = async ({ name, getStatus }: Role, meter: LagMeter) => {
+    const { position } = getStatus();
+    if (position === undefined) return;
+    const lag = await meter.measure(position, await readLogEnd(options.client), clock());
+    lagsByRole.set(name, lag);
+    metrics.lagEvents.set({ role: name }, lag.events);
+    metrics.lagSeconds.set({ role: name }, lag.seconds);
+  };
+  const measureAll = async () => {
+    for (const role of roles) {
+      const meter = lagMeters.get(role.name);
+      if (meter) await runOrLogError(`lag of ${role.name}`, () => measureLag(role, meter));
+    }
+    await runOrLogError("quarantine", () => measureQuarantine(options));
+    await runOrLogError("daily tasks", () => measureTasks(options));
+    await runOrLogError("numbers of deliveries", () => measureDeliveries(options, clock()));
+    await runOrLogError("delays of deliveries", () => measureDelays(options, clock()));
   };
   const reportPromise = (async () => {
     while (!signal.aborted) {
       await reportStatuses(false);
-      await runOrLogError(() => measureGauges(options, lagMeters, lagsByRole, clock()));
-      await runOrLogError(() => measureDatabase(options, clock()));
+      await measureAll();
       await pause(STATUS_INTERVAL_MS, signal);
     }
   })();
@@ -98,21 +120,9 @@ function createRateMeter(metrics: Metrics) {
   };
 }
 
-async function measureGauges(
-  { client, pool, roles, metrics }: ReporterOptions,
-  lagMeters: ReadonlyMap<string, LagMeter>,
-  lagsByRole: Map<string, Lag>,
-  now: number,
-): Promise<void> {
-  const logEnd = await readLogEnd(client);
-  for (const { name, getStatus } of roles) {
-    const { position } = getStatus();
-    const lag = position === undefined ? undefined : await lagMeters.get(name)?.measure(position, logEnd, now);
-    if (!lag) continue;
-    lagsByRole.set(name, lag);
-    metrics.lagEvents.set({ role: name }, lag.events);
-    metrics.lagSeconds.set({ role: name }, lag.seconds);
-  }
+type MetricsDeps = Pick<ReporterOptions, "pool" | "metrics">;
+
+async function measureQuarantine({ client, pool, metrics }: ReporterOptions): Promise<void> {
   const { streams } = await readQuarantineDecisions(client);
   const quarantinedStreams = await readQuarantinedStreams(pool, READ_MODEL_SCHEMA);
   const unsentEvents = await pool.query<{ stream: string }>("SELECT DISTINCT stream FROM webhooks.quarantined_event");
@@ -122,18 +132,20 @@ async function measureGauges(
   metrics.quarantinedEvents.set(Number(skippedCount));
 }
 
-/** Sets the gauges that do not need the log, so that an outage of the log does not affect them. */
-export async function measureDatabase(
-  { pool, metrics }: Pick<ReporterOptions, "pool" | "metrics">,
-  now: number,
-): Promise<void> {
+export async function measureTasks({ pool, metrics }: MetricsDeps): Promise<void> {
   const { rows } = await pool.query<{ task: string; seconds: number }>(MEASURE_TASKS_STATEMENT);
   for (const { task, seconds } of rows) {
     if (task === "archive") metrics.walArchived.set(seconds);
     else metrics.taskSuccess.set({ task }, seconds);
   }
+}
+
+async function measureDeliveries({ pool, metrics }: MetricsDeps, now: number): Promise<void> {
   const deliveryCounts = await countDeliveries(pool, now);
   for (const [state, count] of Object.entries(deliveryCounts)) metrics.deliveries.set({ state }, count);
+}
+
+async function measureDelays({ pool, metrics }: MetricsDeps, now: number): Promise<void> {
   const delays = await measureDeliveryDelays(pool, now);
   for (const [endpoints, seconds] of Object.entries(delays)) metrics.oldestDueDelivery.set({ endpoints }, seconds);
 }

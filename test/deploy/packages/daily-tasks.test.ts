@@ -21,7 +21,7 @@ import { openLocalRoot } from "../../../deploy/local/setup/local-root.ts";
 import { findFreePorts } from "../../../deploy/local/setup/ports.ts";
 import { prepareDatabase } from "../../../projection/prepare-database.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
-import { measureDatabase } from "../../../projection/status/reporter.ts";
+import { measureTasks } from "../../../projection/status/reporter.ts";
 import { eventually } from "../../support/eventually.ts";
 import { parseMetrics, readSample } from "../../support/metrics.ts";
 import { makeTestRoot } from "../../support/stack.ts";
@@ -93,7 +93,7 @@ describe("the archive of WAL and the daily tasks", function () {
 
   async function measure(): Promise<{ archivedAt: number; succeededAt: Record<string, number | undefined> }> {
     const metrics = createMetrics();
-    await measureDatabase({ pool, metrics }, Date.now());
+    await measureTasks({ pool, metrics });
     const families = parseMetrics(await metrics.registry.metrics());
     const readTask = (task: string) => readSample(families, "task_last_success_timestamp_seconds", { task });
     return {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { pino } from "pino";
 import { showStatus } from "../../../projection/cli/status.ts";
 import { measureDeliveryDelays } from "../../../projection/status/measure-deliveries.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
@@ -90,6 +91,29 @@ describe("the operator's status of webhooks", () => {
     });
     for (const reporter of reporters) await reporter.stop();
     for (const receiver of [goneReceiver, brokenReceiver]) await receiver.close();
+  });
+
+  it("a measurement that fails is logged once, and hides no other measurement", async () => {
+    const lines: { level: number; step?: string }[] = [];
+    const reporterLogger = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const metrics = createMetrics();
+    await world.pool.query("ALTER TABLE projection.task_success RENAME TO former_task_success");
+    const reporter = startReporter({ ...world, roles: [], metrics, logger: reporterLogger });
+    const awaitReport = () => {
+      metrics.deliveries.reset();
+      metrics.oldestDueDelivery.reset();
+      return eventually("the other metrics", async () => {
+        const text = await metrics.registry.metrics();
+        return text.includes("\nwebhook_deliveries{") && text.includes("\nwebhook_oldest_due_delivery_age_seconds{");
+      });
+    };
+    await awaitReport();
+    await awaitReport();
+    const listSteps = (level: number) => lines.filter((line) => line.level === level).map(({ step }) => step);
+    expect(listSteps(40).filter((step) => step === "daily tasks")).to.have.length(1);
+    await world.pool.query("ALTER TABLE projection.former_task_success RENAME TO task_success");
+    await eventually("the message that the measurement works", () => listSteps(30).includes("daily tasks"));
+    await reporter.stop();
   });
 
   it("the delay of due deliveries is measured separately for failing endpoints, and ignores inactive endpoints", async () => {

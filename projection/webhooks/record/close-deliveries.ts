@@ -82,12 +82,19 @@ function closeDeliveries(
   });
 }
 
+/** Closes the chosen deliveries, except those whose record another transaction has locked. */
 const CLOSE_CHOSEN_SQL = `,
+  unlocked AS MATERIALIZED (
+    SELECT d.delivery_id, chosen.status
+      FROM webhooks.delivery d JOIN chosen USING (delivery_id)
+     WHERE d.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen))
+       FOR UPDATE OF d SKIP LOCKED
+  ),
   closed AS (
     DELETE FROM webhooks.pending_delivery p
-     USING chosen
-     WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM chosen)) AND p.delivery_id = chosen.delivery_id
-    RETURNING p.delivery_id, p.attempt_count, p.ordering_key, chosen.status
+     USING unlocked
+     WHERE p.delivery_id = ANY (ARRAY(SELECT delivery_id FROM unlocked)) AND p.delivery_id = unlocked.delivery_id
+    RETURNING p.delivery_id, p.attempt_count, p.ordering_key, unlocked.status
   )
   UPDATE webhooks.delivery d
      SET status = closed.status, attempt_count = closed.attempt_count, next_attempt_at = NULL, updated_at = $1

@@ -158,6 +158,26 @@ describe("a fault that concerns one endpoint", () => {
     await world.awaitStatus(faultyId, faultyEndpoint, "delivered");
   });
 
+  it("does not stop the closing of other deliveries while somebody locks its delivery", async () => {
+    await world.stopRoles(webhooks);
+    webhooks = world.start.webhooks({ retryScheduleSeconds: [3_600] });
+    receiver.setDefaultReaction({ status: 500 });
+    receiver.setDefaultReaction({ status: 500 }, "/faulty");
+    const failAttempt = async (failingEndpoint: Endpoint) => {
+      const { eventId } = await world.requestAppointment(failingEndpoint.clinicId);
+      await world.awaitFirstResponse(eventId, failingEndpoint, 500);
+      return eventId;
+    };
+    const [faultyId, otherId] = [await failAttempt(faultyEndpoint), await failAttempt(endpoint)];
+    await whileLocked(async () => {
+      for (const disabledEndpoint of [faultyEndpoint, endpoint])
+        await world.changeEndpoint(disabledEndpoint, "WebhookEndpointDisabled", { reason: "partner" });
+      await world.awaitStatus(otherId, endpoint, "skipped");
+      expect(await world.readDelivery(faultyId, faultyEndpoint)).to.deep.include({ status: "pending" });
+    });
+    await world.awaitStatus(faultyId, faultyEndpoint, "skipped");
+  });
+
   it("does not stop the outcomes of other attempts while somebody locks its deliveries", async () => {
     await world.stopRoles(webhooks);
     webhooks = world.start.webhooks({ timeoutMs: 120_000 });

@@ -1,5 +1,7 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import type { AuditAccessEvent } from "../../../shared/domain/events/audit.ts";
+import { createEventLog } from "../../../shared/eventstore/log.ts";
+import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
 import type { AuditEvent } from "../log/audit-event.ts";
 import { readFirstEvent } from "../log/read-stream.ts";
 import {
@@ -48,16 +50,26 @@ const RESPONSES_WITHOUT_IDS = new Set(["events", "latest", "export"]);
 
 /**
  * Finds the accesses to the records of a clinic. The clinic of a record is read from the first event of the record's
- * stream, and is remembered.
+ * stream, and is remembered. A record whose stream the log refuses to read may belong to the clinic.
  */
 export function createClinicRelationFinder(client: EventStoreDBClient, clinicId: string): RelationFinder {
-  const clinicIdsByStream = new Map<string, readonly string[]>();
+  const clinicIdsByStream = new Map<string, readonly string[] | undefined>();
+  const log = createEventLog(client);
 
-  async function findClinicIds(stream: string): Promise<readonly string[]> {
-    const rememberedIds = clinicIdsByStream.get(stream);
-    if (rememberedIds) return rememberedIds;
-    const firstEvent = await readFirstEvent(client, stream);
-    const clinicIds = firstEvent ? getClinicIds(firstEvent.auditEvent) : [];
+  /** Returns undefined if the log refuses to read the stream. */
+  async function readClinicIds(stream: string): Promise<readonly string[] | undefined> {
+    try {
+      const firstEvent = await readFirstEvent(client, stream);
+      return firstEvent ? getClinicIds(firstEvent.auditEvent) : [];
+    } catch (error) {
+      if (await concernsOneStream(log, error)) return undefined;
+      throw error;
+    }
+  }
+
+  async function findClinicIds(stream: string): Promise<readonly string[] | undefined> {
+    if (clinicIdsByStream.has(stream)) return clinicIdsByStream.get(stream);
+    const clinicIds = await readClinicIds(stream);
     if (clinicIdsByStream.size >= MAX_REMEMBERED_STREAMS) clinicIdsByStream.clear();
     clinicIdsByStream.set(stream, clinicIds);
     return clinicIds;
@@ -69,10 +81,13 @@ export function createClinicRelationFinder(client: EventStoreDBClient, clinicId:
     async find({ asked, clinicIds }, auditorScope) {
       if (auditorScope && !auditorScope.includes(clinicId)) return undefined;
       if (clinicIds.includes(clinicId) || toId(asked.clinic) === clinicId) return "certain";
+      let isPossible = SHARED_FIELDS.some((field) => asked[field] !== undefined);
       for (const stream of listStreams(asked)) {
-        if ((await findClinicIds(stream)).includes(clinicId)) return "certain";
+        const streamClinicIds = await findClinicIds(stream);
+        if (streamClinicIds?.includes(clinicId)) return "certain";
+        isPossible ||= streamClinicIds === undefined;
       }
-      return SHARED_FIELDS.some((field) => asked[field] !== undefined) ? "possible" : undefined;
+      return isPossible ? "possible" : undefined;
     },
   };
 }

@@ -75,8 +75,13 @@ async function* readAccesses(query: AccessesQuery, options: ReadOptions): AsyncG
   if (permittedClinicIds && query.clinic && !permittedClinicIds.includes(query.clinic)) return;
   const endPosition = await readLogEnd(client);
   const relations = await createRelationFinder(query, options);
-  const findScope = remember((id) => readAuditorScope(client, id));
   const personalLog = createEventLog(client, { dataKeys });
+  const findScope = remember((id) =>
+    readAuditorScope(client, id).catch(async (error: unknown) => {
+      if (await concernsOneStream(personalLog, error)) return null;
+      throw error;
+    }),
+  );
   const findAuditorName = remember((id) => readAuditorName(personalLog, id));
   const scan = scanLog({ client, prefixes: relations.prefixes, endPosition, signal, onProgress });
   for await (const { auditEvent, catalogEvent } of scan) {

@@ -1,8 +1,13 @@
 import { randomUUID } from "node:crypto";
+import { Readable } from "node:stream";
+import { AccessDeniedError, type ReadStreamOptions } from "@eventstore/db-client";
 import { expect } from "chai";
+import { accessesQuery } from "../../../command/audit/access/list-accesses.ts";
+import { OPERATOR_SCOPE } from "../../../command/audit/queries/audit-query.ts";
 import { requestAppointment } from "../../../command/operations/appointment-operations.ts";
 import { registerClinic, reinstateClinic, suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
+import { sharedDataKeys } from "../../support/data-keys.ts";
 import { createTestOperatorContext } from "../../support/partner.ts";
 import { runAuditCommand } from "./cli-terminal.ts";
 import {
@@ -43,6 +48,26 @@ describe("a clinic's events and accesses", () => {
     const accesses = await listAccesses(auditor);
     const access = accesses.find(({ actor }) => actor.id === deletedAuditor.auditorId);
     expect([access?.action, access?.auditorName]).to.deep.equal(["events", null]);
+  });
+
+  it("the list of accesses is complete although the log refuses to read a record of another clinic and an auditor", async () => {
+    const reader = await world.registerAuditor(null);
+    await reader.request(`/audit/v1/state?stream=${foreignHistory.stream}`);
+    await reader.request(`/audit/v1/events?clinic=${history.clinicId}`);
+    const client = connectEventStore(world.env.EVENTSTORE_URL as string, "test");
+    const readStream = client.readStream.bind(client);
+    const refusedStreams = [foreignHistory.stream, `auditor-${reader.auditorId}`];
+    const refusal = new AccessDeniedError(Object.assign(new Error("refused"), { code: 7 }) as never);
+    client.readStream = ((stream: string, options: ReadStreamOptions) =>
+      refusedStreams.includes(stream)
+        ? new Readable({ objectMode: true }).destroy(refusal)
+        : readStream(stream, options)) as typeof readStream;
+    const options = { client, dataKeys: sharedDataKeys, ...OPERATOR_SCOPE, signal: new AbortController().signal };
+    const relations: string[] = [];
+    for await (const { actor, action, relation } of await accessesQuery.run({ clinic: history.clinicId }, options))
+      if (actor?.id === reader.auditorId) relations.push(`${action} ${relation}`);
+    await client.dispose();
+    expect(relations).to.deep.equal(["state possible", "events certain"]);
   });
 
   it("GET /audit/v1/latest lists a clinic's events, the newest first, in pages up to the start of the log", async () => {

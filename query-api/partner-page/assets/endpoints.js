@@ -50,14 +50,15 @@ export function initEndpoints(handlers) {
 }
 
 function openForm(isOpen) {
-  getElement("endpoint-form").hidden = !isOpen;
+  const form = getElement("endpoint-form");
+  form.reset();
+  form.hidden = !isOpen;
   getElement("new-endpoint").setAttribute("aria-expanded", String(isOpen));
   getElement("endpoint-form-alert").replaceChildren();
   getElement("endpoint-url-hint").textContent =
     getEnvironment() === "production"
       ? "An HTTPS URL of a public host. The operator must have approved its origin."
       : "An HTTPS URL of a public host.";
-  getElement("endpoint-url").value = "";
 }
 
 /** Loads the endpoints. Shows an error in the list. */

@@ -41,9 +41,8 @@ export function initFilters(listener) {
   });
 }
 
-/** Sets the filters to those in the URL. */
-export function showFilters() {
-  const route = readRoute();
+/** Sets the filters to those in the URL, or removes them. */
+export function showFilters(route = readRoute()) {
   for (const [name, id] of Object.entries(FIELDS)) {
     const field = getElement(id);
     field.value = route[name] ?? "";

@@ -169,6 +169,7 @@ function clearSections() {
 function signOut(reason = "") {
   endSession();
   clearSections();
+  showFilters({});
   clearClinics();
   clearRequests();
   clearUsage();

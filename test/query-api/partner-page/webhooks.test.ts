@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { eventually } from "../../support/eventually.ts";
 import { type PartnerPage, startPartnerPage } from "./partner-page.ts";
@@ -329,14 +330,31 @@ describe("the webhooks and appointments on the page /partner", function () {
 
   it("after the sign-out and after the Back button, nothing of the session is left", async () => {
     const { clientSecret, applicationId } = world.partner;
+    const appointmentId = randomUUID();
     const storageScript = "[sessionStorage.length, localStorage.length, document.cookie, location.href, history.state]";
     const pageUrl = `${world.origin}/partner`;
     const expectNoTrace = async () => {
       const text = await world.readAllText();
-      for (const trace of [clientSecret, applicationId, "Sandbox Clinic", "whsec_", "Biscuit", world.receiver.url])
+      expect(
+        await page.locator("#endpoint-form [name=events]:not(:checked)").count(),
+        "the former choice of events",
+      ).to.equal(0);
+      for (const trace of [
+        appointmentId,
+        clientSecret,
+        applicationId,
+        "Sandbox Clinic",
+        "whsec_",
+        "Biscuit",
+        world.receiver.url,
+      ])
         expect(text).to.not.contain(trace);
     };
     expect(await page.evaluate(storageScript)).to.eql([0, 0, "", page.url(), null]);
+    await world.openTab("Webhooks");
+    await page.getByLabel("Appointment id").fill(appointmentId);
+    await world.clickButton("New endpoint");
+    await page.locator("#endpoint-form [value='appointment.updated']").uncheck();
     await world.clickButton("Sign out");
     expect(await page.evaluate(storageScript)).to.eql([0, 0, "", pageUrl, null]);
     await expectNoTrace();

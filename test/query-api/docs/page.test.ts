@@ -241,6 +241,8 @@ describe("the page /docs", function () {
     ] as const) {
       expect((await find(query))[0], query).to.equal(firstTitle);
     }
+    for (const query of ["409 create appointment", "create appointment 409"])
+      expect((await find(query))[0], query).to.equal("Create an appointment");
     const titles = await find("409");
     const firstOperation = titles.findIndex((title) => !title?.startsWith("409 "));
     expect(titles.slice(0, firstOperation)).to.include("409 idempotency_conflict");

@@ -1,6 +1,6 @@
 import { createCopyButton } from "/partner/copy.js";
 import { listEntries, toErrorId, toGuideId } from "./entries.js";
-import { addEntries, markCurrent } from "./navigation.js";
+import { addEntries, markCurrent, splitName } from "./navigation.js";
 
 // Renders an OpenAPI document in each section. The page sends no requests, so it hides the buttons for credentials.
 const hideAuthorization = () => ({
@@ -94,6 +94,10 @@ function complete(section, entries) {
   }
   for (const code of section.querySelectorAll(".info .renderedMarkdown td:nth-child(2) > code:only-child")) {
     namePart(code.closest("tr"), toErrorId(code.textContent));
+  }
+  for (const name of section.querySelectorAll(".renderedMarkdown :not(pre) > code, .opblock-summary-path span")) {
+    const parts = splitName(name.textContent);
+    if (parts.length > 1 && !name.firstElementChild) name.replaceChildren(...parts);
   }
   for (const code of section.querySelectorAll(".info .renderedMarkdown pre")) {
     if (!code.parentElement.matches(".code-box")) addCopyButton(code, "Copy");

@@ -42,8 +42,8 @@ function createItem({ api, id, label, title, hint }) {
   link.href = `#${api}/${id}`;
   const badge = createElement("span", label);
   badge.className = `method ${label.toLowerCase()}`;
-  const name = createElement("span", title);
-  name.append(" ", createElement("small", hint));
+  const name = createElement("span");
+  name.append(...splitName(title), " ", createElement("small", hint));
   link.append(badge, " ", name);
   const item = createElement("li");
   item.append(link);
@@ -58,6 +58,13 @@ function showMatches() {
   results.hidden = query === "";
   tree.hidden = query !== "";
   status.textContent = query === "" ? "" : `${matches.length} ${matches.length === 1 ? "match" : "matches"}`;
+}
+
+/** Splits a text at the places where a long name can break: after a dot, an underscore or a hyphen. */
+export function splitName(text) {
+  return text
+    .split(/(?<=\w[._/-])(?=\w)/)
+    .flatMap((part, index) => (index === 0 ? part : [createElement("wbr"), part]));
 }
 
 function createElement(name, text = "") {

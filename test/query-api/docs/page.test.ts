@@ -11,6 +11,23 @@ import { queryEnvironment } from "../../support/query-environment.ts";
 
 const documentPaths = { portal: "/api/v1/openapi.json", partner: "/partner/v1/openapi.json" } as const;
 
+/** Expression that lists the words which are on two lines. Blocks of code scroll instead. */
+const FIND_BROKEN_WORDS = `(() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (!node.parentElement.checkVisibility() || node.parentElement.closest("pre")) continue;
+    for (const { 0: word, index } of node.data.matchAll(/[a-zA-Z0-9]{2,}/g)) {
+      const range = document.createRange();
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+      if (lines.size > 1) found.push(word + " of " + node.data.slice(0, 80) + " in " + node.parentElement.outerHTML.slice(0, 80));
+    }
+  }
+  return [...new Set(found)];
+})()`;
+
 describe("the page /docs", function () {
   this.timeout(180_000);
   let service: Awaited<ReturnType<typeof startQueryApi>>;
@@ -333,10 +350,18 @@ describe("the page /docs", function () {
     }
   });
 
-  it("the page /docs fits a narrow window", async () => {
+  it("the page /docs fits a narrow window, and breaks long names only after punctuation", async () => {
     await openOperation("portal", "listAppointments");
+    await openOperation("partner", "createWebhookEndpoint");
+    for (const query of ["409", ""]) {
+      for (const width of [360, 1280]) {
+        await page.setViewportSize({ width, height: 800 });
+        await page.locator("#query").fill(query);
+        expect(await page.evaluate("document.documentElement.scrollWidth")).to.equal(width);
+        expect(await page.evaluate(FIND_BROKEN_WORDS), `${width} ${query}`).to.deep.equal([]);
+      }
+    }
     await page.setViewportSize({ width: 360, height: 800 });
-    expect(await page.evaluate("document.documentElement.scrollWidth")).to.equal(360);
   });
 
   it("the search of the page /docs stays in view in a narrow window, and opens matches with the keyboard", async () => {

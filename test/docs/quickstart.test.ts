@@ -11,7 +11,7 @@ import { run, skip } from "./sample-programs.ts";
 describe("the Quickstart of the API reference", function () {
   this.timeout(300_000);
 
-  it("the blocks of the Quickstart, copied from the page /docs into a shell, create an appointment", async function () {
+  it("the blocks of the Quickstart and then the command of the operation, copied from the page /docs, create appointments", async function () {
     if (!["curl", "jq"].every(findOnPath)) return skip(this, "curl or jq");
     const service = await startDocumentedService();
     const browser = await startChromium();
@@ -29,15 +29,19 @@ describe("the Quickstart of the API reference", function () {
         await button.locator("+ [role=status]", { hasText: "Copied." }).waitFor();
         blocks.push(await page.evaluate<string>("navigator.clipboard.readText()"));
       }
+      await page.goto(`${service.origin}/docs#partner/createPartnerAppointment`);
+      await page.getByRole("button", { name: "Copy curl" }).click();
+      await page.locator(".opblock").getByText("Copied.").waitFor();
+      blocks.push("\necho ,\n", await page.evaluate<string>("navigator.clipboard.readText()"));
       // The blocks contain the public origin, which no name server knows.
       const { hostname } = new URL(partnerDocument.servers[0]?.url ?? "");
       const CURL_HOME = path.join(makeTestRoot(), "curl");
       mkdirSync(CURL_HOME);
       writeFileSync(path.join(CURL_HOME, ".curlrc"), `connect-to = ${hostname}:80:${new URL(service.origin).host}\n`);
       const output = await run(["sh", "-euc", blocks.join("")], { ...env, API: "", CURL_HOME });
-      expect(JSON.parse(output))
-        .to.deep.include({ ok: true })
-        .and.have.nested.property("appointment.status", "requested");
+      const bodies = JSON.parse(`[${output}]`);
+      expect(bodies).to.have.length(2);
+      for (const body of bodies) expect(body).to.have.nested.property("appointment.status", "requested");
     } finally {
       await browser.close();
       await service.stop();

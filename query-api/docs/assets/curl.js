@@ -1,4 +1,7 @@
-/** Creates the curl commands of operations. Variables such as `$TOKEN` take the place of what only the reader knows. */
+/**
+ * Creates the curl commands of operations. Variables such as `$TOKEN` take the place of what only the reader knows. The
+ * Quickstart sets most of them.
+ */
 
 /**
  * Formats the curl command of an operation.
@@ -12,15 +15,30 @@ export function formatCurl(openApi, { method, path, operation }) {
   const query = parameters
     .filter(({ in: place }) => place === "query")
     .map(({ name }) => `${name}=${toVariable(name)}`);
-  const url = server.url + path.replaceAll(/\{(\w+)\}/g, (_, name) => toVariable(name));
+  const isOfQuickstart = openApi.info.description.includes(`API=${server.url}\n`);
+  const url = (isOfQuickstart ? "$API" : server.url) + path.replaceAll(/\{(\w+)\}/g, (_, name) => toVariable(name));
   const lines = [`curl -X ${method.toUpperCase()} "${url}${query.length > 0 ? `?${query.join("&")}` : ""}"`];
   for (const line of listHeaders(openApi, operation, parameters)) lines.push(`-H "${line}"`);
   const content = operation.requestBody?.content["application/json"];
-  if (content) {
-    lines.push('-H "Content-Type: application/json"');
-    if (content.example) lines.push(`-d '${JSON.stringify(content.example, null, 2).replaceAll("'", "'\\''")}'`);
+  if (content) lines.push('-H "Content-Type: application/json"');
+  if (content?.example) lines.push(`-d @- <<JSON\n${formatBody(content.example)}\nJSON`);
+  const command = lines.join(" \\\n  ");
+  const assignments = Object.entries({
+    // The API refuses the key of an earlier command with another body.
+    IDEMPOTENCY_KEY: `${operation.operationId}-$(date +%s)`,
+    SCHEDULED_AT: "$(jq -nr 'now + 86400 | todate')",
+  }).filter(([name]) => command.includes(`$${name}`));
+  return assignments.map(([name, value]) => `${name}=${value}\n`).join("") + command;
+}
+
+/** Formats a body for a here-document, in which the shell replaces the variables of ids, secrets and future times. */
+function formatBody(example) {
+  let text = JSON.stringify(example, null, 2).replaceAll(/[\\$`]/g, "\\$&");
+  for (const [name, value] of Object.entries(example)) {
+    if (!/(Ids?|_id|_secret|^scheduledAt)$/.test(name)) continue;
+    for (const id of [value].flat()) text = text.replace(id, () => toVariable(name.replace(/Ids$/, "Id")));
   }
-  return lines.join(" \\\n  ");
+  return text;
 }
 
 function listHeaders(openApi, { security }, parameters) {

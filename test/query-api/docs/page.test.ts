@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import axe from "axe-core";
 import { expect } from "chai";
 import type { Browser, Page } from "playwright-core";
@@ -288,10 +290,10 @@ describe("the page /docs", function () {
     const curl = page.getByRole("region", { name: "curl command of createPartnerAppointment" });
     await curl.waitFor();
     expect(await curl.innerText())
-      .to.match(/^curl -X POST ".*\/sandbox\/v1\/appointments" /)
+      .to.match(/^IDEMPOTENCY_KEY=.*\nSCHEDULED_AT=.*\ncurl -X POST "\$API\/appointments" /)
       .and.contain('-H "Authorization: Bearer $TOKEN"')
       .and.contain('-H "X-SERVICE-Clinic-ID: $CLINIC_ID"')
-      .and.contain('"animalId": ');
+      .and.contain('"animalId": "$ANIMAL_ID"');
     const operation = locateOperation("partner", "createPartnerAppointment");
     const copyButton = operation.getByRole("button", { name: "Copy curl" });
     await copyButton.click();
@@ -326,7 +328,44 @@ describe("the page /docs", function () {
       ([, curl]) => !/-H "(Authorization: Bearer \$TOKEN|Cookie: \S+=\$SESSION)"/.test(curl),
     );
     expect(withoutCredentials.map(([id]) => id)).to.deep.equal(["exchangeToken"]);
-    expect(withoutCredentials[0]?.[1]).to.contain('"client_secret": ');
+    expect(withoutCredentials[0]?.[1]).to.contain('"client_secret": "$CLIENT_SECRET"');
+  });
+
+  it("bash parses the curl command of each operation, and sends the body of the example", async () => {
+    // A text with everything that a shell could expand
+    const notes = 'it\'s \\ $(id) `id` "quoted" $HOME';
+    const commands = await page.evaluate<[curl: string, bodies: string][]>(`(async () => {
+      const { formatCurl } = await import("/docs/curl.js");
+      const openApi = await (await fetch("${documentPaths.partner}")).json();
+      return Object.entries(openApi.paths).flatMap(([path, item]) =>
+        Object.entries(item).map(([method, operation]) => {
+          const example = operation.requestBody?.content["application/json"]?.example;
+          const hostile = example && { ...example, notes: ${JSON.stringify(notes)} };
+          if (hostile) operation.requestBody.content["application/json"].example = hostile;
+          return [formatCurl(openApi, { method, path, operation }), JSON.stringify(hostile ?? null)];
+        }));
+    })()`);
+    const bodies = commands.filter(([, body]) => body !== "null");
+    expect(bodies).to.have.length.greaterThan(5);
+    // Functions take the place of curl, which prints the body, and of jq.
+    const script = ["set -eu", "curl() { if [[ $* == *-d* ]]; then cat; fi; }", "jq() { echo value-of-jq; }"];
+    const names = new Set(
+      commands.flatMap(([curl]) => [...curl.matchAll(/\$([A-Z_]+)/g)].map(([, name = ""]) => name)),
+    );
+    for (const name of names) if (name !== "HOME") script.push(`${name}=value-of-${name}`);
+    const { stdout } = await promisify(execFile)("bash", [
+      "-c",
+      [...script, ...commands.map(([curl]) => `${curl}\necho ---`)].join("\n"),
+    ]);
+    const sent = stdout.split("---\n").filter((text) => text.trim() !== "");
+    expect(sent).to.have.length(bodies.length);
+    for (const [index, [, body]] of bodies.entries()) {
+      const [got, example] = [JSON.parse(sent[index]!), JSON.parse(body)];
+      for (const [name, value] of Object.entries(example)) {
+        if (/(Ids?|_id|_secret|scheduledAt)$/.test(name)) expect([got[name]].flat()[0]).to.match(/^value-of-/);
+        else expect(got[name], name).to.deep.equal(value);
+      }
+    }
   });
 
   it("the page /docs opens the operation that the URL names, also if its group was closed", async () => {

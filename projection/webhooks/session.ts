@@ -96,8 +96,13 @@ export class WebhooksSession {
     this.#gapStarts = new Map(gapStarts);
     const goneIds = gapStarts.filter(([, startedAt]) => now - startedAt >= MAX_LOCK_GAP_MS).map(([id]) => id);
     if (goneIds.length === 0) return;
-    await this.#pool.query(`DELETE FROM webhooks.sender WHERE sender_id = ANY ($1) AND ${IS_UNLOCKED_SQL}`, [goneIds]);
-    this.#onSenderGone();
+    // Skips rows that somebody has locked, so that this session does not wait for them.
+    const { rowCount } = await this.#pool.query(
+      `DELETE FROM webhooks.sender WHERE sender_id IN (
+         SELECT sender_id FROM webhooks.sender WHERE sender_id = ANY ($1) AND ${IS_UNLOCKED_SQL} FOR UPDATE SKIP LOCKED)`,
+      [goneIds],
+    );
+    if (rowCount !== 0) this.#onSenderGone();
   }
 }
 

@@ -16,7 +16,7 @@ describe("the session of the webhooks role", () => {
 
   beforeEach(async () => {
     databaseUrl = (await createDatabaseWithReadModels()).urls.projection;
-    pool = createPool({ url: databaseUrl, applicationName: "test", size: 2, statementTimeoutMs: 5_000, logger });
+    pool = createPool({ url: databaseUrl, applicationName: "test", size: 2, statementTimeoutMs: 1_000, logger });
     goneCount = 0;
   });
   afterEach(async () => {
@@ -52,6 +52,24 @@ describe("the session of the webhooks role", () => {
     await eventually("the deleted sender", async () => (await listSenders()).length === 1);
     await eventually("the report", () => goneCount === 1);
     expect(await listSenders()).to.deep.equal([other.senderId]);
+  });
+
+  it("a sender that is gone is deleted while somebody locks the row of another one", async () => {
+    const lockedSession = await openSession("locked");
+    const lockedId = lockedSession.senderId;
+    await openSession("unlocked");
+    const locker = await pool.connect();
+    try {
+      await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
+      await locker.query("SELECT FROM webhooks.sender WHERE sender_id = $1 FOR UPDATE", [lockedId]);
+      await Promise.all(stops.splice(0).map((stop) => stop()));
+      const other = await openSession("other");
+      await eventually("one deleted sender", async () => (await listSenders()).length === 2);
+      expect(await listSenders()).to.have.members([lockedId, other.senderId]);
+    } finally {
+      locker.release(true);
+    }
+    await eventually("two deleted senders", async () => (await listSenders()).length === 1);
   });
 
   it("a sender keeps its id if it has a new connection in time", async () => {

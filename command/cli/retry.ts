@@ -23,6 +23,12 @@ export class StuckOperationError extends Error {
   override readonly name = "StuckOperationError";
 }
 
+/**
+ * Part of the time limit after which an operation ends that fails although the log answers for other streams. Many lines
+ * of an import can fail in this way, and only some wait at the same time.
+ */
+const STUCK_SHARE = 0.1;
+
 /** Runs an operation, and repeats it with backoff while the event log or the store of data keys is unavailable. */
 type Retry = <Result>(operation: () => Promise<Result>) => Promise<Result>;
 
@@ -44,6 +50,7 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange, isLogAvai
   return async (operation) => {
     const backoff = createBackoff(RETRY_DELAYS_MS);
     let deadline: number | undefined;
+    let stuckSince: number | undefined;
     for (;;) {
       try {
         const result = await operation();
@@ -58,8 +65,11 @@ export function createRetry({ timeoutMs, signal, onAvailabilityChange, isLogAvai
         deadline ??= performance.now() + timeoutMs;
         if (signal.aborted) throw error;
         const isStuck = error instanceof LogUnavailableError && ((await isLogAvailable?.()) ?? false);
-        if (performance.now() >= deadline)
-          throw isStuck ? new StuckOperationError("the event log fails only for this object", { cause: error }) : error;
+        const now = performance.now();
+        stuckSince = isStuck ? (stuckSince ?? now) : undefined;
+        if (stuckSince !== undefined && now >= Math.min(deadline, stuckSince + timeoutMs * STUCK_SHARE))
+          throw new StuckOperationError("the event log fails only for this object", { cause: error });
+        if (now >= deadline) throw error;
         setAvailable(isStuck);
         await backoff.pause(signal);
         if (signal.aborted) throw error;

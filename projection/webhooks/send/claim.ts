@@ -254,6 +254,7 @@ const CLAIM_SQL = `
   recorded AS (
     INSERT INTO webhooks.attempt (delivery_id, number, started_at)
     SELECT delivery_id, attempt_count, $1 FROM leased
+    ON CONFLICT DO NOTHING
   ),
   ${RECORD_PACE_SQL}
   SELECT x.ordinal, x.failing, x.capacity, ${PAUSE_MS_SQL} AS "pauseMs",

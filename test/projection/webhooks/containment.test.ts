@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type { Role } from "../../../projection/roles/role.ts";
+import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -194,6 +195,35 @@ describe("a fault that concerns one endpoint", () => {
     });
     for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "delivered");
     expect(receiver.requests.filter(({ path }) => path === "/faulty")).to.have.length(faultyIds.length);
+  });
+
+  it("does not stop the claims of other deliveries if the attempt of a delivery is already recorded", async () => {
+    await world.stopRoles(webhooks);
+    const { appointmentId, eventId } = await world.requestAppointment(faultyEndpoint.clinicId);
+    const values = [
+      deriveWebhookDeliveryId(eventId, faultyEndpoint.endpointId),
+      eventId,
+      `appointment-${appointmentId}`,
+    ];
+    const { endpointId, clinicId, applicationId } = faultyEndpoint;
+    await world.pool.query(
+      `INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
+         event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
+       VALUES ($1, $4, $5, $6, 'production', $2, 'appointment.created', $3, 0, 'pending', $2, $2, now(), now(), now())`,
+      [...values, endpointId, clinicId, applicationId],
+    );
+    await world.pool.query(
+      `INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at, round_attempt_count,
+         attempt_count) VALUES ($1, $2, '{}', now(), 0, 0)`,
+      [values[0], endpointId],
+    );
+    await world.pool.query("INSERT INTO webhooks.attempt (delivery_id, number, started_at) VALUES ($1, 1, now())", [
+      values[0],
+    ]);
+    const { eventId: otherId } = await world.requestAppointment(endpoint.clinicId);
+    webhooks = world.start.webhooks();
+    await world.awaitStatus(otherId, endpoint, "delivered");
+    await world.awaitStatus(eventId, faultyEndpoint, "delivered");
   });
 
   it("does not stop the outbox events of other streams", async () => {

@@ -46,12 +46,15 @@ export async function* readQuarantinedEvents(
   }
 }
 
-/** Deletes the records of events that were sent, unless the events have failed again. */
+/** Deletes the records of events that were sent, unless the events have failed again or somebody has locked them. */
 export async function deleteQuarantinedEvents(pool: pg.Pool, records: readonly QuarantineRecord[]): Promise<void> {
   if (records.length === 0) return;
   await pool.query(
-    `DELETE FROM webhooks.quarantined_event q USING unnest($1::bigint[], $2::timestamptz[]) AS sent (position, since)
-      WHERE q.position = sent.position AND q.since = sent.since`,
+    `DELETE FROM webhooks.quarantined_event WHERE position IN (
+       SELECT q.position
+         FROM webhooks.quarantined_event q JOIN unnest($1::bigint[], $2::timestamptz[]) AS sent (position, since)
+           ON q.position = sent.position AND q.since = sent.since
+          FOR UPDATE OF q SKIP LOCKED)`,
     [records.map(({ position }) => position), records.map(({ since }) => since)],
   );
 }

@@ -4,7 +4,11 @@ import { AccessDeniedError, jsonEvent, NO_STREAM } from "@eventstore/db-client";
 import { expect } from "chai";
 import { readRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { EventHistories, RelayError } from "../../../projection/relay/event-histories.ts";
-import { quarantineEvent } from "../../../projection/relay/quarantined-events.ts";
+import {
+  deleteQuarantinedEvents,
+  quarantineEvent,
+  readQuarantinedEvents,
+} from "../../../projection/relay/quarantined-events.ts";
 import { toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -76,6 +80,27 @@ describe("an event that the relay cannot map", () => {
     for (const id of eventIds) await awaitDelivery(id);
     await eventually("an empty list", async () => (await readStatus()).includes("quarantined streams: none"));
     expect(receiver.requests).to.have.length(4);
+  });
+
+  it("the records of sent events are deleted, except one that somebody has locked", async () => {
+    const [locked, other] = [1n, 2n];
+    const event = { stream: "appointment-1", revision: 0n, type: "AppointmentRequested" };
+    for (const position of [locked, other]) await quarantineEvent(world.pool, { ...event, position }, "refused");
+    const listRecords = async () => {
+      const records = [];
+      for await (const { position, since } of readQuarantinedEvents(world.pool)) records.push({ position, since });
+      return records;
+    };
+    const records = await listRecords();
+    const locker = await world.pool.connect();
+    try {
+      await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
+      await locker.query("SELECT FROM webhooks.quarantined_event WHERE position = $1 FOR UPDATE", [locked]);
+      await deleteQuarantinedEvents(world.pool, records);
+      expect(await listRecords()).to.deep.equal(records.slice(0, 1));
+    } finally {
+      locker.release(true);
+    }
   });
 
   it("events of a stream that the log refuses do not stop the relay or a replay", async () => {

@@ -72,7 +72,7 @@ export async function collectDisclosure(
     consents: isErased(customer) ? [] : await describeConsents(records, names),
     accesses: await findAccesses(dependencies, customer, records, names),
     deliveries: await describeDeliveries(pool, clinicId, records, names),
-    limits: [...DISCLOSURE_LIMITS, ...describeLostData(records), ...describeUnreadableEvents(records)],
+    limits: [...DISCLOSURE_LIMITS, ...describeLostData(records), ...describeMissingEvents(records)],
   };
 }
 
@@ -83,11 +83,15 @@ function describeLostData({ events }: PersonRecords): string[] {
   return [`The personal data of ${changes} is unreadable, because its data keys are missing.`];
 }
 
-function describeUnreadableEvents({ unreadableEvents }: PersonRecords): string[] {
-  return unreadableEvents.map(
+function describeMissingEvents({ unreadableEvents, deletedStreams }: PersonRecords): string[] {
+  const deletions = deletedStreams.map(
+    (stream) => `Events of ${stream} are not included, because they were deleted from the event log.`,
+  );
+  const unreadable = unreadableEvents.map(
     ({ stream, revision }) =>
       `Revision ${revision} of ${stream} is not included, because this release cannot read it. Data of this record may be missing or outdated.`,
   );
+  return [...deletions, ...unreadable];
 }
 
 /**

@@ -32,6 +32,8 @@ export interface PersonRecords {
   customer: Customer | undefined;
   events: PersonEvent[];
   unreadableEvents: UnreadableEvent[];
+  /** Streams of which an operator has deleted all events or the first events. */
+  deletedStreams: string[];
   animals: Animal[];
   consents: AnimalConsent[];
   appointments: Appointment[];
@@ -58,23 +60,28 @@ export async function findPersonRecords(
   clinicId: string,
   customerId: string,
 ): Promise<PersonRecords> {
-  const streams = new Set<string>();
+  /** First revision of each stream. */
+  const streams = new Map<string, number>();
   const query = eventsQuery.schema.parse({ customer: customerId });
   const { signal } = new AbortController();
   const options = { client, dataKeys, ...OPERATOR_SCOPE, signal, onProgress };
   for await (const auditEvent of await eventsQuery.run(query, options)) {
     if (!PERSON_CATEGORIES.has(getCategoryName(auditEvent.stream)) || auditEvent.clinicId !== clinicId) continue;
-    streams.add(auditEvent.stream);
+    if (!streams.has(auditEvent.stream)) streams.set(auditEvent.stream, auditEvent.revision);
   }
   const personEvents: PersonEvent[] = [];
   const unreadableEvents: UnreadableEvent[] = [];
-  for (const stream of streams) {
+  const deletedStreams: string[] = [];
+  for (const [stream, firstRevision] of streams) {
+    let isDeleted = true;
     for await (const logEvent of readStreamEvents(client, stream)) {
       const { revision, storedAt } = logEvent.auditEvent;
+      if (revision <= firstRevision) isDeleted = false;
       const event = await revealEvent(logEvent, dataKeys);
       if (event) personEvents.push({ event, storedAt });
       else unreadableEvents.push({ stream, revision });
     }
+    if (isDeleted) deletedStreams.push(stream);
   }
   const recordedEvents = personEvents.map(({ event }) => event);
   personEvents.sort((a, b) => Number(a.event.position - b.event.position));
@@ -82,6 +89,7 @@ export async function findPersonRecords(
     customer: foldStreams<Customer>(customerAggregate, recordedEvents)[0],
     events: personEvents,
     unreadableEvents,
+    deletedStreams,
     animals: foldStreams(animalAggregate, recordedEvents),
     consents: foldStreams(animalConsentAggregate, recordedEvents),
     appointments: foldStreams(appointmentAggregate, recordedEvents),

@@ -306,4 +306,17 @@ describe("customer disclose", function () {
       expect(entries[0]?.application).to.deep.equal({ id: application.applicationId, name: null });
     }
   });
+
+  it("a disclosure names each record whose events were deleted from the log", async () => {
+    const { clinicId, customerId, animalId, stream } = await createClinicWithHistory(world.log);
+    const client = connectEventStore(world.env.EVENTSTORE_URL ?? "", "test");
+    await client.tombstoneStream(stream);
+    await client.deleteStream(`animal-${animalId}`);
+    await client.dispose();
+    const options = ["--clinic", clinicId, "--customer", customerId];
+    const { animals, appointments, limits } = await readDisclosure("deleted-records.json", ...options);
+    expect([animals, appointments]).to.deep.equal([[], []]);
+    for (const name of [stream, `animal-${animalId}`])
+      expect(limits).to.include(`Events of ${name} are not included, because they were deleted from the event log.`);
+  });
 });

@@ -30,8 +30,8 @@ export function createSlotLimiter(limits = SCAN_SLOT_LIMITS): TakeSlot {
   const takenCounts = new Map<string, number>();
   let takenTotal = 0;
   return ({ id, clinicIds }) => {
-    const holders = [id, ...(clinicIds ?? [])];
-    const takenCount = Math.max(...holders.map((holder) => takenCounts.get(holder) ?? 0));
+    const holders = new Set([id, ...(clinicIds ?? [])]);
+    const takenCount = Math.max(...Array.from(holders, (holder) => takenCounts.get(holder) ?? 0));
     const freeCount = limits.total - takenTotal - (takenCount > 0 ? 1 : 0);
     if (freeCount <= 0 || takenCount >= limits.perHolder)
       throw new ApiError(429, "too_many_scans", { headers: { "Retry-After": String(RETRY_AFTER_SECONDS) } });

@@ -21,7 +21,7 @@ describe("the slots for scans", () => {
 
   it("all auditors of a clinic together get at most half of the slots", () => {
     const auditors: [string, string[]][] = [
-      ["a", ["x"]],
+      ["a", ["x", "x"]],
       ["b", ["x", "y"]],
       ["c", ["x"]],
     ];

@@ -21,6 +21,5 @@ export function showTitle(search) {
   const clinicId = getSelectedClinicId();
   getElement("latest-link").hidden = isLatest || clinicId === "";
   getElement("latest-link").href = toUrlFragment({ kind: "latest", id: clinicId });
-  const limit = ". Reads in the portal and by partners are not recorded.";
-  getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...describeSubject(), limit);
+  getElement("accesses-hint").replaceChildren("Who read or exported data of ", ...describeSubject());
 }

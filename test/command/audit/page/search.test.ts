@@ -82,9 +82,16 @@ describe("the searches of the page /audit", function () {
     expect(await showAccesses("animal", animalId))
       .to.match(/^appointment Pamuk/m)
       .and.not.match(/^clinic Happy/m);
-    expect(await page.locator("#accesses-hint").innerText())
-      .to.match(/data of animal Pamuk/)
-      .and.to.contain("Reads in the portal and by partners are not recorded.");
+    expect(await page.locator("#accesses-hint").innerText()).to.match(/data of animal Pamuk/);
+    const limit = page.getByText("Reads in the portal and by partners are not recorded.");
+    const [limitStyle, listStyle] = await page.evaluate<string[]>(
+      `["#accesses-limit", ".accesses"].map((selector) => {
+        const { color, fontSize } = getComputedStyle(document.querySelector(selector));
+        return color + " " + fontSize;
+      })`,
+    );
+    expect(limitStyle, "The sentence is as visible as the list.").to.equal(listStyle);
+    expect(await limit.isVisible()).to.equal(true);
     expect(await showAccesses("clinic", history.clinicId)).to.match(/^clinic Happy/m);
     await showAccesses("customer", customerId);
     expect(await page.locator("#accesses-body .summary").innerText()).to.match(/^2 readers: .*Ada Audit/);

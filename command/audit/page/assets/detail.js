@@ -18,24 +18,28 @@ const ERASED_TEXT = "The personal data of this event was erased. Neutral values 
 /**
  * Creates the view that shows the selected event, the fields that the event changed, and the state of the stream after
  * any event of the stream.
+ *
+ * @param {{ onSelect(event: object): void, onError(error: Error): void, countEvents(): number }} options `countEvents`:
+ *   returns the number of listed events
  */
-export function createDetailView({ onSelect, onError }) {
+export function createDetailView({ onSelect, onError, countEvents }) {
   const stepsByStream = new Map();
   let readController = new AbortController();
 
   /**
-   * Reads the events of a stream, the fields that each event changed, and the resulting states. Each stream is read
-   * once per search.
+   * Reads the events of a stream, the fields that each event changed, and the resulting states. A stream is read again
+   * after more events were listed, because they can be newer.
    */
   async function readSteps(stream, signal) {
-    const cached = stepsByStream.get(stream);
+    const key = `${stream} ${countEvents()}`;
+    const cached = stepsByStream.get(key);
     if (cached) return cached;
     const steps = [];
     for await (const step of fetchLines("replay", { stream }, signal)) {
       steps.push(step);
       if (steps.length === MAX_STEPS) break;
     }
-    stepsByStream.set(stream, steps);
+    stepsByStream.set(key, steps);
     return steps;
   }
 

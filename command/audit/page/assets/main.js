@@ -48,7 +48,11 @@ function showAlert(text) {
 /** Returns true if the details are below the list instead of next to it. */
 const isNarrow = () => matchMedia("(max-width: 64rem)").matches;
 
-const detail = createDetailView({ onSelect: selectEvent, onError: signOutIfUnauthorized });
+const detail = createDetailView({
+  onSelect: selectEvent,
+  onError: signOutIfUnauthorized,
+  countEvents: () => events.length,
+});
 const timeline = createTimeline(selectEvent, loadPage);
 const tabs = initTabs(VIEWS, showTab);
 const searchTabs = initTabs(["name", "appointment", "actor", "id", "export"], () => {});

@@ -149,6 +149,30 @@ describe("the events on the page /audit", function () {
     await audit.requireAccessible("the deliveries");
   });
 
+  it("the state after an event that was stored since the stream was read is shown once the event is listed", async () => {
+    const { clinicId, branchId, animalId } = history;
+    const appointmentId = randomUUID();
+    const details = { durationMinutes: 30, reason: "Limping", notes: null };
+    const scheduledAt = "2026-11-27T05:30:00.000Z";
+    const request = { appointmentId, clinicId, branchId, animalId, scheduledAt, ...details };
+    const context = createTestOperatorContext(Date.parse("2026-05-04T08:00:00Z"));
+    await requestAppointment(audit.world.log, request, context);
+    await page.route("**/events?*", (route) =>
+      route.continue({ url: route.request().url().replace("limit=500", "limit=1") }),
+    );
+    await audit.search("appointment", appointmentId);
+    const state = page.getByRole("region", { name: "State" });
+    await page.getByRole("button", { name: "Appointment requested" }).click();
+    await page.getByText("After event 1 of 1").waitFor();
+    const move = { appointmentId, clinicId, scheduledAt: "2026-11-27T12:00:00.000Z", reason: null };
+    await rescheduleAppointment(audit.world.log, move, createTestOperatorContext(context.now + 1));
+    await page.getByRole("button", { name: "Show more" }).click();
+    await page.getByRole("button", { name: "Appointment rescheduled" }).click();
+    await page.getByText("After event 2 of 2").waitFor();
+    expect(await state.innerText()).to.contain("2026-11-27 15:00:00 UTC+3");
+    await page.unroute("**/events?*");
+  });
+
   it("the audit page marks an event whose personal data was erased", async () => {
     const dataKeys = createTestDataKeys(audit.database.admin);
     const customer = { customerId: randomUUID(), clinicId: history.clinicId, phone: null, email: null, city: null };

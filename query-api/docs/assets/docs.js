@@ -1,4 +1,5 @@
 import { createCopyButton } from "/partner/copy.js";
+import { createText } from "/partner/dom.js";
 import { listEntries, toErrorId, toGuideId } from "./entries.js";
 import { addEntries, markCurrent, splitName } from "./navigation.js";
 
@@ -108,7 +109,7 @@ function complete(section, entries) {
     if (body.querySelector(".code-box")) continue;
     const { id } = body.closest(".opblock");
     const entry = entries.find((candidate) => candidate.curl && id.endsWith(`-${candidate.id}`));
-    if (entry) body.prepend(addCopyButton(createCurlText(entry), "Copy curl"));
+    if (entry) body.prepend(addCopyButton(createText(`curl command of ${entry.id}`, entry.curl), "Copy curl"));
   }
 }
 
@@ -125,15 +126,6 @@ function addCopyButton(code, label) {
   code.replaceWith(box);
   box.append(code, createCopyButton(label, code));
   return box;
-}
-
-function createCurlText({ id, curl }) {
-  const text = document.createElement("pre");
-  text.textContent = curl;
-  text.tabIndex = 0;
-  text.setAttribute("role", "region");
-  text.setAttribute("aria-label", `curl command of ${id}`);
-  return text;
 }
 
 /** Creates the button that shows or hides the bodies and headers of errors. */

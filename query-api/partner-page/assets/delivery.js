@@ -1,6 +1,6 @@
 import { runAction } from "./actions.js";
 import { createAttemptTable } from "./attempts.js";
-import { createEmptyText, createFactList, h } from "./dom.js";
+import { createEmptyText, createFactList, createText, h } from "./dom.js";
 import { createButton, createId, createStatusTag } from "./elements.js";
 import { shortenId } from "./format.js";
 import { getSignal, request } from "./session.js";
@@ -100,8 +100,4 @@ function createRequest({ body, headers, customHeaderNames }, deliveryId) {
     bodyElement,
     h("p", { class: "hint" }, "The sent and signed body has no line breaks. Each attempt has its own signature."),
   ];
-}
-
-function createText(label, text) {
-  return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
 }

@@ -3,7 +3,7 @@ import { clearAppointments, initAppointments, prepareAppointments, showAppointme
 import { clearClinics, loadInstallations, openClinic } from "./clinic.js";
 import { closeDialog } from "./confirm.js";
 import { applyFiltersOfUrl, filterByAppointment, reloadDeliveries } from "./deliveries.js";
-import { getElement } from "./dom.js";
+import { getElement, isNarrow } from "./dom.js";
 import { clearEndpoint, getShownEndpointId, initEndpoint, showEndpoint, showNewEndpoint } from "./endpoint.js";
 import {
   clearEndpoints,
@@ -23,9 +23,6 @@ import { clearUsage, showUsage } from "./usage.js";
 
 const NO_INSTALLATION_TEXT =
   "No clinic has approved this application yet. A clinic administrator approves the installation. Then sign in again.";
-
-/** Returns true if the details are below the list instead of next to it. */
-const isNarrow = () => matchMedia("(max-width: 64rem)").matches;
 
 const TABS = ["webhooks", "appointments", "installation", "requests"];
 

@@ -1,5 +1,5 @@
 import { createCopyButton } from "./copy.js";
-import { getElement, h } from "./dom.js";
+import { createText, getElement, h } from "./dom.js";
 
 /** Maximum number of requests in the list. */
 const MAX_REQUESTS = 50;
@@ -52,8 +52,4 @@ function quote(text) {
 
 function formatBody(body) {
   return JSON.stringify(body, (name, value) => (SECRET_MEMBERS.has(name) ? "(not shown)" : value), 2);
-}
-
-function createText(label, text) {
-  return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
 }

@@ -40,6 +40,16 @@ export function createTable(label, titles, rows, attributes = {}) {
   );
 }
 
+/** Creates a block of text with a label, in which the arrow keys scroll. */
+export function createText(label, text) {
+  return h("pre", { tabindex: "0", role: "region", "aria-label": label }, text);
+}
+
+/** Returns true if the details are below the list instead of next to it. */
+export function isNarrow() {
+  return matchMedia("(max-width: 64rem)").matches;
+}
+
 /** Returns the element with the given id. Throws an error if the page has no such element. */
 export function getElement(id) {
   const element = document.getElementById(id);

@@ -1,5 +1,5 @@
 import { fetchLines } from "./api.js";
-import { createEmptyText, createFactList, createTable, getElement, h } from "./dom.js";
+import { createEmptyText, createFactList, createTable, createText, getElement, h } from "./dom.js";
 import { isUuid } from "./format.js";
 import { createName, createNamedId } from "./names.js";
 import { toUrlFragment } from "./search.js";
@@ -58,7 +58,12 @@ export function createDetailView({ onSelect, onError, countEvents }) {
       sentence,
       createFacts(event),
       state,
-      h("details", {}, h("summary", {}, "Data as stored"), createJson(event.data, "Data as stored")),
+      h(
+        "details",
+        {},
+        h("summary", {}, "Data as stored"),
+        createText("Data as stored", JSON.stringify(event.data, null, 2)),
+      ),
     );
     try {
       const steps = await readSteps(event.stream, signal);
@@ -185,8 +190,4 @@ function* listFields(path, value) {
   if (entries.length === 0) return yield [path, value];
   for (const [key, inner] of entries)
     yield* listFields(path === "" || hasIds ? `${path}${key}` : `${path}.${key}`, inner);
-}
-
-function createJson(value, label) {
-  return h("pre", { tabindex: "0", role: "region", "aria-label": label }, JSON.stringify(value, null, 2));
 }

@@ -4,7 +4,7 @@ import { showCauses } from "./causes.js";
 import { clearClinics, countClinics, getSelectedClinicId, loadClinics, selectClinic } from "./clinics.js";
 import { showDeliveries } from "./deliveries.js";
 import { createDetailView } from "./detail.js";
-import { getElement, h } from "./dom.js";
+import { getElement, h, isNarrow } from "./dom.js";
 import { clearExport, initExport, setKeyThumbprint } from "./export.js";
 import { clearMatches, findAppointments, findByName, foldMatches } from "./matches.js";
 import { clearNames, initNames } from "./names.js";
@@ -44,9 +44,6 @@ function showAlert(text) {
   getElement("alert").textContent = text;
   getElement("failure").hidden = text === "";
 }
-
-/** Returns true if the details are below the list instead of next to it. */
-const isNarrow = () => matchMedia("(max-width: 64rem)").matches;
 
 const detail = createDetailView({
   onSelect: selectEvent,

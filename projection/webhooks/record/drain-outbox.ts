@@ -61,9 +61,12 @@ export async function drainOutbox({ pool, log, logger, requireLog, onDiscarded }
         await postpone(pool, stream);
         continue;
       }
-      await pool.query("DELETE FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[])", [
-        outboxEvents.map(({ id }) => id),
-      ]);
+      // A row that somebody has locked is deleted later, because the log holds its event only once.
+      await pool.query(
+        `DELETE FROM webhooks.outbox WHERE event_id IN (
+           SELECT event_id FROM webhooks.outbox WHERE event_id = ANY ($1::uuid[]) FOR UPDATE SKIP LOCKED)`,
+        [outboxEvents.map(({ id }) => id)],
+      );
     }
   };
   const workers = await Promise.allSettled(Array.from({ length: MAX_CONCURRENT_STREAMS }, appendGroups));
@@ -72,10 +75,11 @@ export async function drainOutbox({ pool, log, logger, requireLog, onDiscarded }
   return rows.length === MAX_EVENTS;
 }
 
-/** Postpones all events of the stream, so that they keep their order. */
+/** Postpones all events of the stream, so that they keep their order. Later events of the stream wait for them. */
 async function postpone(pool: pg.Pool, stream: string): Promise<void> {
   await pool.query(
-    `UPDATE webhooks.outbox SET next_try_at = now() + interval '${RETRY_INTERVAL_S} seconds' WHERE stream = $1`,
+    `UPDATE webhooks.outbox SET next_try_at = now() + interval '${RETRY_INTERVAL_S} seconds'
+      WHERE event_id IN (SELECT event_id FROM webhooks.outbox WHERE stream = $1 FOR UPDATE SKIP LOCKED)`,
     [stream],
   );
 }

@@ -185,13 +185,17 @@ function createOutboxEvent(
   return { id: deriveConsequenceId(sourceId, event.type, 0), stream, event, metadata };
 }
 
-/** Adds events to the outbox. Must run in the transaction that changes the deliveries. */
+/**
+ * Adds events to the outbox. Must run in the transaction that changes the deliveries. If earlier events of a stream are
+ * tried again later, the new event waits, too.
+ */
 export async function addToOutbox(client: pg.ClientBase, outboxEvents: readonly OutboxEvent[]): Promise<void> {
   if (outboxEvents.length === 0) return;
   await client.query({
     name: "add outbox events",
-    text: `INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at)
-           SELECT event_id, stream, event, metadata, (metadata->>'occurredAt')::timestamptz
+    text: `INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at, next_try_at)
+           SELECT event_id, stream, event, metadata, (metadata->>'occurredAt')::timestamptz,
+                  COALESCE((SELECT max(o.next_try_at) FROM webhooks.outbox o WHERE o.stream = f.stream), '-infinity')
              FROM unnest($1::uuid[], $2::text[], $3::jsonb[], $4::jsonb[]) AS f (event_id, stream, event, metadata)
            ON CONFLICT DO NOTHING`,
     values: [

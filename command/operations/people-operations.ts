@@ -14,9 +14,10 @@ import {
   decideChangePermissions,
   decideGrantMembership,
   decideRevokeMembership,
+  type Membership,
   membershipAggregate,
 } from "../../shared/domain/clinic/membership.ts";
-import { decideSelectClinic, type PortalUser, portalUserAggregate } from "../../shared/domain/clinic/portal-user.ts";
+import { decideSelectClinic, portalUserAggregate } from "../../shared/domain/clinic/portal-user.ts";
 import {
   decideDeactivateStaff,
   decideHireStaff,
@@ -24,7 +25,14 @@ import {
   staffAggregate,
 } from "../../shared/domain/clinic/staff.ts";
 import { requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
-import { defineClinicOperation, loadClinicObject, loadState } from "./operation.ts";
+import { handle } from "../handling/handle.ts";
+import {
+  createClinicContext,
+  defineClinicOperation,
+  loadClinicObject,
+  loadState,
+  type Operation,
+} from "./operation.ts";
 
 /** Grants a membership. A staff member that the membership names must belong to the membership's clinic. */
 export const grantMembership = defineClinicOperation(
@@ -38,17 +46,21 @@ export const grantMembership = defineClinicOperation(
 export const acceptMembership = defineClinicOperation(membershipAggregate, "membershipId", decideAcceptMembership);
 export const changePermissions = defineClinicOperation(membershipAggregate, "membershipId", decideChangePermissions);
 
-/** Revokes a membership. If the user's contact data is erased, a reason is refused, because it is personal data. */
-export const revokeMembership = defineClinicOperation(
-  membershipAggregate,
-  "membershipId",
-  (revocation: Parameters<typeof decideRevokeMembership>[0], _clinic, _now, user: PortalUser | undefined) =>
-    decideRevokeMembership(revocation, user),
-  async (log, { membershipId, reason }) => {
-    const membership = await loadState(log, membershipAggregate, reason === null ? null : membershipId);
-    return loadState(log, portalUserAggregate, membership?.userId ?? null);
-  },
-);
+/**
+ * Revokes a membership, also of a closed or deleted clinic. If the user's contact data is erased, a reason is refused,
+ * because it is personal data.
+ */
+export const revokeMembership: Operation<Parameters<typeof decideRevokeMembership>[0], Membership> = async (
+  log,
+  revocation,
+  context,
+) => {
+  const { membershipId, clinicId, reason } = revocation;
+  const clinicContext = await createClinicContext(log, clinicId, context);
+  const membership = await loadState(log, membershipAggregate, reason === null ? null : membershipId);
+  const user = await loadState(log, portalUserAggregate, membership?.userId ?? null);
+  return handle(log, membershipAggregate, membershipId, decideRevokeMembership(revocation, user), clinicContext);
+};
 
 export const hireStaff = defineClinicOperation(staffAggregate, "staffId", decideHireStaff);
 export const deactivateStaff = defineClinicOperation(staffAggregate, "staffId", decideDeactivateStaff);

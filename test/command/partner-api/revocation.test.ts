@@ -4,6 +4,7 @@ import { revokeApplication, revokeCredential } from "../../../command/operations
 import { suspendClinic } from "../../../command/operations/clinic-operations.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
+import { revokeMembership } from "../../../command/operations/people-operations.ts";
 import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
 import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { PERSONAL_DATA_KEYS } from "../../support/data-keys.ts";
@@ -73,7 +74,7 @@ describe("revocations with two command processes", () => {
     });
   }
 
-  it("an installation can be revoked, a consent withdrawn and a customer erased although the clinic's stream was deleted", async () => {
+  it("access of a deleted clinic can be revoked, a consent withdrawn and a customer erased", async () => {
     const { log } = command;
     const world = await createPartnerWorld(command);
     const linkCodes = createLinkCodes(JSON.parse(PERSONAL_DATA_KEYS));
@@ -86,6 +87,8 @@ describe("revocations with two command processes", () => {
     expect(consent?.applications[world.applicationId]).to.include({ code: null });
     const { state } = await revokeInstallation(log, { ...world, reason: null }, context);
     expect(state?.status).to.equal("revoked");
+    const { state: membership } = await revokeMembership(log, { ...world, reason: "Left" }, context);
+    expect(membership?.status).to.equal("revoked");
     const { customerId: id, clinicId } = world;
     const erasure = { id, clinicId, categories: ["contact" as const], cause: "request" as const, reason: "Request 17" };
     expect((await recordErasure.customer(log, erasure, context)).events).to.have.length(1);

@@ -56,6 +56,8 @@ interface ReservedDelivery {
   slot: Slot;
   interruptController: AbortController;
   leaseEndsAt: number;
+  /** True if the delivery no longer counts as reserved, because its outcome waits for a locked row. */
+  isWaiting: boolean;
 }
 
 /**
@@ -83,8 +85,11 @@ export class Sender {
   async run(signal: AbortSignal): Promise<void> {
     const { logger, health } = this.#options;
     const context = { logger, health, signal };
-    const onWritten = (outcomes: readonly FinishedAttempt[]) => this.#release(outcomes);
-    const writePromise = runOutcomeWriter(this.#options, this.#finishedAttempts, onWritten, signal);
+    const callbacks = {
+      onWritten: (outcomes: readonly FinishedAttempt[]) => this.#release(outcomes),
+      onWaiting: (outcomes: readonly FinishedAttempt[]) => this.#endCounting(outcomes),
+    };
+    const writePromise = runOutcomeWriter(this.#options, this.#finishedAttempts, callbacks, signal);
     await Promise.all([
       retryForever("claims", context, (markHealthy) => this.#claimUntil(signal, markHealthy)),
       retryForever("search", context, (markHealthy) => this.#searchUntil(signal, markHealthy)),
@@ -180,7 +185,13 @@ export class Sender {
   async #attempt(delivery: ClaimedDelivery, lease: Pick<ReservedDelivery, "senderId" | "leaseEndsAt">): Promise<void> {
     const interruptController = new AbortController();
     const slot = this.#slots.reserve(delivery);
-    this.#reservedDeliveries.set(delivery.deliveryId, { delivery, slot, interruptController, ...lease });
+    this.#reservedDeliveries.set(delivery.deliveryId, {
+      delivery,
+      slot,
+      interruptController,
+      ...lease,
+      isWaiting: false,
+    });
     const result = await attemptDelivery(delivery, this.#options, interruptController.signal);
     if (!result) return;
     const { scheduleSeconds, random, clock } = this.#options;
@@ -208,12 +219,20 @@ export class Sender {
     }
   }
 
+  /** Lets other deliveries be claimed instead of those whose outcomes wait for locked rows. */
+  #endCounting(outcomes: readonly FinishedAttempt[]): void {
+    for (const { delivery } of outcomes) {
+      const reserved = this.#reservedDeliveries.get(delivery.deliveryId);
+      if (!reserved || reserved.isWaiting) continue;
+      reserved.isWaiting = true;
+      this.#slots.release(reserved.slot);
+    }
+  }
+
   /** Ends the reservation of deliveries whose outcomes are recorded. */
   #release(outcomes: readonly FinishedAttempt[]): void {
-    for (const { delivery } of outcomes) {
-      const slot = this.#reservedDeliveries.get(delivery.deliveryId)?.slot;
-      if (slot && this.#reservedDeliveries.delete(delivery.deliveryId)) this.#slots.release(slot);
-    }
+    this.#endCounting(outcomes);
+    for (const { delivery } of outcomes) this.#reservedDeliveries.delete(delivery.deliveryId);
     const { dueEndpoints, searchNotifier } = this.#options;
     dueEndpoints.wake();
     if (!this.#hasPending && outcomes.some(({ verdict }) => verdict.status === "pending")) searchNotifier.wake();

@@ -28,7 +28,11 @@ const MAX_BATCH_SIZE = 200;
 
 const WRITE_INTERVAL_MS = 5;
 
+/** Pause between two searches for outcomes whose rows are no longer locked. */
 const LOCKED_INTERVAL_MS = 1_000;
+
+/** Time after a locked row in which the writer first checks which rows are locked, instead of waiting for the locks. */
+const CHECK_LOCKS_MS = 5_000;
 
 interface OutcomeWriter extends OutcomeWriterOptions {
   /** Called with outcomes after their commit. */
@@ -42,49 +46,61 @@ interface OutcomeWriter extends OutcomeWriterOptions {
  * Writes the outcomes of attempts in batches until the buffer is closed and empty. An outcome whose rows somebody has
  * locked waits, and others do not.
  *
- * @param onWritten called with outcomes after their commit
+ * @param callbacks.onWritten called with outcomes after their commit
+ * @param callbacks.onWaiting called with outcomes that wait
  */
 export async function runOutcomeWriter(
   options: OutcomeWriterOptions,
   finishedAttempts: BoundedBuffer<FinishedAttempt>,
-  onWritten: OutcomeWriter["onWritten"],
+  { onWritten, onWaiting }: Record<"onWritten" | "onWaiting", (outcomes: readonly FinishedAttempt[]) => void>,
   signal: AbortSignal,
 ): Promise<void> {
-  // Has room for all reserved deliveries, so that adding an outcome never waits.
-  const lockedOutcomes = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
-  const onLocked = (outcomes: readonly FinishedAttempt[]) => {
-    // The attempts are repeated after their lease.
-    if (!signal.aborted) for (const outcome of outcomes) void lockedOutcomes.push(outcome);
+  const waitingOutcomes = new BoundedBuffer<FinishedAttempt>(MAX_RESERVED_DELIVERIES);
+  let lockedAt = Number.NEGATIVE_INFINITY;
+  const setAside = (outcomes: readonly FinishedAttempt[]) => {
+    if (outcomes.length > 0) lockedAt = performance.now();
+    onWaiting(outcomes);
+    for (const outcome of outcomes) {
+      // Without room, or at the end of the role, the attempt is repeated after its lease.
+      if (signal.aborted || waitingOutcomes.isFull) onWritten([outcome]);
+      else void waitingOutcomes.push(outcome);
+    }
   };
-  const writer = { ...options, onWritten, onLocked, signal };
-  const lockedPromise = retryLocked(writer, lockedOutcomes);
-  for (;;) {
-    const outcomes = await finishedAttempts.take(MAX_BATCH_SIZE);
-    if (outcomes.length === 0) break;
-    await writeWithRetries(writer, outcomes);
-    await pause(WRITE_INTERVAL_MS, signal);
-  }
-  lockedOutcomes.close();
-  await lockedPromise;
-}
-
-/** Writes the outcomes that had to wait, once their rows are unlocked. */
-async function retryLocked(writer: OutcomeWriter, lockedOutcomes: BoundedBuffer<FinishedAttempt>): Promise<void> {
-  const onLocked = (outcomes: readonly FinishedAttempt[]) =>
-    outcomes.length > 1 ? writeHalves(dividingWriter, outcomes) : writer.onLocked(outcomes);
-  const dividingWriter: OutcomeWriter = { ...writer, onLocked };
-  for (;;) {
-    const outcomes = await lockedOutcomes.take(MAX_BATCH_SIZE);
-    if (outcomes.length === 0) return;
-    const unlockedIds = await findUnlocked(writer.pool, outcomes).catch((error: unknown) => {
-      writer.logger.warn({ error }, "Cannot check which outcomes of attempts can be written.");
+  const divide = (outcomes: readonly FinishedAttempt[]) =>
+    outcomes.length > 1 ? writeHalves(dividingWriter, outcomes) : setAside(outcomes);
+  const dividingWriter: OutcomeWriter = { ...options, onWritten, onLocked: divide, signal };
+  /** @returns false if all outcomes are locked */
+  const writeUnlocked = async (outcomes: readonly FinishedAttempt[]): Promise<boolean> => {
+    const unlockedIds = await findUnlocked(options.pool, outcomes).catch((error: unknown) => {
+      options.logger.warn({ error }, "Cannot check which outcomes of attempts can be written.");
       return new Set<string>();
     });
     const isUnlocked = ({ delivery }: FinishedAttempt) => unlockedIds.has(delivery.deliveryId);
+    setAside(outcomes.filter((outcome) => !isUnlocked(outcome)));
     await writeWithRetries(dividingWriter, outcomes.filter(isUnlocked));
-    await writer.onLocked(outcomes.filter((outcome) => !isUnlocked(outcome)));
-    await pause(LOCKED_INTERVAL_MS, writer.signal);
+    return unlockedIds.size > 0;
+  };
+  const writeWaiting = async () => {
+    for (;;) {
+      const outcomes = await waitingOutcomes.take(MAX_BATCH_SIZE);
+      if (outcomes.length === 0) return;
+      if (!(await writeUnlocked(outcomes))) await pause(LOCKED_INTERVAL_MS, signal);
+    }
+  };
+  const writer: OutcomeWriter = {
+    ...dividingWriter,
+    onLocked: async (outcomes) => void (await writeUnlocked(outcomes)),
+  };
+  const waitingPromise = writeWaiting();
+  for (;;) {
+    const outcomes = await finishedAttempts.take(MAX_BATCH_SIZE);
+    if (outcomes.length === 0) break;
+    if (performance.now() - lockedAt < CHECK_LOCKS_MS) await writeUnlocked(outcomes);
+    else await writeWithRetries(writer, outcomes);
+    await pause(WRITE_INTERVAL_MS, signal);
   }
+  waitingOutcomes.close();
+  await waitingPromise;
 }
 
 /**

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { jsonEvent } from "@eventstore/db-client";
 import { expect } from "chai";
 import type { Role } from "../../../projection/roles/role.ts";
+import { LANE_LIMITS } from "../../../projection/webhooks/schedule/slots.ts";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import { type EventLog, LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
@@ -195,6 +196,36 @@ describe("a fault that concerns one endpoint", () => {
     });
     for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "delivered");
     expect(receiver.requests.filter(({ path }) => path === "/faulty")).to.have.length(faultyIds.length);
+  });
+
+  it("does not stop the claims of other deliveries while outcomes of 2,000 locked deliveries wait", async () => {
+    const { endpointId, clinicId, applicationId } = faultyEndpoint;
+    await world.stopRoles(webhooks);
+    await world.pool.query(
+      `WITH ids AS MATERIALIZED (SELECT gen_random_uuid() AS id FROM generate_series(1, 2000)),
+            queued AS (
+              INSERT INTO webhooks.pending_delivery (delivery_id, endpoint_id, body, next_attempt_at,
+                round_attempt_count, attempt_count) SELECT id, $1, '{}', now(), 0, 0 FROM ids)
+       INSERT INTO webhooks.delivery (delivery_id, endpoint_id, clinic_id, application_id, environment, event_id,
+         event_type, event_stream, event_revision, status, cause_id, correlation_id, next_attempt_at, created_at, updated_at)
+       SELECT id, $1, $2, $3, 'production', id, 'appointment.created', 'appointment-1', 0, 'pending', id, id,
+         now(), now(), now() FROM ids`,
+      [endpointId, clinicId, applicationId],
+    );
+    const awaitDelivered = async () => {
+      const { eventId } = await world.requestAppointment(endpoint.clinicId);
+      await world.awaitStatus(eventId, endpoint, "delivered");
+    };
+    await whileLocked(async () => {
+      webhooks = world.start.webhooks({ timeoutMs: 120_000 });
+      await eventually("the requests", () => receiver.requests.length >= 2 * LANE_LIMITS.first.slotCount);
+      await awaitDelivered();
+    });
+    await eventually("the outcomes", async () => {
+      const { rowCount } = await world.pool.query("SELECT FROM webhooks.pending_delivery");
+      return rowCount === 0;
+    });
+    expect(receiver.requests).to.have.length(2_001);
   });
 
   it("does not stop the claims of other deliveries if the attempt of a delivery is already recorded", async () => {

@@ -59,7 +59,12 @@ export async function openClinic() {
   const clinicId = getClinicId();
   clinic = undefined;
   getElement("clinic-name").textContent = installations.get(clinicId)?.clinicName ?? "Clinic";
-  const context = await request("GET", "/clinic/context");
+  const hint = getElement("clinic-hint");
+  hint.textContent = "Loading …";
+  const context = await request("GET", "/clinic/context").catch((error) => {
+    if (clinicId === getClinicId()) hint.textContent = "";
+    throw error;
+  });
   const isSandbox = clinicId === sandbox?.clinicId;
   clinic = {
     ...context.clinic,
@@ -70,7 +75,7 @@ export async function openClinic() {
   getElement("clinic").value = clinicId;
   const { timezone, status } = clinic;
   const kind = isSandbox ? "Your sandbox" : `Clinic, ${status}`;
-  getElement("clinic-hint").replaceChildren(`${kind} · ${timezone} · `, createId(clinicId));
+  hint.replaceChildren(`${kind} · ${timezone} · `, createId(clinicId));
   for (const label of document.querySelectorAll("[data-zone]")) label.textContent = getTimeZone();
 }
 

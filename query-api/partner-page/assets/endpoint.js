@@ -115,7 +115,7 @@ async function refreshHealth(newDeliveries) {
 async function reloadEndpoint() {
   for (const waitMs of DISABLING_WAITS_MS) {
     const shown = endpoint;
-    const { endpoint: reloaded } = await request("GET", `/webhook-endpoints/${shown.id}`);
+    const { endpoint: reloaded } = await request("GET", `/webhook-endpoints/${shown.id}`, { isAutomatic: true });
     if (endpoint !== shown) return; // the user selected or changed an endpoint in the meantime
     endpoint = reloaded;
     updateEndpoint(endpoint);

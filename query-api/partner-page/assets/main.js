@@ -1,6 +1,6 @@
 import { clearError, onSubmit, runAction, showError } from "./actions.js";
 import { clearAppointments, initAppointments, prepareAppointments, showAppointments } from "./appointments.js";
-import { clearClinics, loadInstallations, openClinic } from "./clinic.js";
+import { clearClinics, getClinic, loadInstallations, openClinic } from "./clinic.js";
 import { closeDialog } from "./confirm.js";
 import { applyFiltersOfUrl, filterByAppointment, reloadDeliveries } from "./deliveries.js";
 import { getElement, isNarrow } from "./dom.js";
@@ -74,7 +74,7 @@ function findDeliveries() {
 }
 
 function showTab(name) {
-  if (!getClinicId()) return;
+  if (!getClinic()) return;
   changeRoute({ tab: name });
   if (name === "appointments") showAppointments();
   if (name === "webhooks") reloadDeliveries();
@@ -109,7 +109,7 @@ async function showDesk() {
   badge.className = `environment ${environment}`;
   for (const id of ["environment", "sign-out", "desk"]) getElement(id).hidden = false;
   getElement("sign-in").hidden = true;
-  getElement("sections").hidden = clinicId === undefined;
+  getElement("sections").hidden = true;
   if (clinicId === undefined) {
     getElement("clinic-name").textContent = "No clinic";
     showError("clinic-alert", { message: NO_INSTALLATION_TEXT });
@@ -124,11 +124,14 @@ async function showDesk() {
 async function showClinic(clinicId) {
   setClinicId(clinicId);
   clearSections();
-  const tab = TABS.find((name) => name === readRoute().tab) ?? tabs.getShownTab();
-  changeRoute({ clinic: clinicId, tab }, { isNewEntry: false });
-  showFilters();
+  // Everything else needs the clinic.
+  getElement("sections").hidden = true;
   await runAction({ alertId: "clinic-alert" }, async () => {
     await openClinic();
+    const tab = TABS.find((name) => name === readRoute().tab) ?? tabs.getShownTab();
+    changeRoute({ clinic: clinicId, tab }, { isNewEntry: false });
+    getElement("sections").hidden = false;
+    showFilters();
     prepareAppointments();
     showInstallation();
     tabs.show(tab);
@@ -144,6 +147,7 @@ function followRoute() {
   if (!getClinicId()) return;
   const { clinic, tab, endpoint: endpointId } = readRoute();
   if (clinic && clinic !== getClinicId()) return showClinic(clinic);
+  if (!getClinic()) return; // the clinic is loading
   tabs.show(TABS.includes(tab) ? tab : "webhooks");
   findDeliveries();
   const endpoint = findEndpoint(endpointId);

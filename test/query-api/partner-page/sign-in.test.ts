@@ -99,6 +99,23 @@ describe("the sign-in of the page /partner", function () {
     world.expectProblems(/ERR_INTERNET_DISCONNECTED/);
   });
 
+  it("while the clinic loads, the partner page says so, and shows nothing that needs the clinic", async () => {
+    await world.clickButton("Sign out");
+    let isChecked = false;
+    await page.route("**/clinic/context", async (route) => {
+      await eventually("the check", () => isChecked);
+      await route.continue();
+    });
+    await world.signIn(world.partner);
+    await page.locator("#clinic-hint", { hasText: "Loading …" }).waitFor();
+    expect(await page.getByRole("tab").count()).to.equal(0);
+    await page.evaluate("dispatchEvent(new PopStateEvent('popstate'))");
+    isChecked = true;
+    await page.getByRole("tab", { name: "Webhooks", selected: true }).waitFor();
+    await page.unroute("**/clinic/context");
+    world.expectProblems(/nothing/);
+  });
+
   it("in production, the partner page shows the clinics that have approved the application", async () => {
     const { log } = world.service.api.command;
     const application = await createApplication(log);

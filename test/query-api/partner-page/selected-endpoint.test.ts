@@ -147,11 +147,11 @@ describe("the selected endpoint on the page /partner", function () {
       await page.getByRole("heading", { name: "/first " }).waitFor();
       const dialog = page.getByRole("dialog", { name: title });
       expect(await dialog.innerText(), button).to.contain("/second");
+      const secondId = await getEndpoint("second").getAttribute("data-id");
       const [request] = await Promise.all([
         page.waitForRequest((sent) => ["POST", "DELETE"].includes(sent.method())),
         world.confirm(button),
       ]);
-      const secondId = await getEndpoint("second").getAttribute("data-id");
       expect(request.url(), button).to.contain(`/webhook-endpoints/${secondId}`);
       if (button === "Rotate secret") await page.getByText(/It belongs to .*\/second\./).waitFor();
     }

@@ -8,7 +8,7 @@ import { endWith, startSpan } from "../../shared/tracing/span.ts";
 import type { Checkpoint } from "../checkpoints/checkpoint.ts";
 import { type EventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import type { InFlightTracker } from "./in-flight-tracker.ts";
-import { MESSAGE_VERSION, type OutgoingMessage } from "./message.ts";
+import { MESSAGE_VERSION, type OutgoingMessage, type RelayMessage } from "./message.ts";
 import type { QuarantineRecord } from "./quarantined-events.ts";
 
 /** An event whose message is being created. */
@@ -33,10 +33,14 @@ const ACKNOWLEDGEMENT_CHECK_INTERVAL_MS = 100;
 
 const messageCodec = JSONCodec();
 
+/** Bytes for the headers of a message, which NATS counts, too. */
+const MAX_HEADER_BYTES = 256;
+
 /**
  * Publishes the messages of prepared events in order, until the buffer is closed. Each batch contains the messages that
  * are ready, and is confirmed before the next.
  *
+ * @param onTooLarge called with a message that exceeds the limit of the server, before its event is skipped
  * @throws if the server did not store a message, or if a message could not be created. The messages before it are stored
  */
 export async function publishMessages(
@@ -44,15 +48,20 @@ export async function publishMessages(
   stream: EventStream,
   preparedEvents: BoundedBuffer<PreparedEvent>,
   tracker: InFlightTracker<Checkpoint>,
+  onTooLarge: (message: RelayMessage) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
   const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
   const publish = createPublisher(connection.jetstream(JETSTREAM_OPTIONS), delivered.stream_seq);
-  const publishMessage = async (event: PreparedEvent, { id, subject, message }: OutgoingMessage): Promise<void> => {
+  const maxBytes = (connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - MAX_HEADER_BYTES;
+  const publishMessage = async (
+    event: PreparedEvent,
+    { id, subject }: OutgoingMessage,
+    payload: Uint8Array,
+  ): Promise<void> => {
     const onConfirmed = tracker.addPublishedEvent(event.checkpoint, event.quarantineRecord);
     const span = startSpan(`publish ${subject}`, "producer", event.traceparent);
-    const payload = messageCodec.encode({ version: MESSAGE_VERSION, ...message });
     const sequence = publish(`${stream.subjectPrefix}.${subject}`, id, payload, span?.traceparent);
     if (span) endWith(span, sequence);
     onConfirmed(await sequence);
@@ -67,9 +76,14 @@ export async function publishMessages(
     const confirmations: Promise<void>[] = [];
     for (const [index, event] of events.slice(0, readyCount).entries()) {
       const messageResult = messageResults[index];
-      if (messageResult?.status === "fulfilled" && messageResult.value)
-        confirmations.push(publishMessage(event, messageResult.value));
-      else if (event.checkpoint) tracker.addSkippedEvent(event.checkpoint);
+      const outgoingMessage = messageResult?.status === "fulfilled" ? messageResult.value : undefined;
+      const payload = outgoingMessage && messageCodec.encode({ version: MESSAGE_VERSION, ...outgoingMessage.message });
+      if (payload && payload.length <= maxBytes) {
+        confirmations.push(publishMessage(event, outgoingMessage, payload));
+        continue;
+      }
+      if (outgoingMessage) await onTooLarge(outgoingMessage.message);
+      if (event.checkpoint) tracker.addSkippedEvent(event.checkpoint);
     }
     await waitUnlessAborted(Promise.all(confirmations), signal);
     const failure = messageResults[failureIndex];

@@ -15,7 +15,7 @@ import type { JetStreamBacklog } from "../roles/role.ts";
 import { EventHistories, RelayError } from "./event-histories.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
-import type { OutgoingMessage } from "./message.ts";
+import type { OutgoingMessage, RelayMessage } from "./message.ts";
 import { MAX_PREPARED_MESSAGES, type PreparedEvent, publishMessages } from "./publish.ts";
 import {
   deleteQuarantinedEvents,
@@ -82,11 +82,17 @@ export async function runRelay(
     isCaughtUp = true;
     reportProgress();
   };
+  const onTooLarge = async (message: RelayMessage) => {
+    if (message.kind !== "event") return;
+    const { stream, body } = message;
+    const event = { position: BigInt(message.position), stream, revision: BigInt(message.revision), type: body.type };
+    await quarantine(options, event, "The message is larger than NATS allows (max_payload).");
+  };
   reportProgress();
   await runTaskGroup(signal, [
     (groupSignal) => readEvents(options, checkpoint, lastRevocation, preparedEvents, onCaughtUp, groupSignal),
     (groupSignal) => retryQuarantinedEvents(options, preparedEvents, groupSignal),
-    (groupSignal) => publishMessages(connection, options.stream, preparedEvents, tracker, groupSignal),
+    (groupSignal) => publishMessages(connection, options.stream, preparedEvents, tracker, onTooLarge, groupSignal),
     (groupSignal) => moveCheckpoint(connection, options, tracker, lastRevocation, onBacklog, groupSignal),
   ]);
 }

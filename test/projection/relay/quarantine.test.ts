@@ -11,6 +11,7 @@ import {
 } from "../../../projection/relay/quarantined-events.ts";
 import { toMessage } from "../../../projection/relay/to-message.ts";
 import type { Role } from "../../../projection/roles/role.ts";
+import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type OwnLog, startSeparateLog } from "../../support/own-log.ts";
 import { type Receiver, startReceiver } from "../../support/receiver.ts";
@@ -80,6 +81,25 @@ describe("an event that the relay cannot map", () => {
     for (const id of eventIds) await awaitDelivery(id);
     await eventually("an empty list", async () => (await readStatus()).includes("quarantined streams: none"));
     expect(receiver.requests).to.have.length(4);
+  });
+
+  it("an event whose message is too large for NATS is quarantined, and the checkpoint passes it", async () => {
+    const installationId = randomUUID();
+    const createData = (branchCount: number) => {
+      const branchIds = Array<string>(branchCount).fill(randomUUID());
+      return { installationId, scopes: ["webhooks:read"], animalAccess: "all", branchIds };
+    };
+    const emptyBytes = JSON.stringify(createData(0)).length;
+    const data = createData(Math.floor((1024 * 1024 - 350 - emptyBytes) / 39));
+    await world.append(`installation-${installationId}`, { type: "InstallationNarrowed", data } as CatalogEvent, {
+      environment: "production",
+      clinicId: endpoint.clinicId,
+    });
+    await eventually("the quarantine", async () => (await readStatus()).includes("larger than NATS allows"));
+    const { eventId, appointmentId } = await world.requestAppointment(endpoint.clinicId);
+    await awaitDelivery(eventId);
+    const { position } = (await world.log.readLast(`appointment-${appointmentId}`))!;
+    await eventually("the checkpoint", () => relay.getStatus().position === position);
   });
 
   it("the records of sent events are deleted, except one that somebody has locked", async () => {

@@ -16,8 +16,8 @@ describe("the keyboard on the page /partner", function () {
 
   const getFocusedText = () =>
     page.evaluate<string>("document.activeElement === document.body ? '' : document.activeElement.innerText");
-  /** Presses a button with the keyboard. */
-  const press = (name: string) => page.getByRole("button", { name, exact: true }).press("Enter");
+  /** Presses a button with the keyboard. A button ignores the key while its former action is running. */
+  const press = (name: string) => page.getByRole("button", { name, exact: true, disabled: false }).press("Enter");
   /** Accepts the dialog with the keyboard. The focus is on its first button, which refuses. */
   const accept = async (name: string) => {
     expect(await getFocusedText()).to.equal("Cancel");

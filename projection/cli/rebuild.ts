@@ -1,5 +1,6 @@
 import { EXIT_CODE } from "../../shared/command-line/failure.ts";
 import { suggestNext } from "../../shared/command-line/format-command-line.ts";
+import { formatCount } from "../../shared/command-line/format-count.ts";
 import { showProgress } from "../../shared/command-line/terminal.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { adoptLog } from "../adoption/adopt-log.ts";
@@ -125,8 +126,10 @@ export async function verifyReadModels(context: CommandContext, { json }: { json
     return exitCode;
   }
   const skippedText =
-    quarantinedStreams.size === 0 ? "" : `, not counting ${quarantinedStreams.size} quarantined streams`;
-  await terminal.writeOutput(`${rows} rows compared at position ${position}${skippedText}: ${differenceCount} differ`);
+    quarantinedStreams.size === 0 ? "" : `, not counting ${formatCount(quarantinedStreams.size, "quarantined stream")}`;
+  await terminal.writeOutput(
+    `${formatCount(rows, "row")} compared at position ${position}${skippedText}: ${differenceCount} differ`,
+  );
   await suggestNext(terminal, json, `projection ${differenceCount === 0 ? "status" : "rebuild"}`);
   return exitCode;
 }

@@ -1,4 +1,5 @@
 import { formatCommandLine, suggestNext } from "../../shared/command-line/format-command-line.ts";
+import { formatCount } from "../../shared/command-line/format-count.ts";
 import { readModels } from "../read-models/all.ts";
 import {
   type FollowerStatus,
@@ -85,7 +86,7 @@ function formatLag(lag: Lag | null): string {
   if (lag === null) return "belongs to a different log";
   const { events, exact, seconds } = lag;
   if (events === 0) return "up to date";
-  return `${exact ? "" : "about "}${events} events and ${seconds.toFixed(1)} s behind`;
+  return `${exact ? "" : "about "}${formatCount(events, "event")} and ${seconds.toFixed(1)} s behind`;
 }
 
 function formatLastError({ process }: RoleProcesses, now: number): string {
@@ -123,8 +124,8 @@ function formatProcess({ process, alive, standby }: RoleProcesses, now: number):
 function formatQuarantinedStream(quarantinedStatus: QuarantinedStatus): string[] {
   const { stream, revision, position, events, state, eventType, cause, actor, since, reason } = quarantinedStatus;
   const notes = {
-    quarantined: `${events} events skipped`,
-    unsent: `partners got no webhooks for ${events} events; the relay tries again when it starts`,
+    quarantined: `${formatCount(events, "event")} skipped`,
+    unsent: `partners got no webhooks for ${formatCount(events, "event")}; the relay tries again when it starts`,
     taken: `the read models include the stream; to end the quarantine, run: ${formatCommandLine(`projection resume ${position}`)}`,
   };
   const firstLine = `  position ${position}, stream ${stream}, from revision ${revision} on: ${notes[state]}`;

@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { formatCount } from "../../shared/command-line/format-count.ts";
 import { readLogEnd } from "../../shared/eventstore/read-log.ts";
 import { describeLogPosition, type LogPosition } from "../../shared/eventstore/subscription.ts";
 import type { Readiness } from "../../shared/http/health.ts";
@@ -224,5 +225,5 @@ function describeStop(failedAt: LogPosition | undefined, detail: Detail | null):
 function describeLag(role: string, reporter: Reporter): string {
   const { events, exact, seconds } = reporter.getLag(role) ?? { events: 0, exact: true, seconds: 0 };
   if (events === 0) return "";
-  return `; ${exact ? "" : "about "}${events} events and ${Math.round(seconds)} s behind`;
+  return `; ${exact ? "" : "about "}${formatCount(events, "event")} and ${Math.round(seconds)} s behind`;
 }

@@ -102,7 +102,7 @@ describe("an event of a type that only a newer release knows", () => {
     await eventually("the later stream", async () => (await world.readName(laterCustomerId)) === "Cai");
     expect(await isLogAvailable(world.log)).to.equal(true);
     const { stdout } = await world.runCommand("status");
-    expect(stdout).to.contain(`stream ${QUARANTINE_STREAM}, from revision 0 on: 1 events skipped`);
+    expect(stdout).to.contain(`stream ${QUARANTINE_STREAM}, from revision 0 on: 1 event skipped`);
     const resumed = await world.runCommand("resume", String(position), "--reason", "another try");
     expect(resumed.stdout + resumed.stderr).to.contain(UNKNOWN_TYPE_TEXT);
     expect((await readQuarantineDecisions(world.client)).lastRevision).to.equal(1n);

@@ -1,4 +1,5 @@
 import { getElement, h } from "./dom.js";
+import { createButton } from "./elements.js";
 import { ApiError } from "./errors.js";
 import { getSignal } from "./session.js";
 
@@ -9,10 +10,11 @@ import { getSignal } from "./session.js";
  * An action ends when its outcome is shown. It does not wait for the lists that it loads again: the button would ignore
  * clicks after it seems to be done.
  *
- * @param {{ button?: HTMLElement | null, alertId: string }} controls
+ * @param {{ button?: HTMLElement | null, alertId: string, isRepeatable?: boolean }} controls `isRepeatable`: the alert
+ *   has a button that runs the action again
  * @param {() => Promise<void>} action
  */
-export async function runAction({ button, alertId }, action) {
+export async function runAction({ button, alertId, isRepeatable = false }, action) {
   if (button?.getAttribute("aria-disabled") === "true") return;
   const signal = getSignal();
   clearError(alertId);
@@ -22,10 +24,19 @@ export async function runAction({ button, alertId }, action) {
   } catch (error) {
     if (signal?.aborted) return; // the session has ended, and with it the request
     showError(alertId, error);
+    if (isRepeatable) getElement(alertId).append(createRetryButton(() => runAction({ alertId, isRepeatable }, action)));
     if (!(error instanceof ApiError)) throw error;
   } finally {
     button?.removeAttribute("aria-disabled");
   }
+}
+
+function createRetryButton(retry) {
+  const onclick = () => {
+    getElement("main").focus(); // the button is removed
+    retry();
+  };
+  return h("div", { class: "buttons" }, createButton("Try again", { onclick }));
 }
 
 /** Runs an action each time the form with the given id is submitted. */

@@ -45,7 +45,7 @@ export function initEndpoints(handlers) {
     const { endpoint, secret } = await request("POST", "/webhook-endpoints", { body });
     openForm(false);
     handlers.onCreate(endpoint, secret);
-    showEndpoints();
+    runAction({ alertId: "endpoints-alert", isRepeatable: true }, showEndpoints);
   });
 }
 
@@ -61,20 +61,18 @@ function openForm(isOpen) {
       : "An HTTPS URL of a public host.";
 }
 
-/** Loads the endpoints. Shows an error in the list. */
-export function showEndpoints() {
-  return runAction({ alertId: "endpoints-alert" }, async () => {
-    getElement("endpoints").replaceChildren(createEmptyText("Loading …"));
-    try {
-      endpoints = (await request("GET", "/webhook-endpoints")).endpoints;
-    } catch (error) {
-      getElement("endpoints").replaceChildren();
-      throw error;
-    }
-    renderEndpoints();
-    // Without endpoints, the form is the next step. A form that is open keeps its input.
-    if (endpoints.length === 0 && getElement("endpoint-form").hidden) openForm(true);
-  });
+/** Loads the endpoints, and shows the list. */
+export async function showEndpoints() {
+  getElement("endpoints").replaceChildren(createEmptyText("Loading …"));
+  try {
+    endpoints = (await request("GET", "/webhook-endpoints")).endpoints;
+  } catch (error) {
+    getElement("endpoints").replaceChildren();
+    throw error;
+  }
+  renderEndpoints();
+  // Without endpoints, the form is the next step. A form that is open keeps its input.
+  if (endpoints.length === 0 && getElement("endpoint-form").hidden) openForm(true);
 }
 
 /**

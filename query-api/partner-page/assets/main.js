@@ -126,7 +126,7 @@ async function showClinic(clinicId) {
   clearSections();
   // Everything else needs the clinic.
   getElement("sections").hidden = true;
-  await runAction({ alertId: "clinic-alert" }, async () => {
+  await runAction({ alertId: "clinic-alert", isRepeatable: true }, async () => {
     await openClinic();
     const tab = TABS.find((name) => name === readRoute().tab) ?? tabs.getShownTab();
     changeRoute({ clinic: clinicId, tab }, { isNewEntry: false });

@@ -116,6 +116,23 @@ describe("the sign-in of the page /partner", function () {
     world.expectProblems(/nothing/);
   });
 
+  it("if the clinic or its endpoints cannot be loaded, the partner page tries again without another sign-in", async () => {
+    await world.clickButton("Sign out");
+    for (const path of ["**/clinic/context", "**/webhook-endpoints"])
+      await page.route(path, (route) => route.abort(), { times: 1 });
+    await world.signIn(world.partner);
+    const alert = page.locator("#clinic-alert");
+    await alert.getByText("The service is unreachable.").waitFor();
+    await world.requireAccessible("a clinic that cannot be loaded");
+    await world.clickButton("Try again");
+    await page.locator("#sections").and(page.locator(":not([hidden])")).waitFor();
+    await alert.getByText("The service is unreachable.").waitFor();
+    await page.getByRole("button", { name: "Try again" }).press("Enter");
+    expect(await page.evaluate("document.activeElement.id")).to.equal("main");
+    await page.getByText("No endpoints at Sandbox Clinic yet.").waitFor();
+    world.expectProblems(/ERR_FAILED/);
+  });
+
   it("in production, the partner page shows the clinics that have approved the application", async () => {
     const { log } = world.service.api.command;
     const application = await createApplication(log);

@@ -11,6 +11,7 @@ const routingFields = z.looseObject({
   environment,
   clinicId: uuid.nullable(),
   branchId: uuid.nullable(),
+  data: z.looseObject({ appointment: z.looseObject({ id: uuid, animalId: uuid.nullable() }).optional() }),
 });
 
 /** The dispatcher sends the body unchanged, including the order of its fields. */

@@ -1,9 +1,10 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { connect, JSONCodec, type JsMsg, type NatsConnection, nanos } from "nats";
 import { readCheckpoint } from "../../../projection/checkpoints/checkpoint.ts";
 import { readRelayCheckpoint, setRelayCheckpoint } from "../../../projection/checkpoints/relay-checkpoint.ts";
 import { deriveStreamNames } from "../../../projection/relay/event-stream.ts";
-import { type EventMessage, relayMessageSchema } from "../../../projection/relay/message.ts";
+import { type EventMessage, MESSAGE_VERSION, relayMessageSchema } from "../../../projection/relay/message.ts";
 import { addDeliveries } from "../../../projection/webhooks/match/match-event.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -191,9 +192,13 @@ describe("a repeated message to the webhooks role", () => {
     const endpoint = await world.registerEndpoint(receiver.url);
     await deliver(endpoint);
     const { subjectPrefix, name, consumerName } = deriveStreamNames(world.databaseUrl);
-    const { seq } = await natsConnection
-      .jetstream()
-      .publish(`${subjectPrefix}.production.appointment.created`, Buffer.from("nonsense"));
+    const [id, clinicId, environment] = [randomUUID(), endpoint.clinicId, "production"];
+    const body = { id, type: "appointment.created", environment, clinicId, branchId: null };
+    const event = { kind: "event", position: "0", stream: "appointment-1", revision: "0", correlationId: id, body };
+    const publish = (text: string) =>
+      natsConnection.jetstream().publish(`${subjectPrefix}.production.appointment.created`, Buffer.from(text));
+    await publish("nonsense");
+    const { seq } = await publish(JSON.stringify({ version: MESSAGE_VERSION, ...event }));
     await deliver(endpoint);
     const { consumers } = await natsConnection.jetstreamManager();
     await eventually("the removal", async () => (await consumers.info(name, consumerName)).ack_floor.stream_seq > seq);

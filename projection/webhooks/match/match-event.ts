@@ -113,7 +113,7 @@ async function matchInOrder(deps: MatchDeps, events: readonly EventMessage[]): P
   const completeMatches = await matchOnce(deps.pool, allEvents);
   const stillWaitingEvents = allEvents.filter(({ body }) => completeMatches.outOfOrderIds.has(body.id));
   if (stillWaitingEvents.length === 0) return completeMatches;
-  return matchOnce(deps.pool, allEvents, await findLostStreams(deps, stillWaitingEvents, unavailableStreams));
+  return matchOnce(deps.pool, allEvents, findLostStreams(deps, stillWaitingEvents, unavailableStreams));
 }
 
 /** @param lostStreams streams whose events do not wait for earlier events */

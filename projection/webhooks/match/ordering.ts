@@ -243,13 +243,19 @@ interface EarlierEvents {
  * the events of a stream cannot be read, logs a warning and leaves them out.
  */
 export async function readEarlierEvents(
-  { pool, log, logger }: OrderDeps,
+  { client, pool, log, logger }: OrderDeps,
   events: readonly EventMessage[],
 ): Promise<EarlierEvents> {
   const unavailableStreams = new Set<string>();
   const { position: checkpoint } = await readRelayCheckpoint(pool);
+  // A server that is behind does not know the earlier events yet. It may catch up during the reads.
+  const logEnd = await readLogEnd(client).catch((error: unknown) => {
+    logger.debug({ error }, "Cannot check whether the event log contains the events before an event.");
+    return -1n;
+  });
   const revisions = new Map<string, bigint>();
-  for (const { stream, revision } of events) {
+  for (const { stream, revision, position } of events) {
+    if (position > logEnd) unavailableStreams.add(stream);
     if (revision > (revisions.get(stream) ?? -1n)) revisions.set(stream, revision);
   }
   const readBefore = async ([stream, revision]: [string, bigint]) => {
@@ -271,26 +277,17 @@ export async function readEarlierEvents(
  * @param events events whose earlier events are neither matched nor readable
  * @param unavailableStreams streams that may be readable later
  */
-export async function findLostStreams(
-  { client, logger }: OrderDeps,
+export function findLostStreams(
+  { logger }: OrderDeps,
   events: readonly EventMessage[],
   unavailableStreams: ReadonlySet<string>,
-): Promise<Set<string>> {
-  const lostStreams = new Set<string>();
-  try {
-    // A server that is behind does not know the earlier events yet.
-    const logEnd = await readLogEnd(client);
-    for (const { stream, revision, position } of events) {
-      if (unavailableStreams.has(stream) || position > logEnd) continue;
-      lostStreams.add(stream);
-      logger.error(
-        { stream, revision: String(revision) },
-        "The events before an event are lost, so partners may get the events of the appointment out of order.",
-      );
-    }
-  } catch (error) {
-    logger.debug({ error }, "Cannot check whether the event log contains the events before an event.");
-  }
+): Set<string> {
+  const lostStreams = new Set(events.map(({ stream }) => stream).filter((stream) => !unavailableStreams.has(stream)));
+  for (const stream of lostStreams)
+    logger.error(
+      { stream },
+      "The events before an event are lost, so partners may get the events of the appointment out of order.",
+    );
   return lostStreams;
 }
 

@@ -160,6 +160,24 @@ describe("deliveries to an endpoint with the order `appointment`", () => {
     });
   }
 
+  it("an event waits for an earlier event if the log was behind when its stream was read", async () => {
+    const logEnd = await readLogEnd(world.client);
+    const [firstEvent, secondEvent] = createEvents(2).map((event) => ({ ...event, position: logEnd + 1n })) as [
+      EventMessage,
+      EventMessage,
+    ];
+    const staleLog = {
+      ...world.log,
+      async read() {
+        await world.requestAppointment(endpoint.clinicId);
+        return [];
+      },
+    };
+    const event = { ...secondEvent, previousEvent: { id: firstEvent.body.id, position: logEnd } };
+    const { unreadyEvents } = await addDeliveries({ ...world, log: staleLog }, [event], Date.now());
+    expect([...unreadyEvents]).to.deep.equal([event]);
+  });
+
   it("an event that is added again after its delivery has ended is not delivered again and holds no other event", async () => {
     const events = createEvents(2);
     await add(events.slice(0, 1));

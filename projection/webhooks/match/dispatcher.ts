@@ -1,8 +1,9 @@
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { JSONCodec, type JsMsg, type NatsConnection } from "nats";
 import { z } from "zod";
+import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import { readLogEnd } from "../../../shared/eventstore/read-log.ts";
-import { concernsOneStream } from "../../../shared/eventstore/stream-failure.ts";
+import { concernsOneStream, isLogAvailable } from "../../../shared/eventstore/stream-failure.ts";
 import { readPosition } from "../../../shared/postgres/read-model-position.ts";
 import { isLockTimeout, isStatementTimeout, isValueRefused } from "../../../shared/postgres/unavailable.ts";
 import { runTaskGroup, waitUnlessAborted } from "../../../shared/runtime/abort.ts";
@@ -46,8 +47,8 @@ const MAX_BATCH_SIZE = 250;
  */
 const CATCH_UP_TIMEOUT_MS = 2_000;
 
-/** Time after which JetStream redelivers a message that needs locked rows. */
-const LOCKED_DELAY_MS = 10_000;
+/** Time after which JetStream redelivers a postponed message. */
+const POSTPONE_DELAY_MS = 10_000;
 
 /** Time limit for each step of stopping: for the current batch, and for sending its acknowledgements. */
 const FINISH_TIMEOUT_MS = 800;
@@ -62,7 +63,10 @@ interface ReceivedMessage<Message = EventMessage | ReplayMessage> {
 /** Ends the processing of a message in one of two ways. */
 interface Settle {
   acknowledge(message: ReceivedMessage): void;
-  /** Returns a message to the queue, because rows that it needs are locked. Other messages do not wait for it. */
+  /**
+   * Returns a message to the queue, because rows that it needs are locked, or the log does not answer for its stream.
+   * Other messages do not wait for it.
+   */
   postpone(message: ReceivedMessage, error: unknown): void;
 }
 
@@ -133,10 +137,13 @@ async function dispatchBatch(
     },
     postpone(message, error) {
       const { kind, position } = message.message;
-      options.logger.warn({ error, kind, position: String(position) }, "A message waits, because a row is locked.");
+      options.logger.warn(
+        { error, kind, position: String(position) },
+        "A message waits, because its rows or its stream are not available.",
+      );
       unacknowledgedMessages.delete(message);
-      message.jetStreamMessage.nak(LOCKED_DELAY_MS);
-      message.span?.end("locked");
+      message.jetStreamMessage.nak(POSTPONE_DELAY_MS);
+      message.span?.end("postponed");
     },
   };
   try {
@@ -254,7 +261,8 @@ async function dispatchReplays(
       if (replayResult === "pending") options.onReplay();
       if (replayResult === "skipped" || replayResult === "expired") options.onOutboxEvents();
     } catch (error) {
-      if (!isLockTimeout(error)) throw error;
+      const isStreamUnavailable = error instanceof LogUnavailableError && (await isLogAvailable(options.log));
+      if (!isLockTimeout(error) && !isStreamUnavailable) throw error;
       settle.postpone(replayMessage, error);
     }
   }

@@ -135,6 +135,31 @@ describe("a fault that concerns one endpoint", () => {
     await world.awaitStatus(eventId, faultyEndpoint, "delivered");
   });
 
+  it("does not stop messages while the log is unavailable for a delivery that is to be replayed", async () => {
+    await world.stopRoles(webhooks);
+    let [isUnavailable, failureCount] = [false, 0];
+    const log: EventLog = {
+      ...world.log,
+      async read(stream, ...options) {
+        if (!isUnavailable || !stream.startsWith("appointment-")) return world.log.read(stream, ...options);
+        failureCount += 1;
+        throw new LogUnavailableError("the event log did not respond in time");
+      },
+    };
+    webhooks = world.start.webhooks({ retryScheduleSeconds: [], log });
+    receiver.queueReactions({ status: 500 });
+    const { eventId } = await world.requestAppointment(faultyEndpoint.clinicId);
+    await world.awaitStatus(eventId, faultyEndpoint, "failed");
+    isUnavailable = true;
+    await world.requestReplay(eventId, faultyEndpoint);
+    await eventually("the failed read", () => failureCount > 0);
+    const { eventId: otherId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(otherId, endpoint, "delivered");
+    expect(webhooks.getStatus().lastError?.message ?? "").not.to.include("did not respond in time");
+    isUnavailable = false;
+    await world.awaitStatus(eventId, faultyEndpoint, "delivered");
+  });
+
   it("does not stop replays of other deliveries while somebody locks its delivery", async () => {
     receiver.queueReactions({ status: 500 }, { status: 500 });
     const failDelivery = async (failingEndpoint: Endpoint) => {

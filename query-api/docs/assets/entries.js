@@ -51,17 +51,16 @@ export function toErrorId(code) {
 
 /**
  * Finds the entries that contain every word of the query. Lists guides first, then entries whose title contains every
- * word, then the others. Among these, errors precede operations and events. If the query has a status and other words,
- * the operations and events whose title contains the other words are the first.
+ * word, then the others. Among these, errors precede operations and events. The title of an operation or event counts as
+ * containing its statuses, if the query has other words, too.
  */
 export function findEntries(entries, query) {
   const words = query.toLowerCase().split(/\s+/);
   const otherWords = words.filter((word) => !/^[1-5]\d\d$/.test(word));
-  const isOfStatus = otherWords.length > 0 && otherWords.length < words.length;
   const contains = (text, sought = words) => sought.every((word) => text.includes(word));
   const rank = ({ label, title }) => {
-    if (isOfStatus && !["GUIDE", "ERROR"].includes(label) && contains(title.toLowerCase(), otherWords)) return -1;
-    const isTitled = contains(title.toLowerCase());
+    const hasStatuses = !["GUIDE", "ERROR"].includes(label) && otherWords.length > 0;
+    const isTitled = contains(title.toLowerCase(), hasStatuses ? otherWords : words);
     if (label === "GUIDE") return isTitled ? 0 : 1;
     return (isTitled ? 2 : 4) + (label === "ERROR" ? 0 : 1);
   };

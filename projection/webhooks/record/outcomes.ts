@@ -145,17 +145,25 @@ async function updateDeliveries(
   return new Set(rows.map(({ delivery_id }) => delivery_id));
 }
 
-/** Returns the ids of the deliveries with outcomes that are not locked by another transaction. */
+/**
+ * Returns the ids of the deliveries whose outcomes can be written now, because no other transaction has locked the
+ * delivery or the failure period of its endpoint.
+ */
 export async function findUnlocked(pool: pg.Pool, outcomes: readonly FinishedAttempt[]): Promise<Set<string>> {
   const { rows } = await pool.query<{ id: string }>({
     name: "unlocked outcomes",
     text: `WITH unlocked AS (
              SELECT p.delivery_id FROM webhooks.pending_delivery p JOIN webhooks.delivery d USING (delivery_id)
-              WHERE p.delivery_id = ANY ($1::uuid[]) FOR UPDATE SKIP LOCKED)
-           SELECT o.id FROM unnest($1::uuid[]) AS o (id)
-            WHERE o.id IN (SELECT delivery_id FROM unlocked)
-               OR NOT EXISTS (SELECT FROM webhooks.pending_delivery WHERE delivery_id = o.id)`,
-    values: [outcomes.map(({ delivery }) => delivery.deliveryId)],
+              WHERE p.delivery_id = ANY ($1::uuid[]) FOR UPDATE SKIP LOCKED),
+           unlocked_endpoint AS (
+             SELECT endpoint_id FROM webhooks.failing_endpoint
+              WHERE endpoint_id = ANY ($2::uuid[]) FOR UPDATE SKIP LOCKED)
+           SELECT o.id FROM unnest($1::uuid[], $2::uuid[]) AS o (id, endpoint_id)
+            WHERE (o.id IN (SELECT delivery_id FROM unlocked)
+                   OR NOT EXISTS (SELECT FROM webhooks.pending_delivery WHERE delivery_id = o.id))
+              AND (o.endpoint_id IN (SELECT endpoint_id FROM unlocked_endpoint)
+                   OR NOT EXISTS (SELECT FROM webhooks.failing_endpoint WHERE endpoint_id = o.endpoint_id))`,
+    values: [outcomes.map(({ delivery }) => delivery.deliveryId), outcomes.map(({ delivery }) => delivery.endpointId)],
   });
   return new Set(rows.map(({ id }) => id));
 }

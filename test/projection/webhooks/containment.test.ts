@@ -92,13 +92,13 @@ describe("a fault that concerns one endpoint", () => {
     }
   });
 
-  /** Runs a test while a transaction holds locks on the deliveries of the faulty endpoint. */
-  async function whileLocked(test: () => Promise<void>): Promise<void> {
+  /** Runs a test while a transaction holds locks on rows of the faulty endpoint, by default on its deliveries. */
+  async function whileLocked(test: () => Promise<void>, table = "delivery"): Promise<void> {
     const locker = await world.pool.connect();
     try {
       await locker.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
       const values = [faultyEndpoint.endpointId];
-      await locker.query("SELECT FROM webhooks.delivery WHERE endpoint_id = $1 FOR UPDATE", values);
+      await locker.query(`SELECT FROM webhooks.${table} WHERE endpoint_id = $1 FOR UPDATE`, values);
       await test();
     } finally {
       locker.release(true);
@@ -221,6 +221,18 @@ describe("a fault that concerns one endpoint", () => {
     });
     for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "delivered");
     expect(receiver.requests.filter(({ path }) => path === "/faulty")).to.have.length(faultyIds.length);
+  });
+
+  it("does not stop the outcomes of other attempts while somebody locks the record of its failures", async () => {
+    for (const path of ["/", "/faulty"]) receiver.setDefaultReaction({ status: 500 }, path);
+    const request = async ({ clinicId }: Endpoint) => (await world.requestAppointment(clinicId)).eventId;
+    await world.awaitStatus(await request(faultyEndpoint), faultyEndpoint, "failed");
+    let faultyIds: string[] = [];
+    await whileLocked(async () => {
+      faultyIds = await Promise.all(Array.from({ length: 40 }, () => request(faultyEndpoint)));
+      for (let count = 0; count < 5; count += 1) await world.awaitStatus(await request(endpoint), endpoint, "failed");
+    }, "failing_endpoint");
+    for (const id of faultyIds) await world.awaitStatus(id, faultyEndpoint, "failed");
   });
 
   it("does not stop the claims of other deliveries while outcomes of 2,000 locked deliveries wait", async () => {

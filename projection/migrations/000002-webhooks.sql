@@ -11,7 +11,7 @@ CREATE TABLE webhooks.relay_checkpoint (
   revocation_position bigint NOT NULL DEFAULT -1
 );
 
--- Events that the relay could not turn into messages. When a relay starts, it tries them again.
+-- Events that the relay could not turn into messages. The relay tries them again every ten minutes.
 CREATE TABLE webhooks.quarantined_event (
   position bigint PRIMARY KEY,
   stream text NOT NULL,

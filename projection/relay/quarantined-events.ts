@@ -12,8 +12,8 @@ export interface QuarantineRecord {
 const PAGE_SIZE = 500;
 
 /**
- * Records an event that cannot be sent, so that relay and dispatchers can pass it. When a relay starts, it tries the
- * recorded events again.
+ * Records an event that cannot be sent, so that relay and dispatchers can pass it. The relay tries the recorded events
+ * again, at its start and every ten minutes.
  */
 export async function quarantineEvent(
   pool: pg.Pool,

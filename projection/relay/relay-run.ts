@@ -2,7 +2,7 @@ import type { NatsConnection } from "nats";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { createEventLog, type EventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
-import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
+import { concernsOneStream, isLogAvailable } from "../../shared/eventstore/stream-failure.ts";
 import { type LogPosition, subscribeToLog } from "../../shared/eventstore/subscription.ts";
 import { onAbort, runTaskGroup, waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
@@ -41,7 +41,14 @@ interface RelayRunOptions extends LogAndDatabase {
   logger: Logger;
   onProgress(progress: RelayProgress): void;
   onEventRead(): void;
+  /** For each stream that could not be read, the time of the first failure. Kept between runs. */
+  unavailableSince: Map<string, number>;
 }
+
+/** Time for which all events wait for one stream, if the log answers for others. Longer than a failover. */
+const MAX_STREAM_WAIT_MS = 30_000;
+
+const QUARANTINE_RETRY_INTERVAL_MS = 10 * 60_000;
 
 /** Interval at which the relay reads the acknowledgements and moves the checkpoint. */
 const CHECKPOINT_INTERVAL_MS = 100;
@@ -106,7 +113,8 @@ async function readEvents(
   signal: AbortSignal,
 ): Promise<void> {
   const { client, onEventRead } = options;
-  const histories = new EventHistories(createEventLog(client));
+  const log = createEventLog(client);
+  const histories = new EventHistories(log);
   const afterPosition = checkpoint.position === BEFORE_FIRST_EVENT ? undefined : checkpoint.position;
   onAbort(signal, () => preparedEvents.close());
   const pushEvent = (event: PreparedEvent) => {
@@ -127,7 +135,7 @@ async function readEvents(
     if (canRevoke(stream)) lastRevocation.position = position;
     if (logItem.kind === "event") {
       const { event } = logItem;
-      const message = createMessage(options, histories, event);
+      const message = createMessage(options, log, histories, event);
       await pushEvent({
         checkpoint: { position, eventId: event.id },
         message,
@@ -142,8 +150,8 @@ async function readEvents(
 }
 
 /**
- * Tries to send the quarantined events once, one at a time, so that many of them do not delay new events. Then waits
- * until the signal aborts.
+ * Tries to send the quarantined events at the start and every ten minutes, until the signal aborts. Sends one at a time,
+ * so that many of them do not delay new events.
  */
 async function retryQuarantinedEvents(
   options: RelayRunOptions,
@@ -152,25 +160,40 @@ async function retryQuarantinedEvents(
 ): Promise<void> {
   const log = createEventLog(options.client);
   const histories = new EventHistories(log);
-  for await (const quarantineRecord of readQuarantinedEvents(options.pool)) {
-    const message = await waitUnlessAborted(createMessageAgain(options, log, histories, quarantineRecord), signal);
-    if (signal.aborted) return;
-    if (message) await preparedEvents.push({ message: Promise.resolve(message), quarantineRecord });
+  while (!signal.aborted) {
+    for await (const quarantineRecord of readQuarantinedEvents(options.pool)) {
+      const message = await waitUnlessAborted(createMessageAgain(options, log, histories, quarantineRecord), signal);
+      if (signal.aborted) return;
+      if (message) await preparedEvents.push({ message: Promise.resolve(message), quarantineRecord });
+    }
+    await pause(QUARANTINE_RETRY_INTERVAL_MS, signal);
   }
-  await new Promise<void>((resolve) => onAbort(signal, resolve));
 }
 
-/** An event without a message is quarantined before the checkpoint can pass it. */
+/**
+ * Creates the message of an event. An event without a message is quarantined before the checkpoint can pass it. If the
+ * log does not answer for a stream, but for others, the stream's events are quarantined after 30 seconds.
+ */
 async function createMessage(
   options: RelayRunOptions,
+  log: EventLog,
   histories: EventHistories,
   event: RecordedEvent,
 ): Promise<OutgoingMessage | undefined> {
+  const { unavailableSince } = options;
+  const { stream } = event;
   try {
-    return await toMessage(histories, event);
+    const message = await toMessage(histories, event);
+    unavailableSince.delete(stream);
+    return message;
   } catch (error) {
-    if (!(error instanceof RelayError)) throw error;
-    return quarantine(options, event, error.message);
+    if (error instanceof RelayError) return quarantine(options, event, error.message);
+    if (!(error instanceof LogUnavailableError)) throw error;
+    if (!(await isLogAvailable(log))) unavailableSince.clear();
+    else if (!unavailableSince.has(stream)) unavailableSince.set(stream, performance.now());
+    const since = unavailableSince.get(stream);
+    if (since === undefined || performance.now() - since < MAX_STREAM_WAIT_MS) throw error;
+    return quarantine(options, event, "The event log does not answer for the stream.");
   }
 }
 

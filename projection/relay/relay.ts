@@ -66,6 +66,7 @@ async function relayUntilLost(
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let state: RoleStatus["state"] = "starting";
   let position: bigint | undefined;
+  const unavailableSince = new Map<string, number>();
   const onProgress = (progress: RelayProgress) => {
     position = progress.position;
     if (progress.isCaughtUp) {
@@ -78,7 +79,11 @@ async function relayUntilLost(
   while (!signal.aborted) {
     try {
       await withNats({ nats, name: "clinic relay", signal }, (connection, sessionSignal) =>
-        runRelay(connection, { client, pool, stream, logger, onProgress, onEventRead }, sessionSignal),
+        runRelay(
+          connection,
+          { client, pool, stream, logger, onProgress, onEventRead, unavailableSince },
+          sessionSignal,
+        ),
       );
     } catch (error) {
       if (error instanceof DifferentLogError) throw error;

@@ -144,6 +144,26 @@ describe("an event that the relay cannot map", () => {
     await awaitDelivery(rescheduledId);
   });
 
+  it("events of a stream for which the log does not answer do not stop the relay forever", async () => {
+    const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
+    await awaitDelivery(eventId);
+    await world.stopRoles(relay);
+    const readStream = world.client.readStream.bind(world.client);
+    const unavailable = () =>
+      new Readable({ objectMode: true }).destroy(Object.assign(new Error("unavailable"), { code: 14 }));
+    world.client.readStream = ((stream: string, options: object) =>
+      stream === `appointment-${appointmentId}` ? unavailable() : readStream(stream, options)) as typeof readStream;
+    const rescheduledId = await reschedule(appointmentId);
+    relay = world.start.relay();
+    const { eventId: otherId } = await world.requestAppointment(endpoint.clinicId);
+    await world.awaitStatus(otherId, endpoint, "delivered", 100_000);
+    expect(await readStatus()).to.include("The event log does not answer for the stream");
+    world.client.readStream = readStream;
+    await world.stopRoles(relay);
+    world.start.relay();
+    await awaitDelivery(rescheduledId);
+  });
+
   it("a quarantined event whose stream is read slowly does not delay new events in a new relay", async () => {
     const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
     await awaitDelivery(eventId);

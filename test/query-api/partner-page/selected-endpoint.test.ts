@@ -142,12 +142,13 @@ describe("the selected endpoint on the page /partner", function () {
     ] as const) {
       await select("first");
       await select("second");
+      // A revoked endpoint leaves the list.
+      const secondId = await getEndpoint("second").getAttribute("data-id");
       await world.clickButton(button);
       await page.goBack();
       await page.getByRole("heading", { name: "/first " }).waitFor();
       const dialog = page.getByRole("dialog", { name: title });
       expect(await dialog.innerText(), button).to.contain("/second");
-      const secondId = await getEndpoint("second").getAttribute("data-id");
       const [request] = await Promise.all([
         page.waitForRequest((sent) => ["POST", "DELETE"].includes(sent.method())),
         world.confirm(button),

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { headers, type JetStreamClient, JSONCodec, type NatsConnection } from "nats";
+import { headers, type JetStreamClient, type NatsConnection } from "nats";
 import { waitUnlessAborted } from "../../shared/runtime/abort.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import type { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
@@ -8,15 +8,19 @@ import { endWith, startSpan } from "../../shared/tracing/span.ts";
 import type { Checkpoint } from "../checkpoints/checkpoint.ts";
 import { type EventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import type { InFlightTracker } from "./in-flight-tracker.ts";
-import { MESSAGE_VERSION, type OutgoingMessage, type RelayMessage } from "./message.ts";
+import type { OutgoingMessage } from "./message.ts";
 import type { QuarantineRecord } from "./quarantined-events.ts";
+
+export interface EncodedMessage extends Omit<OutgoingMessage, "message"> {
+  payload: Uint8Array;
+}
 
 /** An event whose message is being created. */
 export interface PreparedEvent {
   /** Absent if the event was quarantined before. */
   checkpoint?: Checkpoint;
   /** Undefined if the event has no message. */
-  message: Promise<OutgoingMessage | undefined> | undefined;
+  message: Promise<EncodedMessage | undefined> | undefined;
   traceparent?: string | undefined;
   /** Present if the event was quarantined before. */
   quarantineRecord?: QuarantineRecord;
@@ -31,16 +35,10 @@ const MAX_UNACKNOWLEDGED_MESSAGES = 10_000;
 /** Interval at which the relay checks whether the dispatchers have acknowledged enough messages to continue. */
 const ACKNOWLEDGEMENT_CHECK_INTERVAL_MS = 100;
 
-const messageCodec = JSONCodec();
-
-/** Bytes for the headers of a message, which NATS counts, too. */
-const MAX_HEADER_BYTES = 256;
-
 /**
  * Publishes the messages of prepared events in order, until the buffer is closed. Each batch contains the messages that
  * are ready, and is confirmed before the next.
  *
- * @param onTooLarge called with a message that exceeds the limit of the server, before its event is skipped
  * @throws if the server did not store a message, or if a message could not be created. The messages before it are stored
  */
 export async function publishMessages(
@@ -48,18 +46,12 @@ export async function publishMessages(
   stream: EventStream,
   preparedEvents: BoundedBuffer<PreparedEvent>,
   tracker: InFlightTracker<Checkpoint>,
-  onTooLarge: (message: RelayMessage) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
   const jsm = await connection.jetstreamManager(JETSTREAM_OPTIONS);
   const { delivered } = await jsm.consumers.info(stream.name, stream.consumerName);
   const publish = createPublisher(connection.jetstream(JETSTREAM_OPTIONS), delivered.stream_seq);
-  const maxBytes = (connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - MAX_HEADER_BYTES;
-  const publishMessage = async (
-    event: PreparedEvent,
-    { id, subject }: OutgoingMessage,
-    payload: Uint8Array,
-  ): Promise<void> => {
+  const publishMessage = async (event: PreparedEvent, { id, subject, payload }: EncodedMessage): Promise<void> => {
     const onConfirmed = tracker.addPublishedEvent(event.checkpoint, event.quarantineRecord);
     const span = startSpan(`publish ${subject}`, "producer", event.traceparent);
     const sequence = publish(`${stream.subjectPrefix}.${subject}`, id, payload, span?.traceparent);
@@ -76,14 +68,9 @@ export async function publishMessages(
     const confirmations: Promise<void>[] = [];
     for (const [index, event] of events.slice(0, readyCount).entries()) {
       const messageResult = messageResults[index];
-      const outgoingMessage = messageResult?.status === "fulfilled" ? messageResult.value : undefined;
-      const payload = outgoingMessage && messageCodec.encode({ version: MESSAGE_VERSION, ...outgoingMessage.message });
-      if (payload && payload.length <= maxBytes) {
-        confirmations.push(publishMessage(event, outgoingMessage, payload));
-        continue;
-      }
-      if (outgoingMessage) await onTooLarge(outgoingMessage.message);
-      if (event.checkpoint) tracker.addSkippedEvent(event.checkpoint);
+      if (messageResult?.status === "fulfilled" && messageResult.value)
+        confirmations.push(publishMessage(event, messageResult.value));
+      else if (event.checkpoint) tracker.addSkippedEvent(event.checkpoint);
     }
     await waitUnlessAborted(Promise.all(confirmations), signal);
     const failure = messageResults[failureIndex];

@@ -1,4 +1,4 @@
-import type { NatsConnection } from "nats";
+import { JSONCodec, type NatsConnection } from "nats";
 import type { RecordedEvent } from "../../shared/domain/events/recorded-event.ts";
 import { createEventLog, type EventLog, LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
@@ -15,8 +15,8 @@ import type { JetStreamBacklog } from "../roles/role.ts";
 import { EventHistories, RelayError } from "./event-histories.ts";
 import { type EventStream, ensureEventStream, JETSTREAM_OPTIONS } from "./event-stream.ts";
 import { InFlightTracker } from "./in-flight-tracker.ts";
-import type { OutgoingMessage, RelayMessage } from "./message.ts";
-import { MAX_PREPARED_MESSAGES, type PreparedEvent, publishMessages } from "./publish.ts";
+import { MESSAGE_VERSION } from "./message.ts";
+import { type EncodedMessage, MAX_PREPARED_MESSAGES, type PreparedEvent, publishMessages } from "./publish.ts";
 import {
   deleteQuarantinedEvents,
   type QuarantineRecord,
@@ -44,6 +44,15 @@ interface RelayRunOptions extends LogAndDatabase {
   /** For each stream that could not be read, the time of the first failure. Kept between runs. */
   unavailableSince: Map<string, number>;
 }
+
+interface LimitedOptions extends RelayRunOptions {
+  maxPayloadBytes: number;
+}
+
+/** Bytes for the headers of a message, which NATS counts, too. */
+const MAX_HEADER_BYTES = 256;
+
+const messageCodec = JSONCodec();
 
 /** Time for which all events wait for one stream, if the log answers for others. Longer than a failover. */
 const MAX_STREAM_WAIT_MS = 30_000;
@@ -89,23 +98,19 @@ export async function runRelay(
     isCaughtUp = true;
     reportProgress();
   };
-  const onTooLarge = async (message: RelayMessage) => {
-    if (message.kind !== "event") return;
-    const { stream, body } = message;
-    const event = { position: BigInt(message.position), stream, revision: BigInt(message.revision), type: body.type };
-    await quarantine(options, event, "The message is larger than NATS allows (max_payload).");
-  };
+  const maxPayloadBytes = (connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - MAX_HEADER_BYTES;
+  const limitedOptions = { ...options, maxPayloadBytes };
   reportProgress();
   await runTaskGroup(signal, [
-    (groupSignal) => readEvents(options, checkpoint, lastRevocation, preparedEvents, onCaughtUp, groupSignal),
-    (groupSignal) => retryQuarantinedEvents(options, preparedEvents, groupSignal),
-    (groupSignal) => publishMessages(connection, options.stream, preparedEvents, tracker, onTooLarge, groupSignal),
+    (groupSignal) => readEvents(limitedOptions, checkpoint, lastRevocation, preparedEvents, onCaughtUp, groupSignal),
+    (groupSignal) => retryQuarantinedEvents(limitedOptions, preparedEvents, groupSignal),
+    (groupSignal) => publishMessages(connection, options.stream, preparedEvents, tracker, groupSignal),
     (groupSignal) => moveCheckpoint(connection, options, tracker, lastRevocation, onBacklog, groupSignal),
   ]);
 }
 
 async function readEvents(
-  options: RelayRunOptions,
+  options: LimitedOptions,
   checkpoint: Checkpoint,
   lastRevocation: LastRevocation,
   preparedEvents: BoundedBuffer<PreparedEvent>,
@@ -154,7 +159,7 @@ async function readEvents(
  * so that many of them do not delay new events.
  */
 async function retryQuarantinedEvents(
-  options: RelayRunOptions,
+  options: LimitedOptions,
   preparedEvents: BoundedBuffer<PreparedEvent>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -175,15 +180,15 @@ async function retryQuarantinedEvents(
  * log does not answer for a stream, but for others, the stream's events are quarantined after 30 seconds.
  */
 async function createMessage(
-  options: RelayRunOptions,
+  options: LimitedOptions,
   log: EventLog,
   histories: EventHistories,
   event: RecordedEvent,
-): Promise<OutgoingMessage | undefined> {
+): Promise<EncodedMessage | undefined> {
   const { unavailableSince } = options;
   const { stream } = event;
   try {
-    const message = await toMessage(histories, event);
+    const message = await encodeMessage(options, histories, event);
     unavailableSince.delete(stream);
     return message;
   } catch (error) {
@@ -197,6 +202,20 @@ async function createMessage(
   }
 }
 
+/** @throws {RelayError} if the event has no valid message, or NATS would refuse the message */
+async function encodeMessage(
+  { maxPayloadBytes }: LimitedOptions,
+  histories: EventHistories,
+  event: RecordedEvent,
+): Promise<EncodedMessage | undefined> {
+  const outgoingMessage = await toMessage(histories, event);
+  if (!outgoingMessage) return undefined;
+  const { id, subject, message } = outgoingMessage;
+  const payload = messageCodec.encode({ version: MESSAGE_VERSION, ...message });
+  if (payload.length > maxPayloadBytes) throw new RelayError("The message is larger than NATS allows (max_payload).");
+  return { id, subject, payload };
+}
+
 async function quarantine(options: RelayRunOptions, event: LogPosition, cause: string): Promise<undefined> {
   const { pool, logger } = options;
   const { position, stream, type } = event;
@@ -208,15 +227,16 @@ async function quarantine(options: RelayRunOptions, event: LogPosition, cause: s
 
 /** Creates the message of a quarantined event, for example because a newer release can read the event. */
 async function createMessageAgain(
-  { pool, logger }: RelayRunOptions,
+  options: LimitedOptions,
   log: EventLog,
   histories: EventHistories,
   { position, since, stream, revision }: QuarantineRecord & Pick<LogPosition, "stream" | "revision">,
-): Promise<OutgoingMessage | undefined> {
+): Promise<EncodedMessage | undefined> {
+  const { pool, logger } = options;
   try {
     const event = await log.readLast(stream, revision);
     if (event?.position !== position) return undefined;
-    const message = await toMessage(histories, event);
+    const message = await encodeMessage(options, histories, event);
     logger.warn({ position: String(position), stream, type: event.type }, "A quarantined event has a message now.");
     if (!message) await deleteQuarantinedEvents(pool, [{ position, since }]);
     return message;

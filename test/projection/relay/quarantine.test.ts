@@ -83,7 +83,7 @@ describe("an event that the relay cannot map", () => {
     expect(receiver.requests).to.have.length(4);
   });
 
-  it("an event whose message is too large for NATS is quarantined, and the checkpoint passes it", async () => {
+  it("an event whose message is too large for NATS is quarantined once, and the checkpoint passes it", async () => {
     const installationId = randomUUID();
     const createData = (branchCount: number) => {
       const branchIds = Array<string>(branchCount).fill(randomUUID());
@@ -100,6 +100,12 @@ describe("an event that the relay cannot map", () => {
     await awaitDelivery(eventId);
     const { position } = (await world.log.readLast(`appointment-${appointmentId}`))!;
     await eventually("the checkpoint", () => relay.getStatus().position === position);
+    const readRecord = async () => (await world.pool.query("SELECT * FROM webhooks.quarantined_event")).rows;
+    const record = await readRecord();
+    await world.stopRoles(relay);
+    relay = world.start.relay();
+    await awaitDelivery((await world.requestAppointment(endpoint.clinicId)).eventId);
+    expect(await readRecord()).to.deep.equal(record);
   });
 
   it("the records of sent events are deleted, except one that somebody has locked", async () => {

@@ -16,7 +16,7 @@ describe("the session of the webhooks role", () => {
 
   beforeEach(async () => {
     databaseUrl = (await createDatabaseWithReadModels()).urls.projection;
-    pool = createPool({ url: databaseUrl, applicationName: "test", size: 2, statementTimeoutMs: 1_000, logger });
+    pool = createPool({ url: databaseUrl, applicationName: "test", size: 2, statementTimeoutMs: 5_000, logger });
     goneCount = 0;
   });
   afterEach(async () => {

@@ -36,9 +36,9 @@ const MAX_CONCURRENT_REPLAYS = 8;
 const REQUEST_INTERVAL_MS = 10;
 
 /**
- * Requests the replay of all failed or skipped deliveries of an active endpoint, at most 100 per second. Each request follows the rules of a
- * partner's replay request. If the recovery stops early, the requested replays are kept. A second recovery replays only
- * those deliveries that are still failed or skipped, or that failed in the meantime.
+ * Requests the replay of all failed or skipped deliveries of an active endpoint, at most 100 per second. Each request
+ * follows the rules of a partner's replay request. If the recovery stops early, the requested replays are kept. A second
+ * recovery replays only those deliveries that are still failed or skipped, or that failed in the meantime.
  *
  * @param input.isDryRun if true, counts the deliveries without replaying them
  * @throws {DomainError} `webhook_endpoint_not_found`, `webhook_endpoint_disabled`, `webhook_endpoint_revoked`,

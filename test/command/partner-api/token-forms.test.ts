@@ -235,7 +235,7 @@ describe("exchangeToken with a form", () => {
     const form = String(new URLSearchParams({ ...createFields(), environment: "production" }));
     const json = JSON.stringify({ ...createFields(), environment: "production" });
     expectError(await post(json), 400, "invalid_request", "grant_type");
-    expectError(await post(form, { "Content-Type": "application/json" }), 400, "invalid_json");
+    expectError(await post(form, { "Content-Type": "application/json" }), 400, "invalid_json", "body");
     for (const type of [
       ...["multipart/form-data; boundary=x", "text/plain", `${FORM_TYPE}, application/json`, `x${FORM_TYPE}`],
       ...[`${FORM_TYPE}; charset=utf-16`, `${FORM_TYPE}; charset=utf-8; charset=iso-8859-1`, "application/form"],

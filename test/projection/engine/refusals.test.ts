@@ -194,7 +194,7 @@ describe("an event that does not fit its schema", () => {
       expect(code).to.equal(0);
       expect(stdout)
         .to.match(new RegExp(`^quarantined customer-${brokenCustomerId} from revision 1 on: .*data.fullName`))
-        .and.contain(`2 rows compared at position ${position}, not counting 1 quarantined streams: 0 differ\n`);
+        .and.contain(`2 rows compared at position ${position}, not counting 1 quarantined stream: 0 differ\n`);
       await world.pool.query(`UPDATE ${READ_MODEL_SCHEMA}.customer SET full_name = 'Eve' WHERE customer_id = $1`, [
         otherCustomerId,
       ]);

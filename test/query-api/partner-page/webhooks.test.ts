@@ -360,6 +360,8 @@ describe("the webhooks and appointments on the page /partner", function () {
     await expectNoTrace();
     await world.signIn(world.partner);
     await page.getByRole("heading", { name: "Sandbox Clinic" }).waitFor();
+    // When the tabs appear, the URL contains the clinic.
+    await page.getByRole("tab", { name: "Webhooks" }).waitFor();
     await page.goto("about:blank");
     await page.goBack();
     await page.getByRole("heading", { name: "Sign in as an application" }).waitFor();

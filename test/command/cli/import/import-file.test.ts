@@ -311,9 +311,10 @@ describe("an import", () => {
     const childEnv = { ...process.env, ...env, EVENTSTORE_URL: proxy.url };
     const child: ChildProcess = spawn(command, args, { env: childEnv });
     const exitPromise = once(child, "exit");
-    child.stderr?.once("data", () => child.kill("SIGKILL"));
+    const [message] = await once(child.stderr!, "data");
+    child.kill("SIGKILL");
     const [, signal] = await exitPromise;
     await proxy.close();
-    expect(signal).to.equal("SIGKILL");
+    expect(signal, String(message)).to.equal("SIGKILL");
   }
 });

@@ -10,6 +10,7 @@ import type { Readiness } from "../shared/http/health.ts";
 import { parseJsonBody, parseOptionalJsonBody } from "../shared/http/request-body.ts";
 import { limitResponseTime } from "../shared/http/response-timeout.ts";
 import { createRouter } from "../shared/http/router.ts";
+import { createAuthentication } from "../shared/partner-api/authenticate.ts";
 import type { EndpointWriteId } from "../shared/partner-api/endpoint-writes.ts";
 import { partnerOperations, toApplicationOperationId } from "../shared/partner-api/operations.ts";
 import {
@@ -21,6 +22,7 @@ import {
 } from "../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../shared/partner-api/router.ts";
 import { type PartnerWriteId, partnerWrites } from "../shared/partner-api/writes.ts";
+import { limitAddressConcurrency } from "../shared/rate-limit/concurrency.ts";
 import type { RateLimiter } from "../shared/rate-limit/limiter.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
 import type { DeprecatedPath } from "../shared/runtime/setting-schemas.ts";
@@ -103,6 +105,7 @@ export function createCommandApp(options: CommandAppOptions): Koa<RequestState> 
 
 function createWellKnownRouter({ tokenSigner, tokenIssuer, webhookKeys }: CommandAppOptions) {
   const router = createRouter<RequestState>()
+    .use(limitAddressConcurrency())
     .get("jwks", KEYS_PATH, publishKeys(tokenSigner.jwks))
     .get("webhook-keys", WEBHOOK_KEYS_PATH, publishKeys(webhookKeys));
   for (const environment of environments.options) {
@@ -115,12 +118,14 @@ function createWellKnownRouter({ tokenSigner, tokenIssuer, webhookKeys }: Comman
 function createWriteRouter(options: CommandAppOptions) {
   const { decide, limiter, brand, tokenSigner, waitForReadModels } = options;
   const verify = cacheVerifiedTokens(createTokenVerifier(createLocalJWKSet(tokenSigner.jwks), options.tokenIssuer));
+  const { authenticate } = createAuthentication({ verify, limiter, brand });
 
   /** Returns the middlewares of an operation that needs an access token, in the order in which they run. */
   const defineOperation =
     (operationId: Exclude<PartnerWriteId, "exchangeToken">, checks: Koa.Middleware[], handler: Koa.Middleware) =>
     (environment: Environment): Koa.Middleware[] => [
-      authorize(partnerOperations[operationId], environment, { decide, verify, brand }),
+      authenticate(partnerOperations[operationId], environment),
+      authorize(partnerOperations[operationId], decide, brand),
       limitCaller(limiter),
       exposeLogPosition(brand, waitForReadModels),
       ...checks,

@@ -9,6 +9,7 @@ import type { Readiness } from "../../shared/http/health.ts";
 import { parseJsonBody } from "../../shared/http/request-body.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import type { DataKeys } from "../../shared/personal-data/data-keys.ts";
+import { limitAddressConcurrency } from "../../shared/rate-limit/concurrency.ts";
 import type { Logger } from "../../shared/runtime/logger.ts";
 import { accessesQuery, readAuditorName } from "./access/list-accesses.ts";
 import type { AuditSigner } from "./export/signing.ts";
@@ -60,10 +61,15 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
     takeStateSlot: createSlotLimiter(STATE_SLOT_LIMITS),
   };
 
-  const keyRouter = createRouter<RequestState>().get("audit.jwks", "/audit/v1/jwks.json", (ctx) => {
-    ctx.set("Cache-Control", "public, max-age=300");
-    ctx.body = signer.jwks;
-  });
+  const keyRouter = createRouter<RequestState>().get(
+    "audit.jwks",
+    "/audit/v1/jwks.json",
+    limitAddressConcurrency(),
+    (ctx) => {
+      ctx.set("Cache-Control", "public, max-age=300");
+      ctx.body = signer.jwks;
+    },
+  );
 
   const queryRouter = createRouter<AuditorState>("/audit/v1")
     .all("audit.me", "/me", authorize, async (ctx) => {

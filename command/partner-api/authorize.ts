@@ -1,7 +1,5 @@
 import type Koa from "koa";
-import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import { clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
-import type { Environment } from "../../shared/domain/events/fields.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { type Application, applicationAggregate } from "../../shared/domain/partner/application.ts";
 import { type Installation, installationAggregate } from "../../shared/domain/partner/installation.ts";
@@ -14,15 +12,12 @@ import {
 import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 
-export function authorize(
-  operation: PartnerOperation,
-  environment: Environment,
-  { decide, verify, brand }: { decide: Decide; verify: TokenVerifier; brand: string },
-): Koa.Middleware<ClinicState> {
+/** Authorizes the request. See {@link requirePartnerAccess}. */
+export function authorize(operation: PartnerOperation, decide: Decide, brand: string): Koa.Middleware<ClinicState> {
   return async (ctx, next) => {
-    await decide((load) => {
-      const findAccess = createAccessFinder(load);
-      return requirePartnerAccess(ctx, operation, environment, { verify, findAccess, brand });
+    await decide(async (load) => {
+      const accessRecord = await createAccessFinder(load)(ctx.state.accessQuery);
+      requirePartnerAccess(ctx, operation, accessRecord, brand);
     });
     await next();
   };

@@ -1,6 +1,7 @@
 import type Koa from "koa";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { type ClinicState, hasClinic } from "../../shared/partner-api/access.ts";
+import type { ConcurrencyLimiter } from "../../shared/rate-limit/concurrency.ts";
 import type { EventWatch } from "./event-watch.ts";
 import type { WaitForEvent } from "./read.ts";
 
@@ -21,7 +22,8 @@ export interface EventWait {
   wait(ctx: Koa.ParameterizedContext<ClinicState>, wait: WaitForEvent): Promise<boolean>;
 }
 
-export function createEventWait(watch: EventWatch): EventWait {
+/** @param concurrencyLimiter limit of the requests in progress, which a request leaves while it waits */
+export function createEventWait(watch: EventWatch, concurrencyLimiter: ConcurrencyLimiter): EventWait {
   /** Functions that end the waits of each application, the oldest wait first. */
   const waits = new Map<string, Set<() => void>>();
 
@@ -48,10 +50,12 @@ export function createEventWait(watch: EventWatch): EventWait {
       waits.set(applicationId, ownWaits.add(abort));
       ctx.res.once("close", abort);
       const startedAt = performance.now();
+      concurrencyLimiter.leave(applicationId);
       try {
         const ownerId = hasClinic(ctx.state) ? ctx.state.clinicId : applicationId;
         return (await watch.wait(ownerId, position, timeoutMs, controller.signal)) !== "aborted";
       } finally {
+        concurrencyLimiter.reenter(applicationId);
         ctx.res.off("close", abort);
         ctx.state.waitedMs = (ctx.state.waitedMs ?? 0) + performance.now() - startedAt;
         ownWaits.delete(abort);

@@ -13,8 +13,9 @@ import {
   type FindAccess,
   requirePartnerAccess,
 } from "../../shared/partner-api/access.ts";
+import { createAuthentication } from "../../shared/partner-api/authenticate.ts";
 import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
-import { partnerOperations } from "../../shared/partner-api/operations.ts";
+import { type PartnerOperation, partnerOperations } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitCaller } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
@@ -45,15 +46,19 @@ export interface PartnerDependencies {
 type State = ClinicState & QueryState;
 
 export function createPartnerReadRouter(reads: readonly PartnerRead[], dependencies: PartnerDependencies): Router {
+  const { verifyToken: verify, limiter, brand } = dependencies;
+  const { authenticate, concurrencyLimiter } = createAuthentication({ verify, limiter, brand });
   const waits = {
-    position: createPositionWait(dependencies.positionWatch, dependencies.brand),
-    event: createEventWait(dependencies.eventWatch),
+    position: createPositionWait(dependencies.positionWatch, brand),
+    event: createEventWait(dependencies.eventWatch, concurrencyLimiter),
   };
   const routes = reads.map((partnerRead) => [
     partnerRead.operationId,
     (environment: Environment) => {
-      const requireAccess = createAccessCheck(partnerRead, environment, dependencies);
+      const operation = partnerOperations[partnerRead.operationId];
+      const requireAccess = createAccessCheck(operation, dependencies);
       return [
+        authenticate(operation, environment),
         authorize(requireAccess, dependencies, waits.position),
         limitCaller(dependencies.limiter),
         respond(partnerRead, requireAccess, dependencies, waits),
@@ -66,15 +71,10 @@ export function createPartnerReadRouter(reads: readonly PartnerRead[], dependenc
 type RequireAccess = (ctx: Koa.ParameterizedContext<State>) => Promise<void>;
 
 /** Creates a function that authorizes a request to an operation, before its current deadline. */
-function createAccessCheck(
-  partnerRead: PartnerRead,
-  environment: Environment,
-  { verifyToken: verify, readRow, brand }: PartnerDependencies,
-): RequireAccess {
-  const operation = partnerOperations[partnerRead.operationId];
-  return (ctx) => {
+function createAccessCheck(operation: PartnerOperation, { readRow, brand }: PartnerDependencies): RequireAccess {
+  return async (ctx) => {
     const findAccess = createAccessFinder(readRow, ctx.state.deadline);
-    return requirePartnerAccess(ctx, operation, environment, { verify, findAccess, brand });
+    requirePartnerAccess(ctx, operation, await findAccess(ctx.state.accessQuery), brand);
   };
 }
 
@@ -91,11 +91,10 @@ function authorize(
     try {
       await requireAccess(ctx);
     } catch (error) {
-      const { applicationId } = ctx.state as Partial<State>;
       const isRefusal = error instanceof ApiError && error.status < 500;
-      if (!isRefusal || applicationId === undefined || !(await positionWait.isPositionAhead(ctx))) throw error;
+      if (!isRefusal || !(await positionWait.isPositionAhead(ctx))) throw error;
       await countRefusedRequest(dependencies.limiter, ctx);
-      await positionWait.wait(ctx, applicationId);
+      await positionWait.wait(ctx, ctx.state.applicationId);
       await requireAccess(ctx);
     }
     await next();
@@ -222,6 +221,6 @@ const accessRecordSchema = z.object({
 function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) =>
     accessRecordSchema.parse(
-      await readRow(accessStatement, [applicationId, credentialId, environment, clinicId], deadline),
+      await readRow(accessStatement, [applicationId, credentialId, environment, clinicId], deadline, applicationId),
     );
 }

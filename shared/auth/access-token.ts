@@ -23,7 +23,8 @@ export function buildAudience(issuer: string, environment: Environment): string 
   return `${issuer}/${environment}/v1`;
 }
 
-interface VerifiedToken extends AccessToken {
+export interface VerifiedToken extends AccessToken {
+  /** Milliseconds since 1970. */
   expiresAt: number;
 }
 

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import type Koa from "koa";
@@ -63,7 +63,7 @@ export async function listen(
       maxHeaderSize: 32_768,
       requireHostHeader: false,
     },
-    requireHost(handle),
+    handleInTurn(requireHost(handle)),
   );
   respondToClientErrors(server);
   server.listen(port, host);
@@ -113,6 +113,33 @@ export async function serve<State>(
       await server.close();
       await settlesWithin(closeConnections(), CLOSE_TIMEOUT_MS);
     },
+  };
+}
+
+/**
+ * Handles the requests of a connection one at a time. HTTP/1.1 responses are sent in order anyway, and a client could
+ * otherwise start thousands of requests with one packet. While a request waits, the connection is not read.
+ */
+function handleInTurn(handler: RequestListener): RequestListener {
+  const waitingRequests = new WeakMap<Socket, (() => void)[]>();
+  return (request, response) => {
+    const { socket } = request;
+    const handle = () => {
+      response.once("close", () => {
+        const handleNext = socket.destroyed ? undefined : waitingRequests.get(socket)?.shift();
+        if (handleNext) return handleNext();
+        waitingRequests.delete(socket);
+        if (socket.isPaused()) socket.resume();
+      });
+      handler(request, response);
+    };
+    const otherRequests = waitingRequests.get(socket);
+    if (!otherRequests) {
+      waitingRequests.set(socket, []);
+      return handle();
+    }
+    otherRequests.push(handle);
+    socket.pause();
   };
 }
 

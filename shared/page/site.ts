@@ -1,25 +1,29 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { gzipSync } from "node:zlib";
 import type Router from "@koa/router";
 import type Koa from "koa";
 import { ApiError } from "../http/api-error.ts";
+import { limitAddressConcurrency } from "../rate-limit/concurrency.ts";
 
 export interface Page {
   path: string;
   type: string;
   body: Buffer;
-  /** Strong ETag: a hash of the body. */
+  compressedBody: Buffer;
+  /** Hash of the body. The ETag is weak, because both encodings of a page have the same one. */
   etag: string;
 }
 
 export function toPage(path: string, type: string, body: Buffer): Page {
-  return { path, type, body, etag: `"${createHash("sha256").update(body).digest("base64url")}"` };
+  const etag = `W/"${createHash("sha256").update(body).digest("base64url")}"`;
+  return { path, type, body, compressedBody: gzipSync(body), etag };
 }
 
 /**
- * Serves each page at its path with the given headers, without authentication. Returns 304 if the client already has
- * the current version.
+ * Serves each page at its path with the given headers, without authentication. Compresses it if the client accepts
+ * gzip. Returns 304 if the client already has the current version.
  *
  * @param operation name of all pages in metrics
  */
@@ -29,15 +33,19 @@ export function servePages(
   headers: Readonly<Record<string, string>>,
   operation: string,
 ): void {
-  for (const { path, type, body, etag } of pages) {
+  const limitConcurrency = limitAddressConcurrency() as Koa.Middleware;
+  for (const { path, type, body, compressedBody, etag } of pages) {
     const sendPage: Koa.Middleware = (ctx) => {
-      ctx.set({ ...headers, ETag: etag });
+      ctx.set({ ...headers, ETag: etag, Vary: "Accept-Encoding" });
       ctx.type = type;
       ctx.status = 200;
       if (ctx.fresh) ctx.status = 304;
-      else ctx.body = body;
+      else if (ctx.acceptsEncodings("gzip", "identity") === "gzip") {
+        ctx.set("Content-Encoding", "gzip");
+        ctx.body = compressedBody;
+      } else ctx.body = body;
     };
-    router.register(path, ["GET", "HEAD"], sendPage, { name: operation });
+    router.register(path, ["GET", "HEAD"], [limitConcurrency, sendPage], { name: operation });
     router.all(path, () => {
       throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
     });

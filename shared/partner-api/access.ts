@@ -1,5 +1,5 @@
 import type Koa from "koa";
-import { createUnauthorizedError, type TokenVerifier } from "../auth/access-token.ts";
+import { createUnauthorizedError, type VerifiedToken } from "../auth/access-token.ts";
 import { type Environment, uuid } from "../domain/events/fields.ts";
 import { deriveSandboxClinicId } from "../domain/events/ids.ts";
 import type { Scope } from "../domain/events/partner.ts";
@@ -24,20 +24,29 @@ export interface AccessRecord {
 
 export type InstallationRecord = Pick<Installation, "scopes" | "branchIds" | "animalAccess" | "rateLimitPerMinute">;
 
+/** Identifies the stored access data of a request. */
+export interface AccessQuery {
+  applicationId: string;
+  credentialId: string;
+  environment: Environment;
+  /** Clinic whose installation grants access; null if the request names no valid clinic. */
+  clinicId: string | null;
+}
+
 /**
  * Looks up the stored access data. The command service reads the event log or its cache, and the query-api service reads
  * the read models.
  */
-export type FindAccess = (query: {
-  applicationId: string;
-  credentialId: string;
-  environment: Environment;
-  clinicId: string | null;
-}) => Promise<AccessRecord>;
+export type FindAccess = (query: AccessQuery) => Promise<AccessRecord>;
 
+/** State of a request with a valid token. */
 export interface PartnerState extends RequestState {
   environment: Environment;
   applicationId: string;
+  token: VerifiedToken;
+  accessQuery: AccessQuery;
+  /** Access data that the last check used; absent before the first check. */
+  accessRecord?: AccessRecord;
 }
 
 export interface ClinicState extends PartnerState {
@@ -61,41 +70,54 @@ export function toEndpointOwner(state: PartnerState): EndpointOwner {
 }
 
 /**
- * Authorizes a partner's request to an operation, and sets the context's state. The checks run in this order:
+ * Sets the state of a request whose token is valid: the application, and the query for its access data.
  *
- * 1. The token is valid, belongs to this environment, and its credential is active (401).
+ * @param brand brand in header names, as in `X-<brand>-Clinic-ID`
+ */
+export function setCaller(
+  ctx: Koa.ParameterizedContext<PartnerState>,
+  operation: PartnerOperation,
+  token: VerifiedToken,
+  brand: string,
+): void {
+  const { applicationId, credentialId, environment } = token;
+  const { requiresClinic, acceptsClinic, requiresSandbox } = operation;
+  const headerClinicId = requiresClinic || acceptsClinic ? readUuidHeader(ctx, `X-${brand}-Clinic-ID`) : null;
+  const clinicId = requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
+  const accessQuery = { applicationId, credentialId, environment, clinicId };
+  Object.assign(ctx.state, { applicationId, environment, token, accessQuery });
+}
+
+/**
+ * Authorizes a partner's request to an operation, and sets the context's state. Must run after {@link setCaller}. The
+ * checks run in this order:
+ *
+ * 1. The token has not expired, and its credential is active (401).
  * 2. Token and application have the operation's scope (403).
  * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403). If the clinic
  *    header is optional and absent, the checks end here.
  * 4. The installation has the scope, and permits the branch in the branch header, if the header is present (403).
  *
- * The data is looked up at every request. A revocation takes effect within a second.
- *
- * @param dependencies.brand brand in header names, as in `X-<brand>-Clinic-ID`
+ * @param accessRecord stored data for the request's {@link AccessQuery}
+ * @param brand brand in header names, as in `X-<brand>-Clinic-ID`
  */
-export async function requirePartnerAccess(
+export function requirePartnerAccess(
   ctx: Koa.ParameterizedContext<ClinicState>,
   operation: PartnerOperation,
-  environment: Environment,
-  dependencies: { verify: TokenVerifier; findAccess: FindAccess; brand: string },
-): Promise<void> {
-  const token = await dependencies.verify(listHeaderValues(ctx.req, "authorization"), environment);
-  const { applicationId, credentialId } = token;
-  ctx.state.applicationId = applicationId;
+  accessRecord: AccessRecord,
+  brand: string,
+): void {
+  const { token, environment, accessQuery } = ctx.state;
   const { requiresClinic, acceptsClinic, requiresSandbox } = operation;
-  const clinicHeaderName = `X-${dependencies.brand}-Clinic-ID`;
-  const headerClinicId = requiresClinic || acceptsClinic ? readUuidHeader(ctx, clinicHeaderName) : null;
-  const clinicId = requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
-  const accessRecord = await dependencies.findAccess({ applicationId, credentialId, environment, clinicId });
-  if (!accessRecord.isCredentialActive) throw createUnauthorizedError("invalid_token");
+  ctx.state.accessRecord = accessRecord;
+  if (!accessRecord.isCredentialActive || token.expiresAt <= Date.now()) throw createUnauthorizedError("invalid_token");
   if (requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
   requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
-  ctx.state.environment = environment;
-  ctx.state.log.addFields({ applicationId, environment });
-  const namesClinic = headerClinicId !== null || readUuidHeader(ctx, `X-${dependencies.brand}-Branch-ID`) !== null;
-  if (requiresClinic || requiresSandbox || (acceptsClinic && namesClinic)) {
+  ctx.state.log.addFields({ applicationId: token.applicationId, environment });
+  const namesClinic = () => ["Clinic", "Branch"].some((name) => readUuidHeader(ctx, `X-${brand}-${name}-ID`) !== null);
+  if (requiresClinic || requiresSandbox || (acceptsClinic && namesClinic())) {
     const scopes = token.scopes.filter((name) => accessRecord.applicationScopes.includes(name));
-    authorizeClinic(ctx, operation, clinicId, accessRecord.installation, scopes, dependencies.brand);
+    authorizeClinic(ctx, operation, accessQuery.clinicId, accessRecord.installation, scopes, brand);
   }
 }
 

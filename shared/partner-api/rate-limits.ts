@@ -2,6 +2,7 @@ import type Koa from "koa";
 import { ApiError, createUnavailableError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { toCallerAddress } from "../http/request.ts";
+import { limitAddressConcurrency } from "../rate-limit/concurrency.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
 import { applyCount, enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
 import { createBatcher, QueueFullError } from "../runtime/batches.ts";
@@ -50,13 +51,27 @@ const PARTNER_PATH = /^\/(sandbox|production)\/v1(\/|$)/;
  */
 export function limitCaller(limiter: RateLimiter): Koa.Middleware<PartnerState> {
   return async (ctx, next) => {
-    const { state } = ctx;
-    const [key, maxRequests] = hasClinic(state)
-      ? [`installation ${state.applicationId} ${state.clinicId}`, state.installation.rateLimitPerMinute]
-      : [`application ${state.applicationId}`, MAX_APPLICATION_REQUESTS_PER_MINUTE];
-    await enforceRateLimit(limiter, ctx, key, maxRequests);
+    await enforceRateLimit(limiter, ctx, ...getCallerLimit(ctx.state));
     await next();
   };
+}
+
+/**
+ * Refuses a request whose caller is known to have exceeded the rate limit of {@link limitCaller}. Counts nothing and
+ * sends no statement to Postgres.
+ *
+ * @throws {ApiError} 429 `rate_limit_exceeded`
+ */
+export function refuseKnownExcess(limiter: RateLimiter, ctx: Koa.ParameterizedContext<PartnerState>): void {
+  const [key, maxRequests] = getCallerLimit(ctx.state);
+  const count = limiter.findExcess(key, maxRequests);
+  if (count) applyCount(ctx, count, key, maxRequests);
+}
+
+function getCallerLimit(state: PartnerState): [key: string, maxRequests: number] {
+  return hasClinic(state)
+    ? [`installation ${state.applicationId} ${state.clinicId}`, state.installation.rateLimitPerMinute]
+    : [`application ${state.applicationId}`, MAX_APPLICATION_REQUESTS_PER_MINUTE];
 }
 
 /** Enforces the rate limit of sandbox resets. Must run after `limitCaller`. */
@@ -102,12 +117,14 @@ export function limitWrongCodes(limiter: RateLimiter): Koa.Middleware<ClinicStat
   };
 }
 
-/** Enforces the rate limit of the caller's address, for an operation that requires no token. */
+/** Enforces the limits of the caller's address, for an operation that requires no token. */
 export function limitAddress(limiter: RateLimiter): Koa.Middleware<RequestState> {
-  return async (ctx, next) => {
-    await enforceAddressLimit(limiter, ctx);
-    await next();
-  };
+  const limitConcurrency = limitAddressConcurrency();
+  return (ctx, next) =>
+    limitConcurrency(ctx as Koa.Context, async () => {
+      await enforceAddressLimit(limiter, ctx);
+      await next();
+    });
 }
 
 /**

@@ -19,6 +19,8 @@ export interface RateLimiter {
    * @throws {ApiError} 503 `rate_limit_unavailable` if Postgres works but did not count the request in time
    */
   count(key: string, limit: number, windowSeconds?: number): Promise<Count>;
+  /** Returns the count of a key that is known to have exceeded the limit in this window. Counts nothing. */
+  findExcess(key: string, limit: number): Count | undefined;
   /**
    * Takes back one counted request, unless its window has ended.
    *
@@ -103,9 +105,15 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
     return toCount(window, isPermitted ? limit - processLimit + window.uncountedRequests : limit + 1);
   }
 
+  function findExcess(key: string, limit: number): Count | undefined {
+    const window = windows.find(key);
+    if (!window || window.used <= limit) return undefined;
+    events?.onRefusal(getLimitName(key));
+    return toCount(window, window.used);
+  }
+
+  /** Counts a request of a key that is not known to have exceeded its limit. */
   async function countRequest(key: string, limit: number, windowMs: number): Promise<Count> {
-    const knownWindow = windows.find(key);
-    if (knownWindow && knownWindow.used > limit) return toCount(knownWindow, knownWindow.used);
     if (outage.isActive()) return countLocally(key, limit, windowMs);
     try {
       return await addToBatch(key, null, (requests) => addInPostgres(key, requests.length, windowMs));
@@ -118,7 +126,10 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
   }
 
   return {
+    findExcess,
     async count(key, limit, windowSeconds = DEFAULT_WINDOW_SECONDS) {
+      const excess = findExcess(key, limit);
+      if (excess) return excess;
       const count = await countRequest(key, limit, windowSeconds * 1_000);
       if (count.used > limit) events?.onRefusal(getLimitName(key));
       return count;

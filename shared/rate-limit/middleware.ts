@@ -38,7 +38,7 @@ export function applyCount(
   { used, endsAt, endsInMs }: Count,
   key: string,
   limit: number,
-  windowSeconds: number,
+  windowSeconds = DEFAULT_WINDOW_SECONDS,
 ): void {
   const remainingCount = Math.max(0, limit - used);
   const resetAt = toInstant(endsAt);

@@ -3,13 +3,14 @@ import { EventEmitter } from "node:events";
 import { expect } from "chai";
 import { createEventWait } from "../../../query-api/partner/event-wait.ts";
 import { createEventWatch } from "../../../query-api/partner/event-watch.ts";
+import { ConcurrencyLimiter } from "../../../shared/rate-limit/concurrency.ts";
 
 describe("the limits of waiting requests", () => {
   const watch = createEventWatch(async () => ({ position: "0", lastPositions: {} }));
   after(() => watch.stop());
 
   it("if a process has 1,000 waiting requests, those of 200 other applications end waits of the largest applications", async () => {
-    const eventWait = createEventWait(watch);
+    const eventWait = createEventWait(watch, new ConcurrencyLimiter("test", 1));
     const ended: string[] = [];
     const refused: string[] = [];
     const start = (applicationId: string) => {

@@ -92,7 +92,7 @@ describe("a command while the event log is slow", function () {
       log,
       decide: createUncachedDecider(log),
       checkReadiness: async () => ({}),
-      limiter: { count, release: async () => undefined, close: () => undefined },
+      limiter: { count, findExcess: () => undefined, release: async () => undefined, close: () => undefined },
       waitForReadModels: async () => undefined,
       awaitOutbox: async () => undefined,
       tokenIssuer: TOKEN_ISSUER,

@@ -1,0 +1,90 @@
+import type Koa from "koa";
+import { LRUCache } from "lru-cache";
+import type { TokenVerifier } from "../auth/access-token.ts";
+import type { Environment } from "../domain/events/fields.ts";
+import { ApiError } from "../http/api-error.ts";
+import { listHeaderValues } from "../http/request.ts";
+import { ConcurrencyLimiter } from "../rate-limit/concurrency.ts";
+import type { RateLimiter } from "../rate-limit/limiter.ts";
+import { type AccessQuery, type AccessRecord, type ClinicState, requirePartnerAccess, setCaller } from "./access.ts";
+import { getPositionHeader, type PartnerOperation } from "./operations.ts";
+import { refuseKnownExcess } from "./rate-limits.ts";
+
+/**
+ * Maximum number of requests of an application that one process handles at the same time. Requests that wait for an
+ * event do not count.
+ */
+const MAX_APPLICATION_REQUESTS = 100;
+
+/** Time in which the access data of a refused request can refuse further requests. Milliseconds. */
+const REFUSAL_MEMORY_MS = 1_000;
+
+const MAX_MEMORY_BYTES = 4 * 1024 * 1024;
+
+/** Estimated size of an entry without its access data. Bytes. */
+const ENTRY_BYTES = 500;
+
+const REMEMBERED_STATUSES: ReadonlySet<number> = new Set([401, 403, 429]);
+
+interface AuthenticationOptions {
+  verify: TokenVerifier;
+  limiter: RateLimiter;
+  /** As in `X-<brand>-Clinic-ID`. */
+  brand: string;
+}
+
+export interface Authentication {
+  /**
+   * Creates the first middleware of an operation that needs an access token. Verifies the token, and refuses at once
+   * the requests of an application that was refused within the last second, or that has too many requests in progress.
+   */
+  authenticate(operation: PartnerOperation, environment: Environment): Koa.Middleware<ClinicState>;
+  /** Requests in progress, by application. */
+  concurrencyLimiter: ConcurrencyLimiter;
+}
+
+/**
+ * Creates the authentication of a process. Without it, a burst of requests that will be refused would first use the
+ * event log or Postgres for each of them.
+ */
+export function createAuthentication({ verify, limiter, brand }: AuthenticationOptions): Authentication {
+  const concurrencyLimiter = new ConcurrencyLimiter("application-concurrency", MAX_APPLICATION_REQUESTS);
+  const refusedRecords = new LRUCache<string, AccessRecord>({
+    maxSize: MAX_MEMORY_BYTES,
+    sizeCalculation: (record) => ENTRY_BYTES + JSON.stringify(record).length,
+    ttl: REFUSAL_MEMORY_MS,
+  });
+  const positionHeader = getPositionHeader(brand).toLowerCase();
+  /** Access data that is older than the log position of a request must not refuse the request. */
+  const findRefusedRecord = (ctx: Koa.Context, query: AccessQuery) => {
+    const record = refusedRecords.get(toKey(query));
+    return record && listHeaderValues(ctx.req, positionHeader).length === 0 ? record : undefined;
+  };
+  const authenticate = (operation: PartnerOperation, environment: Environment): Koa.Middleware<ClinicState> => {
+    return async (ctx, next) => {
+      setCaller(ctx, operation, await verify(listHeaderValues(ctx.req, "authorization"), environment), brand);
+      const { applicationId, accessQuery } = ctx.state;
+      const refusedRecord = findRefusedRecord(ctx, accessQuery);
+      if (refusedRecord) {
+        requirePartnerAccess(ctx, operation, refusedRecord, brand);
+        refuseKnownExcess(limiter, ctx);
+      }
+      concurrencyLimiter.enter(ctx, applicationId);
+      try {
+        await next();
+      } catch (error) {
+        const { accessRecord } = ctx.state;
+        const isRemembered = error instanceof ApiError && REMEMBERED_STATUSES.has(error.status);
+        if (accessRecord && isRemembered) refusedRecords.set(toKey(accessQuery), accessRecord);
+        throw error;
+      } finally {
+        concurrencyLimiter.leave(applicationId);
+      }
+    };
+  };
+  return { authenticate, concurrencyLimiter };
+}
+
+function toKey({ applicationId, credentialId, environment, clinicId }: AccessQuery): string {
+  return `${environment} ${applicationId} ${credentialId} ${clinicId}`;
+}

@@ -125,10 +125,22 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     expectRefusal(refusal!, 400, "malformed_request");
   });
 
-  it("the server responds to pipelined requests in order", async () => {
-    const request = `GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n`;
-    const responses = await sendRaw(server.url, request, request, toRequest("GET /nothing HTTP/1.1", []));
-    expect(responses.map(({ status }) => status)).to.deep.equal([200, 200, 404]);
+  it("the server handles the pipelined requests of a connection one at a time, in order", async () => {
+    const request = (method: string, path: string) => `${method} ${path} HTTP/1.1\r\nHost: x\r\n`;
+    const echoRequest = `${request("POST", "/echo")}${jsonHeader}\r\nContent-Length: 1\r\n\r\n7`;
+    const heldRequests = `${request("GET", "/held")}\r\n`.repeat(20);
+    const countBefore = heldRequestCount;
+    const responsesPromise = sendRaw(
+      server.url,
+      echoRequest + heldRequests + echoRequest,
+      toRequest("GET /nothing HTTP/1.1", []),
+    );
+    for (let count = 1; count <= 20; count += 1) {
+      await eventually("the next request", () => heldRequestCount === countBefore + count);
+      release();
+    }
+    const statuses = (await responsesPromise).map(({ status }) => status);
+    expect(statuses).to.deep.equal([...new Array(22).fill(200), 404]);
   });
 
   it("the server sends 100 Continue and ignores an unknown Expect header", async () => {

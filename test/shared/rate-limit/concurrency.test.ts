@@ -1,0 +1,198 @@
+import { IncomingMessage, type RequestListener, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { expect } from "chai";
+import type Koa from "koa";
+import { pino } from "pino";
+import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
+import { createAuditApp } from "../../../command/audit/app.ts";
+import { createQueryApp, type QueryApiOptions } from "../../../query-api/app.ts";
+import { createUnauthorizedError, type VerifiedToken } from "../../../shared/auth/access-token.ts";
+import { createApp, type RequestState } from "../../../shared/http/app.ts";
+import { type AccessRecord, type ClinicState, requirePartnerAccess } from "../../../shared/partner-api/access.ts";
+import { createAuthentication } from "../../../shared/partner-api/authenticate.ts";
+import { partnerOperations } from "../../../shared/partner-api/operations.ts";
+import { eventually } from "../../support/eventually.ts";
+
+const MAX_ADDRESS_REQUESTS = 20;
+const MAX_APPLICATION_REQUESTS = 100;
+
+const logger = pino({ enabled: false });
+/** Counts every request as the first of its window. */
+const limiter = {
+  count: async () => ({ used: 1, endsAt: Date.now() + 1_000, endsInMs: 1_000 }),
+  findExcess: () => undefined,
+};
+const appOptions = {
+  logger,
+  limiter,
+  retiredPaths: [],
+  isProxyTrusted: false,
+  brand: "SERVICE",
+  checkReadiness: async () => ({}),
+};
+
+/** Address of the client. */
+let address = "192.0.2.250";
+
+/** Handles a request whose response never reaches the client, so the request stays in progress. */
+function send(handle: RequestListener, method: string, url: string, headers = {}): Promise<ServerResponse> {
+  const socket = Object.defineProperty(new Socket(), "remoteAddress", { value: address });
+  const request = new IncomingMessage(socket);
+  Object.assign(request, { method, url, headers: { host: "test", ...headers } });
+  request.rawHeaders = Object.entries(request.headers).flat() as string[];
+  request.push(null);
+  const response = new ServerResponse(request);
+  return new Promise((resolve) => {
+    const end = response.end.bind(response) as (...args: unknown[]) => ServerResponse;
+    response.end = (...args: unknown[]) => {
+      resolve(response);
+      return end(...args);
+    };
+    handle(request, response as never);
+  });
+}
+
+interface RoutedMiddleware {
+  router?: { stack: { path: string | RegExp; methods: string[] }[] };
+}
+
+/** Lists the fixed paths that an application serves with GET. */
+function listPaths(app: Koa): string[] {
+  const layers = (app.middleware as RoutedMiddleware[]).flatMap(({ router }) => router?.stack ?? []);
+  const isGet = ({ methods }: { methods: string[] }) => methods.includes("GET") && !methods.includes("TRACE");
+  return layers.filter(isGet).flatMap(({ path }) => (typeof path === "string" && !path.includes(":") ? [path] : []));
+}
+
+describe("the limit of concurrent requests without a credential", () => {
+  const apps: Record<string, () => Koa<never>> = {
+    "query-api": () =>
+      createQueryApp({
+        ...appOptions,
+        operatorName: "Test Operator",
+        cookieName: "sb-test-auth-token",
+        origin: "http://partners.test",
+        verifySession: async () => Promise.reject(createUnauthorizedError("missing_token")),
+        verifyToken: async () => Promise.reject(createUnauthorizedError("missing_token")),
+      } as unknown as QueryApiOptions) as never,
+    command: () =>
+      createCommandApp({
+        ...appOptions,
+        tokenSigner: { jwks: { keys: [] } },
+        tokenIssuer: "http://partners.test",
+        webhookKeys: { keys: [] },
+      } as unknown as CommandAppOptions) as never,
+    audit: () => createAuditApp({ ...appOptions, signer: { jwks: { keys: [] } } } as never) as never,
+  };
+  const minPublicPaths = { "query-api": 40, command: 4, audit: 20 };
+  for (const [name, create] of Object.entries(apps)) {
+    it(`${name} handles at most 20 requests for its public documents at the same time for each address`, async () => {
+      const app = create();
+      const handle = app.callback();
+      const publicPaths: string[] = [];
+      for (const [index, path] of listPaths(app as never).entries()) {
+        address = `192.0.2.${index}`;
+        if ((await send(handle, "GET", path)).statusCode !== 200) continue;
+        publicPaths.push(path);
+        for (let count = 1; count < MAX_ADDRESS_REQUESTS; count += 1) await send(handle, "GET", path);
+        const refusal = await send(handle, "GET", path);
+        expect(refusal.statusCode, path).to.equal(429);
+        expect(refusal.getHeaders(), path).to.include({ "ratelimit-remaining": "0", "retry-after": "1" });
+      }
+      expect(publicPaths).to.have.length.of.at.least(minPublicPaths[name as keyof typeof minPublicPaths]);
+    });
+  }
+
+  it("command handles at most 20 token exchanges at the same time for each address", async () => {
+    const handle = (apps.command as () => Koa<never>)().callback();
+    const statuses = new Map<number, number>();
+    for (let count = 0; count < 25; count += 1) {
+      const { statusCode } = await send(handle, "POST", "/sandbox/v1/oauth/token");
+      statuses.set(statusCode, (statuses.get(statusCode) ?? 0) + 1);
+    }
+    expect([...statuses]).to.deep.equal([
+      [415, MAX_ADDRESS_REQUESTS],
+      [429, 5],
+    ]);
+  });
+});
+
+describe("the authentication of a partner's request", () => {
+  const applicationId = "0190a5a0-0000-7000-8000-000000000001";
+  const clinicId = "0190a5a0-0000-7000-8000-000000000002";
+  const token: VerifiedToken = {
+    applicationId,
+    credentialId: "0190a5a0-0000-7000-8000-000000000003",
+    environment: "production",
+    scopes: ["clinic:read"],
+    expiresAt: Date.now() + 900_000,
+  };
+  const accessRecord: AccessRecord = {
+    isCredentialActive: true,
+    applicationScopes: ["clinic:read"],
+    installation: { scopes: ["clinic:read"], branchIds: null, animalAccess: "all", rateLimitPerMinute: 120 } as never,
+  };
+
+  /** Serves one operation that looks up the access data with the given function. */
+  function serve(findAccess: () => Promise<AccessRecord>, findExcess: () => unknown = () => undefined) {
+    const operation = partnerOperations.getClinicContext;
+    const dependencies = { verify: async () => token, limiter: { ...limiter, findExcess } as never, brand: "SERVICE" };
+    const app = createApp(appOptions);
+    app.use(createAuthentication(dependencies).authenticate(operation, "production") as Koa.Middleware<RequestState>);
+    app.use(async (ctx) => {
+      requirePartnerAccess(
+        ctx as unknown as Koa.ParameterizedContext<ClinicState>,
+        operation,
+        await findAccess(),
+        "SERVICE",
+      );
+      ctx.body = { ok: true };
+    });
+    const handle = app.callback();
+    return async (headers = {}) => {
+      const response = await send(handle, "GET", "/", { "x-service-clinic-id": clinicId, ...headers });
+      return response.statusCode;
+    };
+  }
+
+  it("a refusal of access refuses further requests for a second without looking up the access", async () => {
+    let [lookUpCount, isInstalled] = [0, false];
+    const get = serve(async () => {
+      lookUpCount += 1;
+      return { ...accessRecord, installation: isInstalled ? accessRecord.installation : null };
+    });
+    for (let count = 0; count < 100; count += 1) expect(await get()).to.equal(403);
+    expect(lookUpCount).to.be.at.most(2);
+    isInstalled = true;
+    expect(await get({ "x-service-log-position": "1" })).to.equal(200);
+    await eventually("the new right applies", async () => (await get()) === 200);
+  });
+
+  it("access data of a refused request never permits another request", async () => {
+    let hasScope = true;
+    const records = () => ({ ...accessRecord, isCredentialActive: hasScope });
+    let excess: unknown;
+    const get = serve(
+      async () => records(),
+      () => excess,
+    );
+    expect(await get()).to.equal(200);
+    hasScope = false;
+    expect(await get()).to.equal(401);
+    hasScope = true;
+    excess = { used: 999, endsAt: Date.now(), endsInMs: 1 };
+    await eventually("the refusal is forgotten", async () => (await get()) === 200);
+  });
+
+  it("an application has at most 100 requests in progress, and a refusal has the rate limit headers", async () => {
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const get = serve(() => held.then(() => accessRecord));
+    const statuses = Array.from({ length: MAX_APPLICATION_REQUESTS + 20 }, () => get());
+    expect(await Promise.all(statuses.slice(MAX_APPLICATION_REQUESTS))).to.deep.equal(new Array(20).fill(429));
+    release();
+    expect(new Set(await Promise.all(statuses.slice(0, MAX_APPLICATION_REQUESTS)))).to.deep.equal(new Set([200]));
+    expect(await get()).to.equal(200);
+  });
+});

@@ -24,12 +24,16 @@ export type LoadAggregate = <C extends Category, State>(
 /**
  * Runs a decision that needs aggregates but does not change them. An implementation may load cached aggregates, which
  * are usually less than a second old. If the decision then refuses, it is repeated with aggregates from the log, so that
- * a refusal is never out of date.
+ * a refusal is not out of date.
  *
  * @param decide throws a {DomainError}, or an {ApiError} with a status below 500, to refuse; a refused decision must
  *   have no effect
+ * @param maxRefusalAgeMs age up to which a cached aggregate suffices for a refusal, in milliseconds; default: 0
  */
-export type Decide = <Result>(decide: (load: LoadAggregate) => Promise<Result>) => Promise<Result>;
+export type Decide = <Result>(
+  decide: (load: LoadAggregate) => Promise<Result>,
+  maxRefusalAgeMs?: number,
+) => Promise<Result>;
 
 /** Creates a {@link Decide} that always reads the log. */
 export function createUncachedDecider(log: EventLog): Decide {
@@ -61,6 +65,12 @@ const CHECK_INTERVAL_MS = 400;
 
 const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 5_000 };
 
+interface CachedAggregate {
+  loading: Promise<LoadedAggregate<unknown>>;
+  /** Time at which the read of the log began, as a value of `performance.now()`. */
+  readAt: number;
+}
+
 /**
  * Keeps recently used aggregates in memory. A subscription to their categories removes an aggregate when another event
  * is appended to its stream. If the subscription ends, or the log has not responded for a second, the log is read
@@ -69,7 +79,7 @@ const RETRY_DELAYS_MS = { firstMs: 100, maxMs: 5_000 };
  */
 export class AggregateCache {
   readonly #log: EventLog;
-  readonly #aggregates = new LRUCache<string, Promise<LoadedAggregate<unknown>>>({ maxSize: MAX_CACHE_BYTES });
+  readonly #aggregates = new LRUCache<string, CachedAggregate>({ maxSize: MAX_CACHE_BYTES });
   readonly #ending = new AbortController();
   readonly #work: Promise<unknown>;
   #isLive = false;
@@ -82,18 +92,25 @@ export class AggregateCache {
   }
 
   /** Runs a decision with cached aggregates; see {@link Decide}. */
-  readonly decide: Decide = async (decide) => {
-    let hasUsedCache = false;
-    const load: LoadAggregate = (aggregate, id) => {
-      const cachedAggregate = this.#isCurrent() ? this.#find(aggregate, id) : undefined;
-      if (cachedAggregate) hasUsedCache = true;
-      return cachedAggregate ?? this.#read(aggregate, id);
-    };
+  readonly decide: Decide = async (decide, maxRefusalAgeMs = 0) => {
+    const oldestReadAt = performance.now() - maxRefusalAgeMs;
+    /** Aggregates that suffice for a refusal, by stream. */
+    const recentAggregates = new Map<string, CachedAggregate>();
+    let hasUsedOlder = false;
+    const loadFrom =
+      (findCached: (stream: string) => CachedAggregate | undefined): LoadAggregate =>
+      <C extends Category, State>(aggregate: Aggregate<C, State>, id: string) => {
+        const stream = toStreamName(aggregate.category, id);
+        const found = recentAggregates.get(stream) ?? findCached(stream) ?? this.#read(aggregate, id);
+        if (found.readAt >= oldestReadAt) recentAggregates.set(stream, found);
+        else hasUsedOlder = true;
+        return found.loading as Promise<LoadedAggregate<State>>;
+      };
     try {
-      return await decide(load);
+      return await decide(loadFrom((stream) => (this.#isCurrent() ? this.#aggregates.get(stream) : undefined)));
     } catch (error) {
-      if (!hasUsedCache || !isRefusal(error)) throw error;
-      return createUncachedDecider(this.#log)(decide);
+      if (!hasUsedOlder || !isRefusal(error)) throw error;
+      return decide(loadFrom(() => undefined));
     }
   };
 
@@ -107,33 +124,26 @@ export class AggregateCache {
     return this.#isLive && performance.now() - this.#respondedAt < MAX_AGE_MS;
   }
 
-  #find<C extends Category, State>(
-    { category }: Aggregate<C, State>,
-    id: string,
-  ): Promise<LoadedAggregate<State>> | undefined {
-    const cachedAggregate = this.#aggregates.get(toStreamName(category, id));
-    return cachedAggregate as Promise<LoadedAggregate<State>> | undefined;
-  }
-
   /** Reads an aggregate. Keeps it if it exists and its category is cached. */
-  #read<C extends Category, State>(aggregate: Aggregate<C, State>, id: string): Promise<LoadedAggregate<State>> {
-    const loadingAggregate = loadAggregate(this.#log, aggregate, id);
+  #read<C extends Category, State>(aggregate: Aggregate<C, State>, id: string): CachedAggregate {
+    const readAt = performance.now();
+    const readAggregate = { loading: loadAggregate(this.#log, aggregate, id), readAt };
     if (this.#isLive && CACHED_CATEGORY_NAMES.has(aggregate.category.name)) {
-      void this.#keep(toStreamName(aggregate.category, id), loadingAggregate);
+      void this.#keep(toStreamName(aggregate.category, id), readAggregate);
     }
-    return loadingAggregate;
+    return readAggregate;
   }
 
-  async #keep(stream: string, loadingAggregate: Promise<LoadedAggregate<unknown>>): Promise<void> {
-    this.#aggregates.set(stream, loadingAggregate, { size: LOADING_BYTES });
-    const state = await loadingAggregate.then(
+  async #keep(stream: string, readAggregate: CachedAggregate): Promise<void> {
+    this.#aggregates.set(stream, readAggregate, { size: LOADING_BYTES });
+    const state = await readAggregate.loading.then(
       (loadedAggregate) => loadedAggregate.state,
       () => undefined,
     );
     // An event that was appended meanwhile has removed the aggregate.
-    if (this.#aggregates.peek(stream) !== loadingAggregate) return;
+    if (this.#aggregates.peek(stream) !== readAggregate) return;
     if (state === undefined) this.#aggregates.delete(stream);
-    else this.#aggregates.set(stream, loadingAggregate, { size: serialize(state).length });
+    else this.#aggregates.set(stream, readAggregate, { size: serialize(state).length });
   }
 
   async #follow(client: EventStoreDBClient, logger: Logger): Promise<void> {

@@ -9,6 +9,7 @@ import {
   type InstallationRecord,
   requirePartnerAccess,
 } from "../../shared/partner-api/access.ts";
+import { REFUSAL_MEMORY_MS } from "../../shared/partner-api/authenticate.ts";
 import type { PartnerOperation } from "../../shared/partner-api/operations.ts";
 import type { Decide, LoadAggregate } from "../handling/aggregate-cache.ts";
 
@@ -18,7 +19,7 @@ export function authorize(operation: PartnerOperation, decide: Decide, brand: st
     await decide(async (load) => {
       const accessRecord = await createAccessFinder(load)(ctx.state.accessQuery);
       requirePartnerAccess(ctx, operation, accessRecord, brand);
-    });
+    }, REFUSAL_MEMORY_MS);
     await next();
   };
 }
@@ -29,15 +30,16 @@ export function authorize(operation: PartnerOperation, decide: Decide, brand: st
  */
 function createAccessFinder(load: LoadAggregate): FindAccess {
   return async ({ applicationId, credentialId, environment, clinicId }) => {
-    const [{ state: application }, installation, clinic] = await Promise.all([
+    const [{ state: application }, installation] = await Promise.all([
       load(applicationAggregate, applicationId),
-      clinicId === null ? null : load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
-      clinicId === null ? null : load(clinicAggregate, clinicId),
+      clinicId && load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
     ]);
+    const approved = installation ? toInstallationRecord(installation.state) : null;
+    const clinic = approved && clinicId && (await load(clinicAggregate, clinicId)).state;
     return {
       isCredentialActive: application?.environment === environment && isActiveCredential(application, credentialId),
       applicationScopes: application?.scopes ?? [],
-      installation: clinic?.state?.environment === environment ? toInstallationRecord(installation?.state) : null,
+      installation: clinic && clinic.environment === environment ? approved : null,
     };
   };
 }

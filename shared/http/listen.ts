@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { setImmediate } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type Koa from "koa";
 import { pause } from "../runtime/backoff.ts";
 import type { Config } from "../runtime/config.ts";
@@ -80,8 +80,8 @@ export async function listen(
       startDrain();
       // Closing the server resets connections and requests that have arrived but have not been read. Between the two
       // calls, the event loop reads them.
-      await setImmediate();
-      await setImmediate();
+      await nextTurn();
+      await nextTurn();
       const closePromise = once(server, "close");
       server.close();
       const drainTimer = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
@@ -127,9 +127,12 @@ function handleInTurn(handler: RequestListener): RequestListener {
     const handle = () => {
       response.once("close", () => {
         const handleNext = socket.destroyed ? undefined : waitingRequests.get(socket)?.shift();
-        if (handleNext) return handleNext();
-        waitingRequests.delete(socket);
-        if (socket.isPaused()) socket.resume();
+        // Other connections get their turn, although a response may have needed no input or output.
+        if (handleNext) setImmediate(handleNext);
+        else {
+          waitingRequests.delete(socket);
+          if (socket.isPaused()) socket.resume();
+        }
       });
       handler(request, response);
     };

@@ -17,7 +17,7 @@ import { refuseKnownExcess } from "./rate-limits.ts";
 const MAX_APPLICATION_REQUESTS = 100;
 
 /** Time in which the access data of a refused request can refuse further requests. Milliseconds. */
-const REFUSAL_MEMORY_MS = 1_000;
+export const REFUSAL_MEMORY_MS = 1_000;
 
 const MAX_MEMORY_BYTES = 4 * 1024 * 1024;
 

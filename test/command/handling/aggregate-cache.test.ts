@@ -103,6 +103,23 @@ describe("the aggregate cache", () => {
     expect(decidedBranchCount).to.equal(3);
   });
 
+  it("a refusal reads no aggregate again that is recent enough for it, or was just read", async () => {
+    const { clinicId } = await createClinic(log);
+    await waitUntilCached(clinicId);
+    const countRefusalReads = async (maxRefusalAgeMs: number) => {
+      const readCountBefore = readCount;
+      const refuse = async (load: LoadAggregate) => {
+        await Promise.all([load(clinicAggregate, clinicId), load(clinicAggregate, randomUUID())]);
+        throw new DomainError("refused", "always");
+      };
+      await cache.decide(refuse, maxRefusalAgeMs).catch(() => undefined);
+      return readCount - readCountBefore;
+    };
+    // Each attempt asks for another unknown clinic.
+    expect(await countRefusalReads(60_000)).to.equal(1);
+    expect(await countRefusalReads(0)).to.equal(3);
+  });
+
   it("if the log does not respond to the cache for a second, aggregates are read from the log", async () => {
     const { clinicId } = await createClinic(log);
     await waitUntilCached(clinicId);

@@ -1,7 +1,7 @@
 import { EventEmitter, once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { RequestListener } from "node:http";
 import { text } from "node:stream/consumers";
+import { listen } from "../../../shared/http/listen.ts";
 
 export interface ReceivedWebhook {
   headers: Record<string, string>;
@@ -22,17 +22,18 @@ export async function startReceiver(): Promise<Receiver> {
   const inbox: ReceivedWebhook[] = [];
   const arrivalEmitter = new EventEmitter();
   let status = 204;
-  const server = createServer(async (request, response) => {
+  const receive: RequestListener = async (request, response) => {
     const receivedAt = performance.now();
     const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
-    inbox.push({ headers, body: await text(request), receivedAt });
+    const body = await text(request).catch(() => undefined); // the sender has disconnected
+    if (body === undefined) return;
+    inbox.push({ headers, body, receivedAt });
     arrivalEmitter.emit("webhook");
     response.writeHead(status).end();
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  };
+  const server = await listen(receive, "127.0.0.1", 0, 0);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`,
+    url: `${server.url}/webhooks`,
     setResponseStatus(newStatus) {
       status = newStatus;
     },
@@ -45,10 +46,6 @@ export async function startReceiver(): Promise<Receiver> {
         });
       }
     },
-    async close() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
+    close: server.close,
   };
 }

@@ -203,6 +203,9 @@ const REFUSALS_BY_ERROR: Record<string, Refusal> = {
 };
 const MALFORMED_REQUEST: Refusal = [400, "Bad Request", "malformed_request"];
 
+/** Time after the response to a refused request in which the client can close the connection. */
+const LINGER_MS = 1_000;
+
 /** Sends the standard error body for a request that the HTTP parser refuses, and closes the connection. */
 function respondToClientErrors(server: Server): void {
   const latestResponses = new WeakMap<Duplex, ServerResponse>();
@@ -217,8 +220,11 @@ function respondToClientErrors(server: Server): void {
     else if (response.headersSent) socket.destroy();
     else sendRefusal(socket, refusal);
   });
+  // Node removes its own error listener from the socket of a CONNECT request. Without another listener, a client that
+  // resets the connection would end the process.
+  server.on("connection", (socket) => socket.on("error", () => undefined));
   // Without this listener, Node closes the connection of a CONNECT request without a response.
-  server.on("connect", (_request, socket) => sendRefusal(socket, MALFORMED_REQUEST));
+  server.on("connect", (_request, socket) => server.emit("clientError", new Error("The method is CONNECT."), socket));
   // The server ignores an unknown Expect header instead of returning 417.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
 }
@@ -236,8 +242,13 @@ function requireHost(handler: RequestListener): RequestListener {
   };
 }
 
+/**
+ * Sends the standard error body and closes the connection, even if the client keeps its side open. Node would keep such
+ * a connection forever after a timeout, and after a CONNECT request even when the server closes.
+ */
 function sendRefusal(socket: Duplex, [status, reason, code]: Refusal): void {
   const { headers, body } = createErrorResponse(code);
   const lines = Object.entries({ ...headers, Connection: "close" }).map(([name, value]) => `${name}: ${value}`);
   socket.end(`${[`HTTP/1.1 ${status} ${reason}`, ...lines].join("\r\n")}\r\n\r\n${body}`);
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

@@ -4,12 +4,14 @@ import { expect } from "chai";
 import pg from "pg";
 import { Webhook } from "standardwebhooks";
 import { type Receiver, startReceiver } from "../../deploy/local/demo/receiver.ts";
+import { SERVICE_NAMES } from "../../deploy/local/stack/environment.ts";
 import type { LocalStack } from "../../deploy/local/stack/stack.ts";
 import { connectEventStore } from "../../shared/eventstore/connect.ts";
 import { createEventLog } from "../../shared/eventstore/log.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
 import { eventually } from "../support/eventually.ts";
+import { resetConnections } from "../support/reset-connections.ts";
 import { startTestStack } from "../support/stack.ts";
 import { type ApiResponse, createWorld, type World } from "./world.ts";
 
@@ -170,6 +172,19 @@ const OUTAGE_COUNT = 4;
     for (let count = 0; count < OUTAGE_COUNT; count += 1) expect((await createAppointment()).status).to.equal(201);
     await expectEverythingArrived();
     expect([...(await world.listPortalAppointments()).keys()]).to.include.members([...createdIds]);
+  });
+
+  it("clients that reset their connections at any step of a request end no process", async () => {
+    const names = [...SERVICE_NAMES, "eventstore"] as const;
+    const listPids = () => names.map((name) => stack.components[name].pid);
+    const pids = listPids();
+    const demoReceiver = await startReceiver();
+    const logUrl = stack.servers.eventstoreUrl.replace(/^esdb/, "http");
+    for (const url of [...Object.values(stack.urls), logUrl, demoReceiver.url]) await resetConnections(url);
+    await demoReceiver.close();
+    for (const name of SERVICE_NAMES) expect((await fetch(`${stack.urls[name]}/health/live`)).status).to.equal(200);
+    expect((await createAppointment()).status).to.equal(201);
+    expect(listPids()).to.deep.equal(pids);
   });
 
   it("while Postgres is stopped, create requests succeed and the portal returns 503; nothing is lost after the restart", async () => {

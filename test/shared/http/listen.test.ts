@@ -1,6 +1,7 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import http, { type ServerResponse } from "node:http";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect } from "chai";
 import { pino } from "pino";
@@ -9,6 +10,7 @@ import { type HttpServer, listen } from "../../../shared/http/listen.ts";
 import { parseJsonBody } from "../../../shared/http/request-body.ts";
 import { eventually } from "../../support/eventually.ts";
 import { expectRefusal, sendOneRequest, sendRaw, toRequest } from "../../support/raw-http.ts";
+import { resetConnections } from "../../support/reset-connections.ts";
 
 describe("an HTTP server with broken, slow or malicious clients", () => {
   let server: HttpServer;
@@ -116,14 +118,20 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     expect(otherResponses).to.deep.equal([]);
   });
 
-  it("the server responds to a request in progress before refusing a malformed request on the same connection", async () => {
-    const responsesPromise = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n`);
-    await eventually("the request under way", () => heldRequestCount > 0);
-    release();
-    const [firstResponse, refusal] = await responsesPromise;
-    expect([firstResponse?.status, firstResponse?.body]).to.deep.equal([200, { ok: true, held: true }]);
-    expectRefusal(refusal!, 400, "malformed_request");
-  });
+  for (const [caseName, refusedRequest] of [
+    ["a malformed", "hello\r\n\r\n"],
+    ["a CONNECT", "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"],
+  ]) {
+    it(`the server responds to a request in progress before refusing ${caseName} request on the same connection`, async () => {
+      const heldCount = heldRequestCount;
+      const responsesPromise = sendRaw(server.url, `GET /held HTTP/1.1\r\nHost: x\r\n\r\n${refusedRequest}`);
+      await eventually("the request under way", () => heldRequestCount > heldCount);
+      release();
+      const [firstResponse, refusal] = await responsesPromise;
+      expect([firstResponse?.status, firstResponse?.body]).to.deep.equal([200, { ok: true, held: true }]);
+      expectRefusal(refusal!, 400, "malformed_request");
+    });
+  }
 
   it("the server handles the pipelined requests of a connection one at a time, in order", async () => {
     const request = (method: string, path: string) => `${method} ${path} HTTP/1.1\r\nHost: x\r\n`;
@@ -157,22 +165,29 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     expect(response.body).to.deep.equal({ ok: true, given: 7 });
   });
 
-  it("the server survives clients that disconnect at any point of a request", async () => {
-    const { hostname, port } = new URL(server.url);
-    const { connect } = await import("node:net");
-    const partialRequests = [
-      "",
-      "GET /he",
-      `${liveRequestLine}\r\n`,
-      `POST /echo HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 9\r\n\r\n{`,
-      `GET /held HTTP/1.1\r\nHost: x\r\n\r\n`,
-    ];
-    for (const partialRequest of partialRequests) {
-      const socket = connect(Number(port), hostname);
-      await new Promise<void>((resolve) => socket.write(partialRequest, () => resolve()));
-      socket.resetAndDestroy();
-    }
+  it("the server survives clients that reset their connections at any step of a request", async () => {
+    await resetConnections(server.url, [`GET /held HTTP/1.1\r\nHost: x\r\n\r\n`]);
     release();
+  });
+
+  it("the server closes the connection of a refused request, even if the client keeps its side open", async () => {
+    const serverSockets: Socket[] = [];
+    const track = (message: unknown) => serverSockets.push((message as { socket: Socket }).socket);
+    subscribe("net.server.socket", track);
+    const connectRequest = "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n";
+    const postStart = `POST /echo HTTP/1.1\r\nHost: x\r\n${jsonHeader}\r\nContent-Length: 50\r\n\r\n{"a":`;
+    const refusedRequests = [connectRequest, `${connectRequest}more`, "hello\r\n\r\n", "GET /he", postStart];
+    const port = Number(new URL(impatientServer.url).port);
+    const clientSockets = refusedRequests.map((request) => {
+      const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+      socket.write(request);
+      return socket.on("error", () => undefined).resume();
+    });
+    await Promise.all(clientSockets.map((socket) => once(socket, "end")));
+    expect(serverSockets.length).to.be.at.least(refusedRequests.length);
+    await eventually("the server closes all connections", () => serverSockets.every(({ destroyed }) => destroyed));
+    unsubscribe("net.server.socket", track);
+    for (const socket of clientSockets) socket.destroy();
   });
 
   it("the server ignores an Upgrade header", async () => {

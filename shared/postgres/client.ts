@@ -74,6 +74,9 @@ export class DatabaseClient extends pg.Client {
     const login = rereadLogin(config);
     super({ ...config, ...login, ...config.servers[0] });
     this.#config = { ...config, login };
+    // A failure also rejects the pending call or the next one. Without a listener, a failure would end the process, for
+    // example before a pool has added its own listener.
+    this.on("error", () => undefined);
   }
 
   /**
@@ -111,29 +114,28 @@ export class DatabaseClient extends pg.Client {
     }
     // A pool closes the socket at its time limit. A closed socket would never report the end of the connection.
     if (this.connection.stream.destroyed) throw new Error("timeout expired");
-    await this.#openConnection();
-    if (serverKind === "any") return this;
-    // Between the search and this check, the server can have changed.
-    const ignoreError = () => undefined;
-    this.on("error", ignoreError);
     try {
-      await this.requireServerKind();
+      await this.#openConnection();
+      // Between the search and this check, the server can have changed.
+      if (serverKind !== "any") await this.requireServerKind();
     } catch (error) {
       // A connection that cannot be closed is already broken. The original error is thrown.
       void this.end().catch(() => undefined);
       throw error;
     }
-    this.off("error", ignoreError);
     return this;
   }
 
-  /** Opens the connection. pg alone would never report that a client was closed while it connected. */
+  /**
+   * Opens the connection. pg alone would not report that a client was closed while it connected, or that the server ended
+   * the session as soon as it was open.
+   */
   #openConnection(): Promise<void> {
     return new Promise((resolve, reject) => {
       const reportEnd = () => reject(new Error("Connection terminated"));
-      this.once("end", reportEnd);
+      this.once("end", reportEnd).once("error", reject);
       super.connect().then(() => {
-        this.off("end", reportEnd);
+        this.off("end", reportEnd).off("error", reject);
         resolve();
       }, reject);
     });

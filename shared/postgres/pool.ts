@@ -85,7 +85,7 @@ export function createPool(options: PoolOptions): pg.Pool {
   };
   const pool = new pg.Pool(poolConfig);
   // If a connection breaks between two queries, the next query on the connection fails, and the pool drops the
-  // connection. Without a listener on each connection, the error would end the process.
+  // connection.
   pool.on("connect", (connection) => {
     connection.on("error", (error) => options.logger.warn({ error }, "connection to Postgres was lost"));
   });
@@ -110,8 +110,6 @@ export async function openConnections(pool: pg.Pool): Promise<void> {
 export async function connectWithoutTimeouts(pool: pg.Pool): Promise<pg.Client> {
   const poolConfig = pool.options as pg.PoolOptions & DatabaseServers;
   const connection = new DatabaseClient({ ...poolConfig, statement_timeout: 0, query_timeout: 0 });
-  // If the connection breaks, its next query reports the failure. Without a listener, the error would end the process.
-  connection.on("error", () => undefined);
   await connection.connect();
   await connection.query(
     "SET lock_timeout = 0; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0",

@@ -131,7 +131,6 @@ function computeScramVerifier(password: string): string {
 
 export async function withClient<Result>(url: string, run: (client: pg.Client) => Promise<Result>): Promise<Result> {
   const client = createClient(url, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
-  client.on("error", () => undefined); // the pending query rejects with this error
   await client.connect();
   try {
     return await run(client);

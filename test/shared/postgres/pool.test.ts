@@ -3,8 +3,10 @@ import { type AddressInfo, createServer, type Server } from "node:net";
 import { expect } from "chai";
 import pg from "pg";
 import { pino } from "pino";
+import { migrate } from "../../../projection/prepare-database.ts";
+import { createClient } from "../../../shared/postgres/client.ts";
 import { createLongLivedClient } from "../../../shared/postgres/long-lived-connection.ts";
-import { awaitPipelined, createPool } from "../../../shared/postgres/pool.ts";
+import { awaitPipelined, connectWithoutTimeouts, createPool } from "../../../shared/postgres/pool.ts";
 import { isPostgresUnavailable } from "../../../shared/postgres/unavailable.ts";
 import { createTestDatabase, getTestServers } from "../../support/stack.ts";
 
@@ -85,7 +87,50 @@ describe("a client of Postgres", () => {
     await client.end();
     expect(await errorPromise).to.have.property("message", "Connection terminated");
   });
+
+  it("if the server ends a session as it opens, connecting fails, and the process continues", async () => {
+    // An uncaught error would fail the test.
+    server.on("connection", (socket) => socket.once("data", () => socket.end(OPEN_AND_END)));
+    const logger = pino({ enabled: false });
+    const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    for (const options of ["", "?target_session_attrs=read-write"]) {
+      const url = `postgres://user:password@${host}/clinic${options}`;
+      const pool = createPool({ url, applicationName: "test", size: 2, statementTimeoutMs: 10_000, logger });
+      const attempts: Record<string, () => Promise<unknown>> = {
+        "a query of a pool": () => pool.query("SELECT 1"),
+        "a connection of a pool": () => pool.connect(),
+        "a connection without timeouts": () => connectWithoutTimeouts(pool),
+        "a long-lived connection": () =>
+          createLongLivedClient({ databaseUrl: url, applicationName: "test", logger }).connect(),
+        "a client": () => createClient(url, {}).connect(),
+        "a migration": () => migrate(url, logger),
+      };
+      for (const [name, attempt] of Object.entries(attempts)) {
+        const error = await attempt().catch((reason: unknown) => reason);
+        expect(error, `${name} ${options}`).to.have.property("code", "57P01");
+      }
+      await pool.end();
+    }
+    const url = `postgres://user:password@${host},${host}/clinic`;
+    const error = await createClient(url, {})
+      .connect()
+      .catch((reason: unknown) => reason);
+    expect(error, "a client that searches its server").to.have.property("code", "57P01");
+  });
 });
+
+const toMessage = (type: string, body: string) => {
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(4 + body.length);
+  return Buffer.concat([Buffer.from(type), length, Buffer.from(body)]);
+};
+
+/** AuthenticationOk, ReadyForQuery, and the ErrorResponse with which a server ends the session. */
+const OPEN_AND_END = Buffer.concat([
+  toMessage("R", "\0\0\0\0"),
+  toMessage("Z", "I"),
+  toMessage("E", "SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"),
+]);
 
 const createDatabaseError = (code: string) => Object.assign(new pg.DatabaseError("words", 5, "error"), { code });
 

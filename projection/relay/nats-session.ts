@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   type Authenticator,
@@ -123,11 +124,17 @@ export async function connectNats(
   throw new NatsUnavailableError(`NATS_URL: no server accepts the connection (${problems.join("; ")})`);
 }
 
-/** Empty if the server decides whether to use TLS. */
+/**
+ * Reads the files here. The client would read them between the server's greeting and the TLS handshake, without a
+ * listener on the socket, so that a server which closes the connection at this moment would end the process.
+ *
+ * @returns an empty object if the server decides whether to use TLS
+ */
 function getTlsOptions({ caFile, certFile, keyFile }: NatsSettings, server: NatsServer): { tls?: TlsOptions } {
   if (!server.requiresTls && caFile === undefined && certFile === undefined) return {};
-  const tls = { ...(caFile && { caFile }), ...(certFile && { certFile }), ...(keyFile && { keyFile }) };
-  return { tls };
+  const read = (file: string) => readFileSync(file, "utf8");
+  const ca = caFile && { ca: read(caFile) };
+  return { tls: { ...ca, ...(certFile && { cert: read(certFile) }), ...(keyFile && { key: read(keyFile) }) } };
 }
 
 function getAuthenticator({ credentials, nkeySeed }: NatsSettings, { login }: NatsServer): Authenticator {

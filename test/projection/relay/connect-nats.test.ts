@@ -127,6 +127,21 @@ describe("connections to NATS", () => {
     expect(await getError({ url: `tls://${open.host}` })).to.include("the server does not offer TLS");
   });
 
+  it("a server that requires TLS and closes the connection after its greeting is reported, and the process continues", async () => {
+    // An uncaught error would fail the test.
+    const greeting = `INFO {"version":"2.10.0","proto":1,"max_payload":1024,"tls_required":true}\r\n`;
+    for (const delayMs of [0, 1, 3, 10]) {
+      const server = createServer((socket) => {
+        socket.on("error", () => undefined);
+        socket.write(greeting, () => setTimeout(() => socket.resetAndDestroy(), delayMs));
+      }).listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+      expect(await getError({ url: `nats://${host}`, ...tlsFiles })).to.include(`${host}: the server closed`);
+      server.close();
+    }
+  });
+
   it("after an abort, no further server is tried", async () => {
     const controller = new AbortController();
     let connectionCount = 0;

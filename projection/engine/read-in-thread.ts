@@ -27,6 +27,9 @@ export function readInThread(eventstoreUrl: string): ReadLog {
       workerData: { eventstoreUrl, after } satisfies ReaderInput,
       resourceLimits: { maxYoungGenerationSizeMb: MAX_YOUNG_GENERATION_MIB },
     });
+    // The iterator reports a failure of the thread. Without a listener, a failure that arrives after the iterator has
+    // closed would end the process.
+    worker.on("error", () => undefined);
     try {
       const messages = on(worker, "message", { signal, close: ["exit"] }) as AsyncIterable<[SubscriptionItem[]]>;
       for await (const [items] of messages) {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Worker } from "node:worker_threads";
 import { expect } from "chai";
 import { buildTablesDdl } from "../../../projection/engine/ddl.ts";
@@ -78,6 +79,20 @@ describe("reading all of the log", () => {
       controller.abort();
     }
     expect(kinds).to.deep.equal(["caughtUp"]);
+  });
+
+  it("a failure of the thread that arrives after the abort does not end the process", async () => {
+    const proxy = await startFaultProxy(world.eventstoreUrl);
+    const controller = new AbortController();
+    for await (const _ of readInThread(proxy.url)({ after: lastPosition, signal: controller.signal })) {
+      proxy.disconnect();
+      await nextTurn();
+      // While this thread is blocked, the other one fails. Its failure is delivered after the abort.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
+      controller.abort();
+    }
+    // An uncaught error would fail the test.
+    await proxy.close();
   });
 
   it("the batches of stored events are full if the tables are unused, and live events are written immediately", async () => {

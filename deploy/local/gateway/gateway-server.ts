@@ -92,8 +92,10 @@ async function forward(
     upstreamRequest.destroy(Object.assign(new Error("timeout"), { code: "ETIMEDOUT" }));
   });
   upstreamRequest.on("response", (upstreamResponse) => {
-    const { statusCode = 502, statusMessage } = upstreamResponse;
-    response.writeHead(statusCode, statusMessage, selectHeaders(upstreamResponse.rawHeaders));
+    const { statusCode = 502 } = upstreamResponse;
+    // writeHead would throw for a status below 100, and for some characters in a reason phrase.
+    if (statusCode < 200) return void upstreamRequest.destroy(new Error(`invalid status ${statusCode}`));
+    response.writeHead(statusCode, selectHeaders(upstreamResponse.rawHeaders));
     pipeline(upstreamResponse, response, () => undefined); // if one side is interrupted, closes the other
   });
   upstreamRequest.on("error", (error: NodeJS.ErrnoException) => {

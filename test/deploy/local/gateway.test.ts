@@ -223,6 +223,20 @@ describe("the gateway and misbehaving services", () => {
     expect(await halfResponse.text().catch(() => "aborted")).to.equal("aborted");
   });
 
+  it("the gateway survives status lines that it cannot forward", async () => {
+    const statusLines = ["HTTP/1.1 200 O\x01K", "HTTP/1.1 099 Low", "HTTP/1.1 101 Switching Protocols"];
+    const oddServer = await listen(
+      net.createServer((socket) => {
+        socket.on("error", () => undefined);
+        socket.once("data", () => socket.end(`${statusLines.shift()}\r\nContent-Length: 0\r\n\r\n`));
+      }),
+    );
+    const gateway = await startGatewayTo(oddServer);
+    const statuses: number[] = [];
+    for (let count = statusLines.length; count > 0; count -= 1) statuses.push((await fetch(`${gateway.url}/a`)).status);
+    expect(statuses).to.eql([200, 502, 502]);
+  });
+
   it("the gateway streams responses: the client receives the first part before the service writes the last part", async () => {
     let finish = () => undefined as unknown;
     const slowServer = await listen(

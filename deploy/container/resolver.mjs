@@ -10,7 +10,8 @@ const MAX_QUERIES = 200;
 let queryCount = 0;
 const server = createSocket("udp4");
 server.on("message", (query, client) => {
-  if (queryCount >= MAX_QUERIES) return;
+  // A datagram with the source port 0 cannot be answered.
+  if (queryCount >= MAX_QUERIES || client.port === 0) return;
   queryCount++;
   // Each query has a socket of its own, so that its port is random and only the name server can answer.
   const socket = createSocket("udp4");
@@ -21,7 +22,8 @@ server.on("message", (query, client) => {
     queryCount--;
   });
   socket.on("message", (answer) => {
-    server.send(answer, client.port, client.address);
+    // Without a callback, an answer that cannot be sent would end the process.
+    server.send(answer, client.port, client.address, () => undefined);
     socket.close();
   });
   const [nameServer] = getServers().filter((address) => !address.includes(":"));

@@ -164,7 +164,7 @@ function startProcess(name: string, spec: ProcessSpec, logFile: string): Running
   fs.closeSync(log);
   const exitPromise = new Promise<string>((resolve) => {
     child.once("exit", (code, signal) => resolve(signal ?? `code ${code}`));
-    child.once("error", (error) => resolve(error.message));
+    child.on("error", (error) => resolve(error.message));
   });
   const readinessPromise = waitUntilReady(spec, exitPromise).catch((error: Error) => {
     const output = fs.readFileSync(logFile).subarray(logStart).toString("utf8").trim().split("\n");

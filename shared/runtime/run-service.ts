@@ -30,14 +30,15 @@ const STOP_TIMEOUT_MS = 8_000;
 /**
  * Runs a service in this process. Starts the service with the process's environment. On SIGTERM, drains and then stops
  * the service. SIGINT stops the service without a drain, or ends the drain. If the service can no longer work, stops it.
- * This, a failed start and an uncaught error end the process with a one-line message.
+ * This, a failed start and an uncaught error end the process with a one-line message, and an unexpected error with its
+ * stack trace.
  */
 export async function runService(
   name: string,
   start: (env: NodeJS.ProcessEnv) => Promise<RunningService>,
 ): Promise<void> {
   const fail = (error: unknown) => {
-    process.stderr.write(`${name}: ${toOneLine(error)}\n`);
+    process.stderr.write([`${name}: ${toOneLine(error)}`, ...listFrames(error), ""].join("\n"));
     process.exit(1);
   };
   process.on("uncaughtException", fail);
@@ -66,9 +67,16 @@ export async function runService(
   service?.failure?.then(stop).catch(fail);
 }
 
+const isExpected = (error: unknown): boolean => error instanceof ConfigError || error instanceof StartError;
+
+/** Lists the lines of a stack trace without the message, which may contain stored data. */
+function listFrames(error: unknown): string[] {
+  if (!(error instanceof Error) || isExpected(error)) return [];
+  return error.stack?.split("\n").filter((line) => line.startsWith("    at ")) ?? [];
+}
+
 function toOneLine(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const isExpected = error instanceof ConfigError || error instanceof StartError;
   const causeText = error.cause === undefined ? "" : ` (${toOneLine(error.cause)})`;
-  return `${isExpected ? "" : `${error.name}: `}${getSafeMessage(error)}${causeText}`.replaceAll("\n", " ");
+  return `${isExpected(error) ? "" : `${error.name}: `}${getSafeMessage(error)}${causeText}`.replaceAll("\n", " ");
 }

@@ -51,6 +51,13 @@ await runService("demo", async () => ({
   failure: Promise.resolve(new StartError("the read models were dropped")),
 }));`;
 
+const BROKEN_SCRIPT = `
+import { runService } from "./shared/runtime/run-service.ts";
+await runService("demo", async () => {
+  setTimeout(() => { throw new TypeError("unexpected", { cause: new Error("another") }); });
+  return { url: "", stop: async () => undefined };
+});`;
+
 /** Time after which a process that does not end is killed. Milliseconds. */
 const EXIT_TIMEOUT_MS = 30_000;
 
@@ -71,6 +78,13 @@ describe("a service that is stopped", () => {
       stdout: "stops\n",
       stderr: "demo: the read models were dropped\n",
     });
+  });
+
+  it("an uncaught error ends a service with exit code 1, a message in one line and the stack trace", () => {
+    const args = ["--import", "tsx", "--input-type=module", "--eval", BROKEN_SCRIPT];
+    const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+    expect(status).to.equal(1);
+    expect(stderr).to.match(/^demo: TypeError: unexpected \(Error: another\)\n( {4}at .+\n)+$/);
   });
 
   it("SIGTERM drains the service before it stops, and SIGINT ends the drain", async () => {

@@ -88,10 +88,11 @@ const operationalRefusalReasonSql = `CASE
  * membership. The branch must be in the membership's scope. The order of preference is: the selected branch, the main
  * branch, then the other branches in order of their names.
  */
-const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS branch_name, b.city AS branch_city,
-    m.branch_access, m.branch_ids, ${operationalRefusalReasonSql} AS not_operational_because
+const accessSql = `SELECT c.*, m.role, m.permissions, m.branch_access, m.branch_ids, b.branch_id, b.name AS branch_name,
+    b.city AS branch_city, ${operationalRefusalReasonSql} AS not_operational_because
   FROM (
-    SELECT member.*, s.branch_id AS selected_branch_id
+    SELECT member.clinic_id, member.role, member.permissions, member.branch_access, member.branch_ids,
+      s.branch_id AS selected_branch_id
     FROM ${READ_MODEL_SCHEMA}.membership member
     JOIN ${READ_MODEL_SCHEMA}.clinic USING (clinic_id)
     LEFT JOIN ${READ_MODEL_SCHEMA}.clinic_selection s ON s.user_id = member.user_id AND s.clinic_id = member.clinic_id
@@ -101,7 +102,7 @@ const accessSql = `SELECT c.*, m.role, m.permissions, b.branch_id, b.name AS bra
   ) m
   JOIN ${READ_MODEL_SCHEMA}.clinic c ON c.clinic_id = m.clinic_id
   LEFT JOIN LATERAL (
-    SELECT * FROM ${READ_MODEL_SCHEMA}.branch
+    SELECT branch_id, name, city FROM ${READ_MODEL_SCHEMA}.branch
     WHERE branch.clinic_id = c.clinic_id AND ${buildIsInScopeSql("m", "branch.branch_id")}
     ORDER BY branch.branch_id IS NOT DISTINCT FROM m.selected_branch_id DESC, is_main DESC, ${buildNameSortSql("name")}, branch_id
     LIMIT 1
@@ -123,20 +124,16 @@ export function buildBranchIdsSql(rowName: string): string {
 
 /**
  * Builds the SQL of a portal operation. The SQL resolves clinic and branch, authorizes the request and then reads the
- * data, in one round trip. The result is a `ResponseRow`.
+ * data, in one round trip. It returns one row with the text `answer`: the code of the first refusal, or the JSON of
+ * `dataSql`. With a column for each of them, Postgres would check every condition twice.
  *
- * @param dataSql SELECT that returns one JSON object; it can use the row `access`, and its parameters start at $3
- * @param candidatesSql SELECT that returns the candidates of a `LocalList`
+ * @param dataSql SELECT that returns one JSON value; it can use the row `access`, and its parameters start at $3
  */
-export function buildAuthorizedSql(requirement: Requirement, dataSql: string, candidatesSql?: string): string {
+export function buildAuthorizedSql(requirement: Requirement, dataSql: string): string {
   const refusalCases = listRefusalConditions(requirement).map(
     ([refusal, condition]) => `WHEN ${condition} THEN '${refusal}'`,
   );
-  const candidatesColumn = candidatesSql
-    ? `, CASE WHEN decision.refusal IS NULL THEN (SELECT json_agg(c) FROM (${candidatesSql}) c) END AS candidates`
-    : "";
-  return `SELECT decision.refusal, CASE WHEN decision.refusal IS NULL THEN (${dataSql})::text END AS body${candidatesColumn}
+  return `SELECT CASE ${refusalCases.join(" ")} ELSE (${dataSql})::text END AS answer
 FROM (VALUES (1)) request
-LEFT JOIN (${accessSql}) access ON true
-CROSS JOIN LATERAL (SELECT CASE ${refusalCases.join(" ")} END AS refusal) decision`;
+LEFT JOIN (${accessSql}) access ON true`;
 }

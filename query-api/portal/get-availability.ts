@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { createValidityFilter } from "../../shared/domain/clinic/resource.ts";
 import { endTimeOfDay, timeOfDay } from "../../shared/domain/events/fields.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, timeWindow, uuid } from "../http/fields.ts";
 import { MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";
-import { buildJsonElementsSql, type Candidate, defineOperation, envelope } from "./operation.ts";
+import { describeLocalDays } from "./local-days.ts";
+import { buildJsonElementsSql, defineOperation, envelope } from "./operation.ts";
 
 /** The lists have no pages, because a branch has fewer entries than this in 31 days. */
 const MAX_RESOURCES = 1_000;
@@ -52,20 +52,17 @@ const holdSchema = z.strictObject({
   status: z.string(),
 });
 
-const resourcesSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.resource
+/** $5: local days of the window. */
+const resourcesSql = `SELECT resource_id, name, timezone, longest_allocation_seconds, availability_json,
+    $5::jsonb -> timezone AS days FROM ${READ_MODEL_SCHEMA}.resource
   WHERE resource.clinic_id = access.clinic_id AND resource.branch_id = access.branch_id AND status = 'active'
   ORDER BY ${buildNameSortSql("name")}, resource_id
   LIMIT ${MAX_RESOURCES}`;
 
-/**
- * Selects rules that are valid in the window in any time zone. Its local dates differ from those in UTC by up to a day.
- * $3 and $4: window.
- */
-const rulesSql = `SELECT r.timezone, ('{' || t.availability_json || '}')::json AS element
-  FROM ${READ_MODEL_SCHEMA}.resource r JOIN ${READ_MODEL_SCHEMA}.availability_rule t USING (resource_id)
-  WHERE r.clinic_id = access.clinic_id AND r.branch_id = access.branch_id AND r.status = 'active'
-    AND (t.valid_from IS NULL OR t.valid_from <= ($4::timestamptz AT TIME ZONE 'UTC')::date + 1)
-    AND (t.valid_until IS NULL OR t.valid_until >= ($3::timestamptz AT TIME ZONE 'UTC')::date - 1)
+/** Selects rules that are valid on at least one day of the window, in the time zone of the rule's resource. */
+const rulesSql = `SELECT t.* FROM resources r JOIN ${READ_MODEL_SCHEMA}.availability_rule t USING (resource_id)
+  WHERE (t.valid_from IS NULL OR t.valid_from <= (r.days ->> 'lastDate')::date)
+    AND (t.valid_until IS NULL OR t.valid_until >= (r.days ->> 'firstDate')::date)
   ORDER BY t.resource_id, t.weekday, t.starts_at, t.rule_id
   LIMIT ${MAX_TIME_SPANS}`;
 
@@ -108,27 +105,20 @@ export const getAvailability = defineOperation({
     holds: z.array(holdSchema),
   }),
   sql: `WITH resources AS MATERIALIZED (${resourcesSql})
-  SELECT concat(
+  SELECT coalesce((SELECT json_agg(timezone) FILTER (WHERE days IS NULL) FROM resources)::text, concat(
     '{"window":', json_build_object('from', rfc3339($3::timestamptz), 'to', rfc3339($4::timestamptz),
       'maximumDays', ${MAX_WINDOW_DAYS}),
     ',"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id,
       'timezone', access.timezone),
     ',"resources":[', (SELECT ${buildJsonElementsSql("r.availability_json", `${buildNameSortSql("r.name")}, r.resource_id`)}
       FROM resources r),
+    '],"rules":[', (SELECT ${buildJsonElementsSql("t.availability_json", "t.resource_id, t.weekday, t.starts_at, t.rule_id")}
+      FROM (${rulesSql}) t),
     '],"assignments":[', (SELECT ${buildJsonElementsSql("g.availability_json", "g.allocation_start, g.assignment_id")}
       FROM (${assignmentsSql}) g),
-    '],"holds":[', (SELECT ${buildJsonElementsSql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holdsSql}) h), ']}')`,
-  localList: {
-    name: "rules",
-    sql: rulesSql,
-    createFilter(parameters, now) {
-      const isValid = createValidityFilter(toTimeWindow(parameters, now));
-      return ({ timezone, element }: Candidate<z.infer<typeof ruleSchema>>) =>
-        isValid(timezone, element.valid_from, element.valid_until);
-    },
-  },
-  getValues({ from, to }, now) {
-    const window = toTimeWindow({ from, to }, now);
-    return [window.from, window.to];
+    '],"holds":[', (SELECT ${buildJsonElementsSql("h.availability_json", "h.starts_at, h.hold_id")} FROM (${holdsSql}) h), ']}'))`,
+  getValues(parameters, now, timeZones) {
+    const { from, to } = toTimeWindow(parameters, now);
+    return [from, to, describeLocalDays(timeZones, Date.parse(from), Date.parse(to))];
   },
 });

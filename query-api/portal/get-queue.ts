@@ -1,10 +1,9 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
-import { getDay, toLocalDate } from "../../shared/domain/time/local-time.ts";
-import type { Instant } from "../../shared/domain/time/rfc3339.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { calendarDate, instant, uuid } from "../http/fields.ts";
-import { buildJsonElementsSql, type Candidate, datedEnvelope, defineOperation } from "./operation.ts";
+import { describeLocalDays } from "./local-days.ts";
+import { buildJsonElementsSql, datedEnvelope, defineOperation } from "./operation.ts";
 
 /** The lists have no pages, because a front desk has fewer entries than this per day. */
 const MAX_ENTRIES = 1_000;
@@ -45,19 +44,16 @@ const activeTicketsSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.queue_ticket t
 /** Sorts ticket numbers by length first, so that 9 comes before 10. */
 const ticketOrderSql = 'queue_date, length(ticket_number), ticket_number COLLATE "C", ticket_id';
 
-/** Selects appointments around the request's time, so that those of today are among them in every time zone. */
-const appointmentsWithoutTicketSql = `SELECT access.timezone, json_build_object('id', a.appointment_id,
-    'animal_id', a.animal_id, 'scheduled_at', rfc3339(a.scheduled_at), 'duration_minutes', a.duration_minutes,
-    'reason', a.reason, 'status', a.status) AS element
-  FROM ${READ_MODEL_SCHEMA}.appointment a
+/** Selects today's appointments. $3: the local day of the request's time. */
+const appointmentsWithoutTicketSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE a.clinic_id = access.clinic_id AND a.branch_id = access.branch_id
-    AND a.scheduled_at > $2::timestamptz - interval '48 hours'
-    AND a.scheduled_at < $2::timestamptz + interval '48 hours'
+    AND a.scheduled_at >= ($3::jsonb #>> ARRAY[access.timezone, 'from'])::timestamptz
+    AND a.scheduled_at < ($3::jsonb #>> ARRAY[access.timezone, 'to'])::timestamptz
     AND a.status IN ('checked_in', 'waiting', 'in_consultation') AND a.animal_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.queue_ticket t
       WHERE t.appointment_id = a.appointment_id AND t.clinic_id = a.clinic_id)
   ORDER BY a.scheduled_at, a.appointment_id
-  LIMIT ${4 * MAX_ENTRIES}`;
+  LIMIT ${MAX_ENTRIES}`;
 
 export const getQueue = defineOperation({
   operationId: "getQueue",
@@ -73,24 +69,17 @@ export const getQueue = defineOperation({
     legacyAppointmentQueue: z.array(queuedAppointmentSchema),
   }),
   sql: `WITH active AS MATERIALIZED (${activeTicketsSql})
-  SELECT concat(
+  SELECT CASE WHEN $3::jsonb ? access.timezone THEN concat(
     '{"context":', json_build_object('clinicId', access.clinic_id, 'branchId', access.branch_id),
     ',"tickets":[', (SELECT ${buildJsonElementsSql("t.portal_json", ticketOrderSql)}
       FROM (SELECT * FROM active ORDER BY ${ticketOrderSql} LIMIT ${MAX_ENTRIES}) t),
     '],"summary":', (SELECT json_build_object('active', count(*),
       'waiting', count(*) FILTER (WHERE status = 'waiting'),
-      'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active), '}')`,
-  localList: {
-    name: "legacyAppointmentQueue",
-    sql: appointmentsWithoutTicketSql,
-    createFilter(_, now) {
-      let today: ReturnType<typeof getDay> | undefined;
-      return ({ timezone, element: { scheduled_at: scheduledAt } }: Candidate<{ scheduled_at: Instant }>) => {
-        // All candidates are of one branch, so they have the same time zone.
-        today ??= getDay(timezone, toLocalDate(timezone, now));
-        const { from, to } = today;
-        return (from === undefined || scheduledAt >= from) && (to === undefined || scheduledAt < to);
-      };
-    },
-  },
+      'priority', count(*) FILTER (WHERE priority <> 'normal')) FROM active),
+    ',"legacyAppointmentQueue":', (SELECT coalesce(json_agg(json_build_object('id', a.appointment_id,
+      'animal_id', a.animal_id, 'scheduled_at', rfc3339(a.scheduled_at), 'duration_minutes', a.duration_minutes,
+      'reason', a.reason, 'status', a.status) ORDER BY a.scheduled_at, a.appointment_id), '[]')
+      FROM (${appointmentsWithoutTicketSql}) a), '}')
+    ELSE json_build_array(access.timezone)::text END`,
+  getValues: (_, now, timeZones) => [describeLocalDays(timeZones, now, now + 1)],
 });

@@ -22,25 +22,6 @@ export const limitedPage = z.strictObject({
   returned: z.int().min(0).describe("Number of records in this response. It is not a total count."),
 });
 
-export interface Candidate<Element = unknown> {
-  timezone: string;
-  element: Element;
-}
-
-/**
- * A list of the response that depends on local dates. The SQL returns candidates, and the domain selects the elements.
- * Postgres converts no times, because it may not know a time zone of this runtime, or know other offsets.
- */
-interface LocalList<Declared extends QueryParameters> {
-  /** Name of the list in the response. */
-  name: string;
-  /** SELECT that returns rows of type {@link Candidate}. It can use the same as the operation's `sql`. */
-  sql: string;
-  /** @param now milliseconds since 1970 */
-  // biome-ignore lint/suspicious/noExplicitAny: each operation knows the elements that its SQL returns
-  createFilter(parameters: ParameterValues<Declared>, now: number): (candidate: Candidate<any>) => boolean;
-}
-
 /** Declares an operation. Its requirements are in `requirements`, under the same operation id. */
 export interface PortalOperation<Declared extends QueryParameters = QueryParameters> {
   operationId: PortalOperationId;
@@ -53,12 +34,15 @@ export interface PortalOperation<Declared extends QueryParameters = QueryParamet
   /**
    * SELECT that returns the body without the envelope, as one JSON object. It can use the row `access` with clinic,
    * branch and membership. $1 is the user, and $2 is the request's time. The results of `getValues` start at $3. The
-   * SELECT must restrict every table to `access.clinic_id`.
+   * SELECT must restrict every table to `access.clinic_id`. If `getValues` did not know a time zone that the SELECT needs,
+   * it returns a JSON array of such time zones instead.
    */
   sql: string;
-  localList?: LocalList<Declared>;
-  /** @param now milliseconds since 1970 */
-  getValues?(parameters: ParameterValues<Declared>, now: number): readonly unknown[];
+  /**
+   * @param now milliseconds since 1970
+   * @param timeZones time zones that the SQL may need
+   */
+  getValues?(parameters: ParameterValues<Declared>, now: number, timeZones: readonly string[]): readonly unknown[];
 }
 
 export function defineOperation<const Declared extends QueryParameters>(

@@ -1,12 +1,13 @@
 import type Router from "@koa/router";
 import type Koa from "koa";
+import { LRUCache } from "lru-cache";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import { createRouter } from "../../shared/http/router.ts";
 import { readParameters } from "../http/parameters.ts";
-import type { QueryState, ReadRow, ResponseRow } from "../http/read.ts";
+import type { QueryState, ReadRow } from "../http/read.ts";
 import { buildAuthorizedSql, requirements } from "./authorization.ts";
-import { type Candidate, type PortalOperation, wrapInEnvelope } from "./operation.ts";
+import { type PortalOperation, wrapInEnvelope } from "./operation.ts";
 import type { SessionVerifier } from "./session.ts";
 
 export interface PortalDependencies {
@@ -14,17 +15,25 @@ export interface PortalDependencies {
   readRow: ReadRow;
 }
 
-interface PortalRow extends ResponseRow {
-  /** Null if there are none. Absent if the operation has no local list. */
-  candidates?: Candidate[] | null;
-}
+/** Time zones of about 10,000 users, 3 MB. */
+const MAX_TIME_ZONES = 10_000;
+
+/**
+ * Time zones by user that the user's reads have needed. The SQL of a read names the time zones that it needs, and then
+ * the read is repeated with them. Later reads of the user are not repeated.
+ */
+type TimeZoneCache = LRUCache<string, readonly string[]>;
 
 /** Creates the routes of the portal API. Methods other than GET and HEAD return 405 with `Allow`. */
 export function createPortalRouter(operations: readonly PortalOperation[], dependencies: PortalDependencies): Router {
   const router = createRouter();
+  const timeZoneCache: TimeZoneCache = new LRUCache({
+    maxSize: MAX_TIME_ZONES,
+    sizeCalculation: ({ length }) => length,
+  });
   for (const operation of operations) {
     const name = `portal.${operation.operationId}`;
-    router.register(operation.path, ["GET", "HEAD"], createHandler(operation, dependencies), { name });
+    router.register(operation.path, ["GET", "HEAD"], createHandler(operation, dependencies, timeZoneCache), { name });
     router.all(operation.path, () => {
       throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
     });
@@ -32,11 +41,14 @@ export function createPortalRouter(operations: readonly PortalOperation[], depen
   return router;
 }
 
-function createHandler(operation: PortalOperation, dependencies: PortalDependencies): Koa.Middleware<QueryState> {
-  const { localList } = operation;
+function createHandler(
+  operation: PortalOperation,
+  dependencies: PortalDependencies,
+  timeZoneCache: TimeZoneCache,
+): Koa.Middleware<QueryState> {
   const statement = {
     name: `portal ${operation.operationId}`,
-    text: buildAuthorizedSql(requirements[operation.operationId], operation.sql, localList?.sql),
+    text: buildAuthorizedSql(requirements[operation.operationId], operation.sql),
   };
   const hasGeneratedAt = "generatedAt" in operation.response.shape;
   return async (ctx) => {
@@ -44,14 +56,17 @@ function createHandler(operation: PortalOperation, dependencies: PortalDependenc
     const { userId } = await dependencies.verifySession(ctx.req.headers.cookie, now);
     const parameters = readParameters(operation.parameters ?? {}, ctx.query);
     const requestTime = toInstant(now);
-    const values = [userId, requestTime, ...(operation.getValues?.(parameters, now) ?? [])];
-    const row = await dependencies.readRow<PortalRow>(statement, values, deadline, userId);
-    if (row.refusal !== null) throw new ApiError(403, row.refusal);
-    if (row.body === null) throw new Error(`The SQL of ${operation.operationId} returned no body.`);
-    const isListed = localList?.createFilter(parameters, now);
-    const elements = isListed && (row.candidates ?? []).filter(isListed).map(({ element }) => element);
-    const body = localList ? `${row.body.slice(0, -1)},"${localList.name}":${JSON.stringify(elements)}}` : row.body;
+    const read = async (): Promise<string> => {
+      const timeZones = timeZoneCache.get(userId) ?? [];
+      const values = [userId, requestTime, ...(operation.getValues?.(parameters, now, timeZones) ?? [])];
+      const { answer } = await dependencies.readRow<{ answer: string }>(statement, values, deadline, userId);
+      if (!answer.startsWith("[")) return answer;
+      timeZoneCache.set(userId, [...new Set([...timeZones, ...JSON.parse(answer)])]);
+      return read();
+    };
+    const answer = await read();
+    if (!answer.startsWith("{")) throw new ApiError(403, answer);
     ctx.type = "application/json";
-    ctx.body = wrapInEnvelope(body, correlationId, hasGeneratedAt ? requestTime : undefined);
+    ctx.body = wrapInEnvelope(answer, correlationId, hasGeneratedAt ? requestTime : undefined);
   };
 }

@@ -104,11 +104,15 @@ async function* createStatements({
   };
   const usualParameters = { limit: 50, offset: 0, status: null, includeInactive: true };
   for (const operation of createPortalOperations({ operatorName: "Bench" })) {
-    const text = buildAuthorizedSql(requirements[operation.operationId], operation.sql, operation.localList?.sql);
+    const text = buildAuthorizedSql(requirements[operation.operationId], operation.sql);
     const createStatement = (name: string, parameters: Record<string, unknown>) => ({
       name,
       text,
-      values: [userId, nowText, ...(operation.getValues?.({ ...usualParameters, ...parameters }, now) ?? [])],
+      values: [
+        userId,
+        nowText,
+        ...(operation.getValues?.({ ...usualParameters, ...parameters }, now, ["Europe/Istanbul"]) ?? []),
+      ],
     });
     yield createStatement(operation.operationId, {});
     if ("from" in (operation.parameters ?? {}))

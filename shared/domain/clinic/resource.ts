@@ -4,8 +4,6 @@ import { isEqual } from "../equal.ts";
 import type { DataOf } from "../events/category.ts";
 import { type ResourceEvent, resourceStreams } from "../events/clinic.ts";
 import { registerIdempotently, requireOwnedBy } from "../preconditions.ts";
-import { DAY_MS, toLocalMs } from "../time/local-time.ts";
-import type { Instant } from "../time/rfc3339.ts";
 import { type Clinic, requireBranch } from "./clinic.ts";
 import { requireTimeZone } from "./locality.ts";
 
@@ -44,26 +42,6 @@ export const resourceAggregate: Aggregate<typeof resourceStreams, Resource> = {
     }
   },
 };
-
-/**
- * Creates a predicate that returns true for rules that are valid on at least one day of a time window. The days are
- * those of the resource's time zone.
- *
- * @param window `from` inclusive, `to` exclusive
- */
-export function createValidityFilter(window: { from: Instant; to: Instant }) {
-  const localWindows = new Map<string, { firstMs: number; lastMs: number }>();
-  return (timeZone: string, validFrom: string | null, validUntil: string | null): boolean => {
-    if (validFrom === null && validUntil === null) return true;
-    const localWindow = localWindows.get(timeZone) ?? {
-      firstMs: toLocalMs(timeZone, Date.parse(window.from)),
-      lastMs: toLocalMs(timeZone, Date.parse(window.to) - 1),
-    };
-    localWindows.set(timeZone, localWindow);
-    if (validFrom !== null && Date.parse(validFrom) > localWindow.lastMs) return false;
-    return validUntil === null || Date.parse(validUntil) + DAY_MS > localWindow.firstMs;
-  };
-}
 
 type ResourceDecision = Decision<Resource, ResourceEvent>;
 

@@ -47,9 +47,34 @@ export function fromLocalTime(timeZone: string, date: string, time: string): num
  * @returns `from` inclusive, `to` exclusive; undefined if no {@link Instant} is outside this bound
  */
 export function getDay(timeZone: string, date: string): { from: Instant | undefined; to: Instant | undefined } {
-  const midnightMs = Date.parse(date);
-  const [from, to] = [findFirst(timeZone, midnightMs), findFirst(timeZone, midnightMs + DAY_MS)];
-  return { from: toInstantInRange(from), to: toInstantInRange(to) };
+  const { fromMs, toMs } = toLocalDay(timeZone, Date.parse(date));
+  return { from: toInstantInRange(fromMs), to: toInstantInRange(toMs) };
+}
+
+/** A day in a time zone. All times are in milliseconds since 1970. */
+export interface LocalDay {
+  /** Midnight of the day's date in UTC. */
+  dateMs: number;
+  /** Inclusive. */
+  fromMs: number;
+  /** Exclusive. */
+  toMs: number;
+}
+
+/**
+ * Finds the day in a time zone to which an instant belongs. Days start and end as in {@link getDay}.
+ *
+ * @param epochMs milliseconds since 1970
+ */
+export function findDay(timeZone: string, epochMs: number): LocalDay {
+  let day = toLocalDay(timeZone, Math.floor(toLocalMs(timeZone, epochMs) / DAY_MS) * DAY_MS);
+  // After a change, the clocks can show the date of a day that has ended.
+  while (day.toMs <= epochMs) day = toLocalDay(timeZone, day.dateMs + DAY_MS);
+  return day;
+}
+
+function toLocalDay(timeZone: string, dateMs: number): LocalDay {
+  return { dateMs, fromMs: findFirst(timeZone, dateMs), toMs: findFirst(timeZone, dateMs + DAY_MS) };
 }
 
 /**
@@ -58,7 +83,7 @@ export function getDay(timeZone: string, date: string): { from: Instant | undefi
  *
  * @param epochMs milliseconds since 1970
  */
-export function toLocalMs(timeZone: string, epochMs: number): number {
+function toLocalMs(timeZone: string, epochMs: number): number {
   const { era, ...parts } = splitLocalTime(timeZone, epochMs);
   const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = PART_NAMES.map((name) =>
     Number(parts[name]),

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
+import { buildAuthorizedSql, requirements } from "../../../query-api/portal/authorization.ts";
 import { createPortalOperations } from "../../../query-api/portal/operations.ts";
 import {
   animalRegistered,
@@ -75,6 +76,13 @@ describe("portal responses with any server settings", () => {
   })) {
     it(`the portal sorts ${recordKind} alphabetically, regardless of the database's collation`, async () => {
       expect(filterTestNames(await listNames())).to.deep.equal(NAMES);
+    });
+  }
+
+  for (const { operationId, sql } of createPortalOperations({ operatorName: "Test Operator" })) {
+    it(`the SQL of ${operationId} converts no time to a time zone, which the server may not know`, () => {
+      const text = buildAuthorizedSql(requirements[operationId], sql);
+      expect(text).to.not.match(/at time zone|timezone\(|date_trunc|date_part|extract|to_char|current_date|localtime/i);
     });
   }
 

@@ -10,7 +10,7 @@ import { createPortalRouter } from "../../../query-api/portal/router.ts";
 import { toInstant as formatInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { createApp } from "../../../shared/http/app.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
-import { appointmentRequested, openClinic, queueTicketIssued } from "../../support/clinics.ts";
+import { appointmentRequested, membershipGranted, openClinic, queueTicketIssued } from "../../support/clinics.ts";
 import { setUpQueryApi } from "../../support/query-api.ts";
 
 describe("getQueue", () => {
@@ -133,6 +133,38 @@ describe("getQueue", () => {
       reason: "Cough",
       status: "checked_in",
     });
+  });
+
+  it("getQueue returns the appointments of the day in the selected clinic's time zone, also after another selection", async () => {
+    // In one time zone it is about noon, in the other one about half past midnight.
+    const utcHour = new Date().getUTCHours();
+    const [noonZone, midnightZone] = [12 - utcHour, utcHour > 12 ? 24 - utcHour : -utcHour].map(
+      (hours) => `Etc/GMT${hours > 0 ? "-" : "+"}${Math.abs(hours)}`,
+    );
+    const noonClinic = await openClinic(api.given, { timezone: noonZone! });
+    const midnightClinic = await openClinic(api.given, { timezone: midnightZone! });
+    const { userId } = noonClinic;
+    await api.given(membershipGranted(midnightClinic.clinicId, userId));
+    const [soon, twoHoursAgo] = [5, -120].map((minutes) => formatInstant(Date.now() + minutes * 60_000));
+    for (const { clinicId, branchId } of [noonClinic, midnightClinic])
+      for (const scheduledAt of [soon!, twoHoursAgo!]) {
+        const appointmentId = randomUUID();
+        const details = { appointmentId, animalId: randomUUID() };
+        await api.given(appointmentRequested(clinicId, branchId, scheduledAt, details), {
+          type: "AppointmentCheckedIn",
+          data: { appointmentId },
+        });
+      }
+    for (const [clinic, expectedTimes] of [
+      [noonClinic, [twoHoursAgo, soon]],
+      [midnightClinic, [soon]],
+      [noonClinic, [twoHoursAgo, soon]],
+    ] as const) {
+      await api.given({ type: "ClinicSelected", data: { userId, clinicId: clinic.clinicId, branchId: null } });
+      const { context, legacyAppointmentQueue: queuedAppointments } = await readQueue(userId);
+      expect(context.clinicId).to.equal(clinic.clinicId);
+      expect(queuedAppointments.map((one: { scheduled_at: string }) => one.scheduled_at)).to.deep.equal(expectedTimes);
+    }
   });
 
   for (const [timezone, now, expectedTimes] of [

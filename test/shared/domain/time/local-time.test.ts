@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import {
+  findDay,
   findLocalTime,
   fromLocalTime,
   getDay,
@@ -126,5 +127,12 @@ function checkClocks(timeZone: string, changeMs: number): void {
         true,
       );
     }
+  }
+  for (const epochMs of instants) {
+    const { dateMs, fromMs, toMs } = findDay(timeZone, epochMs);
+    const label = `${toInstant(epochMs)} in ${timeZone}`;
+    expect(fromMs <= epochMs && epochMs < toMs, label).to.equal(true);
+    const [from, to] = [toInstant(fromMs), toInstant(toMs)];
+    expect(getDay(timeZone, toInstant(dateMs).slice(0, 10)), label).to.deep.equal({ from, to });
   }
 }

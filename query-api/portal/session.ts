@@ -56,11 +56,12 @@ export async function createSessionVerifier(settings: SessionSettings, logger: L
     sizeCalculation: () => SESSION_BYTES,
   });
   return async (cookieHeader, now) => {
-    const token = extractAccessToken(cookieHeader, settings.PORTAL_COOKIE_NAME);
-    if (token === undefined) throw new ApiError(401, "authentication_required");
-    const digest = hash("sha256", token, "base64");
+    const sessionCookies = selectCookies(cookieHeader ?? "", settings.PORTAL_COOKIE_NAME);
+    const digest = hash("sha256", sessionCookies, "base64");
     const cachedSession = cache.get(digest);
     if (cachedSession && now < cachedSession.validUntil) return cachedSession.session;
+    const token = extractAccessToken(sessionCookies, settings.PORTAL_COOKIE_NAME);
+    if (token === undefined) throw new ApiError(401, "authentication_required");
     try {
       const { payload } = await jwtVerify(token, key, {
         algorithms,
@@ -134,6 +135,12 @@ async function createPublicKeyLookup(url: URL, logger: Logger): Promise<JWTVerif
       throw isTokenError ? error : createUnavailableError("session_keys_unavailable", error);
     }
   };
+}
+
+/** Selects the cookies whose names start with a prefix. Returns their text without the header's other cookies. */
+function selectCookies(header: string, prefix: string): string {
+  const cookies = header.split(";").filter((cookie) => cookie.trimStart().startsWith(prefix));
+  return cookies.join(";");
 }
 
 /** More chunks do not fit into the headers of a request. */

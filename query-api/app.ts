@@ -35,11 +35,12 @@ export function createQueryApp(options: QueryApiOptions): Koa<QueryState> {
     ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
     return next();
   });
-  app.use(createDocsRouter(options).routes());
-  app.use(createPartnerPageRouter(options.brand).routes());
   app.use(createPortalRouter(createPortalOperations(options), options).routes());
   app.use(countRefusals(options.limiter));
   app.use(createPartnerReadRouter(partnerReads, options).routes());
+  // A router compares each request with all its paths. The pages have most of the paths, and few of the requests.
+  app.use(createDocsRouter(options).routes());
+  app.use(createPartnerPageRouter(options.brand).routes());
   return app;
 }
 

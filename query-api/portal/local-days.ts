@@ -3,7 +3,7 @@ import { DAY_MS, findDay, type LocalDay } from "../../shared/domain/time/local-t
 import { toInstantInRange } from "../../shared/domain/time/rfc3339.ts";
 
 /** About 2 MB. */
-const MAX_CACHED_DAYS = 10_000;
+const MAX_CACHED_DAYS = 5_000;
 
 /** Local days by time zone and day in UTC. A day in UTC is part of two local days, or of three if one has no length. */
 const cachedDays = new LRUCache<string, LocalDay[]>({

@@ -36,8 +36,8 @@ export async function reserveEndpointPlace(
   context: CommandContext,
 ): Promise<void> {
   const { applicationId, clinicId } = owner;
-  const installationId = clinicId === null ? null : deriveInstallationId(applicationId, clinicId);
-  const stream = toStreamName(webhookEndpointPlacesStreams, installationId ?? applicationId);
+  const ownerId = clinicId === null ? applicationId : deriveInstallationId(applicationId, clinicId);
+  const stream = toStreamName(webhookEndpointPlacesStreams, ownerId);
   await changeStream(stream, async () => {
     const lastEvent = await log.readLast<WebhookEndpointPlacesEvent>(stream);
     const recordedPlaces = lastEvent?.data.places ?? [];
@@ -48,7 +48,7 @@ export async function reserveEndpointPlace(
       throw new DomainError("webhook_endpoint_limit_reached", message);
     }
     const places = [...takenPlaces, { endpointId, takenAt: toInstant(context.now) }];
-    const event = toNewEvent({ type: "WebhookEndpointPlaceTaken", data: { installationId, places } }, context);
+    const event = toNewEvent({ type: "WebhookEndpointPlaceTaken", data: { ownerId, places } }, context);
     await log.append(stream, lastEvent?.revision ?? EMPTY_STREAM, [event]);
   });
 }

@@ -72,9 +72,21 @@ function foldEventsOfModel(
     if (!change) continue;
     const formerRow = change.rowAfter;
     const referencedRow = findReferencedRow(model, event, referencedChanges);
+    requireSameClinic(model, event, formerRow);
     change.rowAfter = callProjector(model, event, () => model.on[event.type]?.(formerRow, event, referencedRow));
+    requireSameClinic(model, event, change.rowAfter);
     if (model.customerRowsSql) recordDataKeys(model, change, formerRow, event);
   }
+}
+
+/**
+ * Requires that a row belongs to the clinic of the event that reads or writes it. The data of an event may contain an id
+ * of another clinic's row, and so may an event in another clinic's stream.
+ */
+function requireSameClinic({ table }: AnyReadModel, event: RecordedEvent, row: Row | undefined): void {
+  if (row?.clinic_id === undefined || row.clinic_id === event.metadata.clinicId) return;
+  const reason = `read model ${table} cannot process ${event.type}: its row belongs to another clinic`;
+  throw new ProjectionError(reason, event, undefined);
 }
 
 function findReferencedRow(

@@ -73,6 +73,7 @@ interface ReadModel<
   Referenced extends Row = Row,
 > {
   table: string;
+  /** If the rows belong to clinics, the column `clinic_id` names the clinic. Events of other clinics are refused. */
   columns: C;
   /** Columns that may be null. All others are NOT NULL. */
   nullable: readonly (Nullable & keyof C)[];

@@ -20,7 +20,7 @@ type RowWithRevision = RowWithCause & { revision: number };
 /** Resource that was allocated to the appointment, as the portal shows it. */
 interface AssignedResource {
   id: string;
-  /** Null if the resource is not a resource of the clinic. */
+  /** Null if the resource does not exist. */
   type: string | null;
   name: string | null;
   allocationStart: string;
@@ -67,14 +67,13 @@ function compareAllocations(a: AssignedResource, b: AssignedResource): number {
   return difference || (a.assignmentId < b.assignmentId ? -1 : 1);
 }
 
-function allocateResource<R extends RowWithRevision & { clinic_id: string; resources: AssignedResource[] }>(
+function allocateResource<R extends RowWithRevision & { resources: AssignedResource[] }>(
   row: R,
   event: RecordedEventOf<"ResourceAllocated">,
-  resource: { clinic_id: string; resource_type: string; name: string } | undefined,
+  resource: { resource_type: string; name: string } | undefined,
 ): R {
   const { assignmentId, resourceId: id, allocationStart, allocationEnd } = event.data;
-  const isOfClinic = resource?.clinic_id === row.clinic_id;
-  const { resource_type: type, name } = isOfClinic ? resource : { resource_type: null, name: null };
+  const { resource_type: type, name } = resource ?? { resource_type: null, name: null };
   const allocation = { id, type, name, allocationStart, allocationEnd, status: "allocated" as const, assignmentId };
   return {
     ...row,

@@ -1,10 +1,11 @@
 import { createUpdateHandler, defineReadModel, toColumns } from "../engine/read-model.ts";
+import { appointments } from "./appointments.ts";
 
-/** The clinic follows from the appointment, so it is not stored. */
 export const assignments = defineReadModel({
   table: "assignment",
   columns: {
     assignment_id: "uuid",
+    clinic_id: "uuid",
     appointment_id: "uuid",
     resource_id: "uuid",
     allocation_start: "timestamptz",
@@ -24,11 +25,12 @@ export const assignments = defineReadModel({
       status: row.status,
     }),
   },
-  sandboxCondition: (schema) =>
-    `appointment_id IN (SELECT appointment_id FROM ${schema}.appointment WHERE clinic_id = $1::uuid)`,
+  sandboxCondition: () => "clinic_id = $1::uuid",
+  references: appointments,
   key: (event) => [event.data.assignmentId],
   on: {
-    ResourceAllocated: (_, { data }) => ({ ...toColumns(data), status: "allocated" }),
+    ResourceAllocated: (_, { data }, appointment) =>
+      appointment && { ...toColumns(data), clinic_id: appointment.clinic_id, status: "allocated" },
     ResourceReleased: createUpdateHandler(() => ({ status: "released" })),
   },
 });

@@ -1,10 +1,11 @@
 import { defineReadModel, toColumns } from "../engine/read-model.ts";
+import { resources } from "./resources.ts";
 
-/** The clinic follows from the resource, so it is not stored. */
 export const availabilityRules = defineReadModel({
   table: "availability_rule",
   columns: {
     rule_id: "uuid",
+    clinic_id: "uuid",
     resource_id: "uuid",
     weekday: "numeric",
     starts_at: "time",
@@ -30,11 +31,11 @@ export const availabilityRules = defineReadModel({
       recurrence: row.recurrence,
     }),
   },
-  sandboxCondition: (schema) =>
-    `resource_id IN (SELECT resource_id FROM ${schema}.resource WHERE clinic_id = $1::uuid)`,
+  sandboxCondition: () => "clinic_id = $1::uuid",
+  references: resources,
   key: (event) => [event.data.ruleId],
   on: {
-    AvailabilityRuleSet: (_, { data }) => toColumns(data),
+    AvailabilityRuleSet: (_, { data }, resource) => resource && { ...toColumns(data), clinic_id: resource.clinic_id },
     AvailabilityRuleRemoved: () => undefined,
   },
 });

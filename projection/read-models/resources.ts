@@ -49,6 +49,9 @@ export const resources = defineReadModel({
         : row;
     },
     ResourceRetired: createUpdateHandler(() => ({ status: "retired" })),
+    // The rules have rows of their own. The engine compares their clinic with that of the resource.
+    AvailabilityRuleSet: (row) => row,
+    AvailabilityRuleRemoved: (row) => row,
   },
 });
 

@@ -101,5 +101,9 @@ export const webhookEndpoints = defineReadModel({
       disabled_reason: null,
       updated_at: metadata.occurredAt,
     })),
+    // Other read models record these events. The engine compares their clinic with that of the endpoint.
+    WebhookEndpointTested: (row) => row,
+    WebhookEndpointFailureReported: (row) => row,
+    WebhookSecretExpiryReported: (row) => row,
   },
 });

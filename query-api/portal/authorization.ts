@@ -95,7 +95,7 @@ const accessSql = `SELECT c.*, m.role, m.permissions, m.branch_access, m.branch_
       s.branch_id AS selected_branch_id
     FROM ${READ_MODEL_SCHEMA}.membership member
     JOIN ${READ_MODEL_SCHEMA}.clinic USING (clinic_id)
-    LEFT JOIN ${READ_MODEL_SCHEMA}.clinic_selection s ON s.user_id = member.user_id AND s.clinic_id = member.clinic_id
+    LEFT JOIN ${READ_MODEL_SCHEMA}.clinic_selection s ON s.user_id = member.user_id AND s.selected_clinic_id = member.clinic_id
     WHERE member.user_id = $1::uuid AND member.status = 'active'
     ORDER BY s.user_id IS NULL, member.created_at, member.membership_id
     LIMIT 1

@@ -9,10 +9,10 @@ import {
   StreamNotFoundError,
 } from "@eventstore/db-client";
 import { DomainError } from "../domain/domain-error.ts";
-import { type CatalogEvent, getCompleteTypes } from "../domain/events/catalog.ts";
+import { belongsToOneClinic, type CatalogEvent, getCompleteTypes } from "../domain/events/catalog.ts";
 import type { NewEventMetadata } from "../domain/events/metadata.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
-import { parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
+import { EventSchemaError, parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
 import { getCurrentVersion } from "../domain/events/upcasters.ts";
 import type { Person } from "../domain/personal-data/person.ts";
 import type { DataKeys } from "../personal-data/data-keys.ts";
@@ -146,10 +146,13 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
   }
 
   return {
-    read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+    async read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
       const completeTypes = getCompleteTypes(stream);
-      if (completeTypes.length > 0) return readBack<Event>(stream, completeTypes, maxRevision ?? END);
-      return readForward<Event>(stream, maxRevision);
+      const events = await (completeTypes.length > 0
+        ? readBack<Event>(stream, completeTypes, maxRevision ?? END)
+        : readForward<Event>(stream, maxRevision));
+      if (belongsToOneClinic(stream)) requireOneClinic(events);
+      return events;
     },
 
     async readLast<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
@@ -162,7 +165,7 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     },
 
     async append(stream, expectedRevision, events) {
-      requireAppendable(events);
+      requireAppendable(stream, events);
       const encryptedData = await encryptEvents(stream, events, dataKeys);
       return traceAppend(stream, events, (tracedEvents) => {
         const proposedEvents = tracedEvents.map((event, index) => toProposedEvent(event, encryptedData[index]));
@@ -170,6 +173,13 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
       });
     },
   };
+}
+
+/** @throws {EventSchemaError} if an event of a stream belongs to another clinic than the events before it */
+function requireOneClinic<Event extends CatalogEvent>(events: readonly RecordedEvent<Event>[]): void {
+  const otherEvent = events.find(({ metadata }) => metadata.clinicId !== events[0]?.metadata.clinicId);
+  if (otherEvent)
+    throw new EventSchemaError(`${otherEvent.type} belongs to another clinic than the stream's earlier events`);
 }
 
 /** Maximum size of an append, which is the default of EventStoreDB. */
@@ -182,8 +192,8 @@ const MAX_APPEND_BYTES = 1024 * 1024;
  * @throws {EventSchemaError}
  * @throws {DomainError} `event_too_large`
  */
-export function requireAppendable(events: readonly NewEvent[]): void {
-  for (const { event } of events) requireValidEvent(event);
+export function requireAppendable(stream: string, events: readonly NewEvent[]): void {
+  for (const { event, metadata } of events) requireValidEvent(stream, event, metadata);
   const countBytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value));
   const byteCount = events.reduce((sum, { event: { type, data }, metadata }) => {
     const storedMetadata = { ...metadata, schemaVersion: getCurrentVersion(type) };

@@ -11,6 +11,7 @@ import {
   webhookEventType,
 } from "../domain/events/partner.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
+import { EventSchemaError } from "../domain/events/stored-event.ts";
 import { type Endpoint, endpointAggregate } from "../domain/partner/webhook-endpoint.ts";
 import { readStreamIfPresent, type StreamReader } from "../eventstore/read-log.ts";
 import { partnerAppointment, toPartnerAppointment } from "./records.ts";
@@ -169,6 +170,7 @@ type EndpointTestBody = z.infer<typeof endpointTestBody>;
  *
  * @param formerAppointment the appointment before the event; undefined before its first event
  * @returns undefined if the first event is neither a request nor an import, or the event has no environment
+ * @throws {EventSchemaError} if the event belongs to another clinic than the appointment
  */
 export function toWebhookBody(
   formerAppointment: Appointment | undefined,
@@ -176,6 +178,8 @@ export function toWebhookBody(
 ): AppointmentBody | undefined {
   const appointment = appointmentAggregate.evolve(formerAppointment, event);
   if (!event.metadata.environment || !appointment) return undefined;
+  if (event.metadata.clinicId !== appointment.clinicId)
+    throw new EventSchemaError(`${event.type} belongs to another clinic than its appointment`);
   const { notes: _, ...record } = toPartnerAppointment(appointment, event.revision);
   return {
     id: event.id,

@@ -118,6 +118,7 @@ export async function fillClinic(
   }));
   await write(assignments, -historyLength, futureAppointmentCount, (n) => ({
     assignment_id: toId("assignment", n),
+    clinic_id: branchColumns.clinic_id,
     appointment_id: toId("appointment", n),
     resource_id: toResourceId(n),
     allocation_start: toSpan(n)[0],

@@ -47,7 +47,7 @@ export async function createEngineWorld() {
     queryUrl: database.urls.query,
     /** Appends events without validation. @returns position of the last event */
     async append(stream: string, ...events: { type: string; data: object; metadata?: object }[]): Promise<bigint> {
-      const proposedEvents = events.map(({ type, data, metadata = createStoredMetadata() }) =>
+      const proposedEvents = events.map(({ type, data, metadata = createStoredMetadata({ type, data }) }) =>
         jsonEvent({
           type,
           data: data as Record<string, unknown>,

@@ -7,6 +7,7 @@ import { QUARANTINE_STREAM } from "../../projection/quarantine/decisions.ts";
 import { readQuarantinedStreams } from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
+import { publicEvents } from "../../projection/read-models/public-events.ts";
 import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { createReadinessCheck, type Reporter, startReporter } from "../../projection/status/reporter.ts";
@@ -87,7 +88,7 @@ describe("a stream with an event that projectors cannot process", () => {
       position: poisonPosition,
       eventType: "CustomerDetailsChanged",
       cause: CAUSE,
-      clinicId: null,
+      clinicId: createStoredMetadata(createRenamedEvent(badCustomerId, "Poison")).clinicId,
       events: 2n,
     });
     expect(Date.parse(quarantinedStream.since)).to.be.closeTo(Date.now(), 60_000);
@@ -230,6 +231,11 @@ describe("the replay of a quarantined stream", () => {
     ]);
     return { ...model, on: Object.fromEntries(handlers) };
   });
+  // Without its appointment, a public event has no row. A replay does not restore appointments that a reset has deleted.
+  for (const model of fragileModels.filter(({ table }) => table !== publicEvents.table)) {
+    const referencedModel = fragileModels.find(({ table }) => table === model.references?.table);
+    if (referencedModel) model.references = referencedModel;
+  }
 
   beforeEach(async () => {
     world = await createEngineWorld();
@@ -238,11 +244,11 @@ describe("the replay of a quarantined stream", () => {
   afterEach(() => world.close());
 
   /** Appends an event with encrypted personal data, as commands do. */
-  async function append(stream: string, { type, data }: CatalogEvent, person?: Person, clinicId: string | null = null) {
+  async function append(stream: string, { type, data }: CatalogEvent, person?: Person) {
     // Without a cache, no destroyed key is used.
     const log = createEventLog(world.client, { dataKeys: createTestDataKeys(world.pool) });
     const revision = (await log.readLast(stream))?.revision ?? EMPTY_STREAM;
-    const { schemaVersion: _, ...metadata } = { ...createStoredMetadata(), clinicId };
+    const { schemaVersion: _, ...metadata } = createStoredMetadata({ type, data });
     const event = { type, data } as CatalogEvent;
     return log.append(stream, revision, [{ id: randomUUID(), event, metadata, person }]);
   }
@@ -304,7 +310,7 @@ describe("the replay of a quarantined stream", () => {
     const stream = `appointment-${appointmentId}`;
     const times = { allocationStart: "2026-03-12T10:00:00.000Z", allocationEnd: "2026-03-12T10:30:00.000Z" };
     for (const revision of [0n, 1n]) {
-      await append(`sandbox-${applicationId}`, createResetEvent(revision === 0n ? 1 : 3), undefined, clinicId);
+      await append(`sandbox-${applicationId}`, createResetEvent(revision === 0n ? 1 : 3));
       const currentStream = revision === 0n ? stream : `appointment-${assignmentId}`;
       brokenStreams.set(currentStream, revision);
       const id = currentStream.slice("appointment-".length);
@@ -315,12 +321,10 @@ describe("the replay of a quarantined stream", () => {
         reason: null,
         notes: null,
       });
-      await append(currentStream, requested, { type: "appointment", id }, clinicId);
+      await append(currentStream, requested, { type: "appointment", id });
       const allocation = { appointmentId: id, assignmentId: randomUUID(), resourceId, ...times };
-      await append(currentStream, { type: "ResourceAllocated", data: allocation }, undefined, clinicId);
-      await waitFor(
-        await append(`sandbox-${applicationId}`, createResetEvent(revision === 0n ? 2 : 4), undefined, clinicId),
-      );
+      await append(currentStream, { type: "ResourceAllocated", data: allocation });
+      await waitFor(await append(`sandbox-${applicationId}`, createResetEvent(revision === 0n ? 2 : 4)));
       await fixAndVerify(currentStream);
       expect(await readRow("appointment", "appointment_id", id)).to.equal(undefined);
       expect(await readRow("assignment", "appointment_id", id)).to.equal(undefined);
@@ -334,7 +338,7 @@ describe("the replay of a quarantined stream", () => {
     const reset = (generation: number) => {
       const events = createFixture(applicationId, "2026-03-10");
       const data = { applicationId, clinicId, generation, day: "2026-03-10", events };
-      return append(stream, { type: "SandboxReset", data }, undefined, clinicId);
+      return append(stream, { type: "SandboxReset", data });
     };
     brokenStreams.set(stream, 1n);
     for (const generation of [1, 2, 3]) await reset(generation);
@@ -343,7 +347,7 @@ describe("the replay of a quarantined stream", () => {
       const details = { appointmentId, applicationId, sandboxGeneration: 3, reason: null, notes: null };
       const requested = appointmentRequested(clinicId, randomUUID(), "2026-03-12T10:00:00Z", details);
       const owner = { type: "appointment" as const, id: appointmentId };
-      await waitFor(await append(`appointment-${appointmentId}`, requested, owner, clinicId));
+      await waitFor(await append(`appointment-${appointmentId}`, requested, owner));
     }
     expect(await readRow("appointment", "appointment_id", ids[20]!)).to.equal(undefined);
     expect((await readQuarantinedStreams(world.pool, READ_MODEL_SCHEMA)).size).to.equal(22);
@@ -363,9 +367,9 @@ describe("the replay of a quarantined stream", () => {
         customerId,
         notes: "Limps",
       });
-      await append(stream, requested, { type: "customer", id: customerId }, clinicId);
+      await append(stream, requested, { type: "customer", id: customerId });
       const confirmed: CatalogEvent = { type: "AppointmentConfirmed", data: { appointmentId } };
-      await append(stream, confirmed, undefined, clinicId);
+      await append(stream, confirmed);
       const erasure = { categories: ["notes" as const], cause: "request" as const, reason: "Request 17" };
       await erasePerson(world, { type: "customer", id: customerId, clinicId }, erasure, createTestOperatorContext());
       await fixAndVerify(stream);
@@ -382,7 +386,7 @@ describe("the replay of a quarantined stream", () => {
       const details = { appointmentId, animalId, customerId, notes };
       const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", details);
       const owner = { type: "customer" as const, id: customerId };
-      await waitFor(await append(`appointment-${appointmentId}`, requested, owner, clinicId));
+      await waitFor(await append(`appointment-${appointmentId}`, requested, owner));
       return appointmentId;
     };
     const earlierId = await requestVisit("Limps");
@@ -404,7 +408,7 @@ describe("the replay of a quarantined stream", () => {
     const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", {
       ...{ appointmentId, animalId, customerId, notes: "Limps" },
     });
-    await append(`appointment-${appointmentId}`, requested, { type: "customer", id: customerId }, clinicId);
+    await append(`appointment-${appointmentId}`, requested, { type: "customer", id: customerId });
     const erase = (category: "notes" | "contact") => {
       const erasure = { categories: [category], cause: "request" as const, reason: "Request 17" };
       const customer = { type: "customer" as const, id: customerId, clinicId };
@@ -427,7 +431,7 @@ describe("the replay of a quarantined stream", () => {
     await append(`resource-${resourceId}`, resourceAdded(clinicId, branchId, resourceId));
     const details = { appointmentId, reason: null, notes: null };
     const requested = appointmentRequested(clinicId, branchId, "2026-03-12T10:00:00Z", details);
-    await append(`appointment-${appointmentId}`, requested, { type: "customer", id: customerId }, clinicId);
+    await append(`appointment-${appointmentId}`, requested, { type: "customer", id: customerId });
     const times = { allocationStart: "2026-03-12T10:00:00.000Z", allocationEnd: "2026-03-12T10:30:00.000Z" };
     const data = { appointmentId, assignmentId, resourceId, ...times };
     await waitFor(await append(`appointment-${appointmentId}`, { type: "ResourceAllocated", data }));

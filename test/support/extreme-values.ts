@@ -1,4 +1,7 @@
+import { randomUUID } from "node:crypto";
 import { z } from "zod";
+import { deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
+import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
 
 /** Longest text and list that are tried if a schema has no limit. The event log limits the size of an event. */
 const MAX_TEXT_LENGTH = 50_000;
@@ -19,6 +22,22 @@ export function listExtremes(schema: z.ZodType): unknown[] {
   if (values.length === 0) throw new Error(`No value is known that a schema of type ${schema.type} accepts.`);
   return values;
 }
+
+/** Creates valid data of an event, with different ids. Members that may be null or absent have a value. */
+export function createSampleData(schema: z.ZodObject): Record<string, unknown> {
+  const { SandboxReset } = sandboxStreams.events;
+  const { events: _, ...resetShape } = SandboxReset.shape;
+  const entries = Object.entries(schema === SandboxReset ? resetShape : schema.shape).map(([name, member]) => {
+    const values = listExtremes(member as z.ZodType).filter((value) => value !== null && value !== undefined);
+    return [name, values.includes(SMALLEST_ID) ? randomUUID() : values[0]];
+  });
+  const data = Object.fromEntries(entries);
+  return schema === SandboxReset
+    ? { ...data, clinicId: deriveSandboxClinicId(data.applicationId), events: [] }
+    : data;
+}
+
+const SMALLEST_ID = "00000000-0000-0000-0000-000000000000";
 
 type Accepts = (value: unknown) => boolean;
 
@@ -63,7 +82,7 @@ function listNumbers({ minValue, maxValue }: z.ZodNumber): number[] {
 
 function listTexts(accepts: Accepts): string[] {
   return [
-    ...["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
+    ...[SMALLEST_ID, "ffffffff-ffff-ffff-ffff-ffffffffffff"],
     ...findTimeLimits(accepts, (text) => text),
     ...findTimeLimits(accepts, (text) => text.slice(0, 10)),
     ...["00:00:00", "23:59:59", "24:00:00"],

@@ -12,6 +12,7 @@ import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { createDatabaseWithReadModels } from "./migrated-database.ts";
 import type { TestDatabase } from "./stack.ts";
+import { createStoredMetadata, findStream } from "./stored-metadata.ts";
 
 /** An event of the catalog, the time when it happened, and the data key of its personal data. */
 export type GivenEvent = CatalogEvent & { at?: string; dataKeyId?: string };
@@ -42,8 +43,14 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
   // Dropping the database closes idle connections, which then emit an error.
   admin.on("error", () => undefined);
   let position = BEFORE_FIRST_EVENT;
+  const nextRevisions = new Map<string, bigint>();
   const apply = async (events: readonly GivenEvent[], skippedEvents?: ReadonlyMap<string, QuarantinedStream>) => {
-    const recordedEvents = events.map((event, index) => toRecordedEvent(event, position + BigInt(index) + 1n));
+    const recordedEvents = events.map((event, index) => {
+      const stream = findStream(event) ?? "";
+      const revision = nextRevisions.get(stream) ?? 0n;
+      nextRevisions.set(stream, revision + 1n);
+      return toRecordedEvent(event, { stream, revision, position: position + BigInt(index) + 1n });
+    });
     const client = await pool.connect();
     const endPosition = position + BigInt(events.length || 1);
     const newCheckpoint = { position: endPosition, eventId: recordedEvents.at(-1)?.id ?? randomUUID() };
@@ -79,21 +86,12 @@ export async function createReadModelDatabase(): Promise<ReadModelDatabase> {
 }
 
 /** Creates a recorded event. Parses it with the catalog, so that tests cannot use events that are invalid in a log. */
-function toRecordedEvent({ at, dataKeyId, ...event }: GivenEvent, position: bigint): RecordedEvent {
-  const parsedEvent = parseStoredEvent({
-    type: event.type,
-    data: event.data,
-    metadata: {
-      $correlationId: randomUUID(),
-      $causationId: randomUUID(),
-      actor: { type: "system", id: "test" },
-      clinicId: null,
-      environment: null,
-      schemaVersion: 1,
-      occurredAt: at ?? DEFAULT_EVENT_TIME,
-    },
-  });
-  if (!parsedEvent) throw new Error(`The catalog has no event type ${event.type}.`);
+function toRecordedEvent(
+  { at, dataKeyId, ...event }: GivenEvent,
+  location: Pick<RecordedEvent, "stream" | "revision" | "position">,
+): RecordedEvent {
+  const metadata = { ...createStoredMetadata(event), occurredAt: at ?? DEFAULT_EVENT_TIME };
+  const parsedEvent = parseStoredEvent({ ...event, streamId: location.stream, metadata });
   const keyMember = dataKeyId === undefined ? {} : { dataKeyId };
-  return { ...parsedEvent, ...keyMember, id: randomUUID(), stream: "test-1", revision: position, position };
+  return { ...parsedEvent, ...keyMember, ...location, id: randomUUID() };
 }

@@ -1,16 +1,32 @@
 import { randomUUID } from "node:crypto";
+import { categories } from "../../shared/domain/events/catalog.ts";
+import { type Category, toStreamName } from "../../shared/domain/events/category.ts";
 import type { NewEvent } from "../../shared/eventstore/log.ts";
 
+/** Returns the stream that an event belongs to. Returns undefined if the event is not in the catalog. */
+export function findStream(event: { type: string; data: unknown }): string | undefined {
+  const category = (categories as readonly Category[]).find(({ events }) => event.type in events);
+  return category && toStreamName(category, category.getStreamId(event));
+}
+
+/** Clinics of the streams for which tests have created metadata. */
+const clinicIds = new Map<string, string>();
+
 /**
- * Creates metadata for an event that a test appends directly to the log. The actor is an operator, and there is no
- * clinic.
+ * Creates metadata for an event that a test appends directly to the log. The actor is an operator. The clinic is the one
+ * that the event or an earlier event of its stream names.
+ *
+ * @param event if absent, there is no clinic
  */
-export function createStoredMetadata() {
+export function createStoredMetadata(event?: { type: string; data: unknown }) {
+  const stream = event && findStream(event);
+  const { clinicId = clinicIds.get(stream ?? "") ?? null } = (event?.data ?? {}) as { clinicId?: string | null };
+  if (stream && clinicId !== null) clinicIds.set(stream, clinicId);
   return {
     $correlationId: randomUUID(),
     $causationId: randomUUID(),
     actor: { type: "operator" as const, id: "test" },
-    clinicId: null,
+    clinicId,
     environment: null,
     schemaVersion: 1,
     occurredAt: "2030-01-02T03:04:05.678Z",

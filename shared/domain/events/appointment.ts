@@ -33,7 +33,7 @@ const appointmentDetails = {
 const textHash = derivedPersonal("notes", z.string().nullable(), null);
 
 /** Events of an appointment and its allocated resources. Stream id: id of the appointment. */
-export const appointmentStreams = defineCategory("appointment", {
+export const appointmentStreams = defineCategory("appointment", ({ data }) => data.appointmentId, {
   AppointmentRequested: z.object({
     ...appointmentDetails,
     /** Id of the partner application that requested the appointment; null if the clinic's front desk requested it. */
@@ -115,7 +115,7 @@ export const requestDefaults = {
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 
 /** Events of a hold: a time span reserved before an appointment exists. Stream id: id of the hold. */
-export const holdStreams = defineCategory("hold", {
+export const holdStreams = defineCategory("hold", ({ data }) => data.holdId, {
   HoldPlaced: z.object({
     holdId: uuid,
     clinicId: uuid,
@@ -130,7 +130,7 @@ export const holdStreams = defineCategory("hold", {
 export type HoldEvent = EventOf<typeof holdStreams>;
 
 /** Events of a ticket in the front-desk queue. Stream id: id of the ticket. */
-export const queueTicketStreams = defineCategory("queueTicket", {
+export const queueTicketStreams = defineCategory("queueTicket", ({ data }) => data.ticketId, {
   QueueTicketIssued: z.object({
     ticketId: uuid,
     clinicId: uuid,

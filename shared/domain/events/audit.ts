@@ -9,7 +9,7 @@ import { freeForm, instant, label, uuid } from "./fields.ts";
  * credential's secret is stored. That is sufficient, because the secret has 256 random bits. Stream id: id of the
  * auditor.
  */
-export const auditorStreams = defineCategory("auditor", {
+export const auditorStreams = defineCategory("auditor", ({ data }) => data.auditorId, {
   AuditorRegistered: z.object({
     auditorId: uuid,
     name: personal("contact", label, ERASED_TEXT),
@@ -35,7 +35,7 @@ export type AuditAction = z.infer<typeof auditAction>;
  * Events of audited accesses to the records of clinics. Each event is appended before the access returns any data.
  * Stream id: id of the access.
  */
-export const auditAccessStreams = defineCategory("auditAccess", {
+export const auditAccessStreams = defineCategory("auditAccess", ({ data }) => data.accessId, {
   AuditAccessed: z.object({
     accessId: uuid,
     /** Id of the auditor; null if an operator used the command line. The metadata then contains the operator's name. */
@@ -55,9 +55,9 @@ const sha256Hex = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in 
 
 /**
  * Events of the Merkle tree over the log. The events of a stream are the signed tree heads, from the first to the latest.
- * There is one such stream.
+ * There is one such stream. Stream id: `heads`.
  */
-export const auditTreeStreams = defineCategory("auditTree", {
+export const auditTreeStreams = defineCategory("auditTree", () => "heads", {
   TreeHeadPublished: z.object({
     /** Id of the tree. Another log, such as a copy, needs a new tree. */
     treeId: uuid,

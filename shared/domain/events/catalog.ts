@@ -1,6 +1,6 @@
 import { appointmentStreams, holdStreams, queueTicketStreams } from "./appointment.ts";
 import { auditAccessStreams, auditorStreams, auditTreeStreams } from "./audit.ts";
-import type { EventOf } from "./category.ts";
+import { type EventOf, toStreamName } from "./category.ts";
 import { clinicStreams, resourceStreams, serviceStreams } from "./clinic.ts";
 import { animalConsentStreams, animalLinkCodeStreams } from "./consent.ts";
 import {
@@ -66,6 +66,11 @@ const completeTypes: Readonly<Record<string, readonly CatalogEventType[]>> = {
  */
 export function getCompleteTypes(stream: string): readonly string[] {
   return completeTypes[stream.slice(0, Math.max(0, stream.indexOf("-")))] ?? [];
+}
+
+/** Returns true if all events of a stream belong to the same clinic, or to none. A portal user may select any clinic. */
+export function belongsToOneClinic(stream: string): boolean {
+  return !stream.startsWith(toStreamName(portalUserStreams, ""));
 }
 
 const categoryNames = new Set<string>(categories.map(({ name }) => name));

@@ -4,22 +4,25 @@ import type { z } from "zod";
 export interface Category<Name extends string = string, Schemas extends EventSchemas = EventSchemas> {
   name: Name;
   events: Schemas;
+  /** Returns the id of the stream that an event belongs to. The event's data determines it. */
+  getStreamId(event: { type: string; data: unknown }): string;
 }
 
 type EventSchemas = Record<string, z.ZodType>;
 
+type EventOfSchemas<Schemas extends EventSchemas> = {
+  [Type in keyof Schemas & string]: { type: Type; data: z.output<Schemas[Type]> };
+}[keyof Schemas & string];
+
 /** Union of the events of one or several categories, discriminated by `type`. */
-export type EventOf<C extends Category> = C extends Category
-  ? {
-      [Type in keyof C["events"] & string]: { type: Type; data: z.output<C["events"][Type]> };
-    }[keyof C["events"] & string]
-  : never;
+export type EventOf<C extends Category> = C extends Category ? EventOfSchemas<C["events"]> : never;
 
 export function defineCategory<Name extends string, Schemas extends EventSchemas>(
   name: Name,
+  getStreamId: (event: EventOfSchemas<Schemas>) => string,
   events: Schemas,
 ): Category<Name, Schemas> {
-  return { name, events };
+  return { name, events, getStreamId: getStreamId as Category["getStreamId"] };
 }
 
 /** Returns the name of a stream: `<category>-<id>`. */

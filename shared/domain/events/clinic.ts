@@ -23,7 +23,7 @@ const timezone = notPersonal(boundedText(60), "name of a time zone");
  * Events of a clinic (tenant): identity, status, branches, subscription and entitlements. Stream id: id of the
  * clinic.
  */
-export const clinicStreams = defineCategory("clinic", {
+export const clinicStreams = defineCategory("clinic", ({ data }) => data.clinicId, {
   ClinicRegistered: z.object({
     clinicId,
     environment,
@@ -80,7 +80,7 @@ export const clinicStreams = defineCategory("clinic", {
 export type ClinicEvent = EventOf<typeof clinicStreams>;
 
 /** Events of a service in a clinic's catalog. Stream id: id of the service. */
-export const serviceStreams = defineCategory("service", {
+export const serviceStreams = defineCategory("service", ({ data }) => data.serviceId, {
   ServiceOffered: z.object({
     serviceId: uuid,
     clinicId,
@@ -100,7 +100,7 @@ export type ServiceEvent = EventOf<typeof serviceStreams>;
  * Events of a bookable resource (room, device or staff time) and its availability rules. Stream id: id of the
  * resource.
  */
-export const resourceStreams = defineCategory("resource", {
+export const resourceStreams = defineCategory("resource", ({ data }) => data.resourceId, {
   ResourceAdded: z.object({
     resourceId: uuid,
     clinicId,

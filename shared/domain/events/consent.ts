@@ -26,7 +26,7 @@ const linkFields = {
  * Events of the consents of an animal's owner: link codes and links, for all applications. One stream for each animal,
  * so that a code can be redeemed only once. The code itself is not stored. Stream id: id of the animal.
  */
-export const animalConsentStreams = defineCategory("animalConsent", {
+export const animalConsentStreams = defineCategory("animalConsent", ({ data }) => data.animalId, {
   /** Replaces an earlier code of the same application that was not redeemed. */
   AnimalLinkCodeCreated: z.object({ ...linkFields, expiresAt: instant }),
   /** Replaces an earlier link of the same application. */
@@ -63,7 +63,7 @@ export const animalConsentStreams = defineCategory("animalConsent", {
 export type AnimalConsentEvent = EventOf<typeof animalConsentStreams>;
 
 /** Events of a link code, which only point to the code's animal. Stream id: id of the link that the code creates. */
-export const animalLinkCodeStreams = defineCategory("animalLinkCode", {
+export const animalLinkCodeStreams = defineCategory("animalLinkCode", ({ data }) => data.linkId, {
   AnimalLinkCodeAssigned: z.object({ linkId: uuid, animalId: uuid }),
 });
 export type AnimalLinkCodeEvent = EventOf<typeof animalLinkCodeStreams>;

@@ -30,7 +30,7 @@ const origin = notPersonal(boundedText(300), "origin of a server");
  * Only an unsalted SHA-256 (hex) of each secret is stored. That is sufficient, because a secret has 256 random bits.
  * Stream id: id of the application.
  */
-export const partnerApplicationStreams = defineCategory("partnerApplication", {
+export const partnerApplicationStreams = defineCategory("partnerApplication", ({ data }) => data.applicationId, {
   ApplicationRegistered: z.object({
     applicationId: uuid,
     environment,
@@ -70,7 +70,7 @@ const grant = {
  * Events of an installation: an application's access to one clinic. Stream id: derived from the ids of application
  * and clinic by `deriveInstallationId`.
  */
-export const installationStreams = defineCategory("installation", {
+export const installationStreams = defineCategory("installation", ({ data }) => data.installationId, {
   InstallationRequested: z.object({
     installationId: uuid,
     applicationId: uuid,
@@ -175,12 +175,16 @@ const endpointSettings = {
   asymmetricSignature: z.boolean(),
 };
 
+/** A test has a stream of its own, because it does not change the endpoint. */
+const getEndpointStreamId = ({ data }: { data: { endpointId: string; testId?: string } }) =>
+  data.testId ?? data.endpointId;
+
 /**
  * Events of a webhook endpoint, which receives a clinic's events for an application, or events about the application's
  * access to all clinics. Signing secrets are encrypted as
  * compact JWE with the key's id. Stream id: id of the endpoint, or of the test.
  */
-export const webhookEndpointStreams = defineCategory("webhookEndpoint", {
+export const webhookEndpointStreams = defineCategory("webhookEndpoint", getEndpointStreamId, {
   WebhookEndpointRegistered: z.object({
     endpointId,
     ...endpointOwner,
@@ -246,8 +250,8 @@ export type EndpointReservation = z.infer<typeof endpointReservation>;
  * current reservations. Reservations of revoked endpoints may be included. Stream id: id of the installation, or of the
  * application.
  */
-export const webhookEndpointPlacesStreams = defineCategory("webhookEndpointPlaces", {
-  WebhookEndpointPlaceTaken: z.object({ installationId: uuid.nullable(), places: z.array(endpointReservation).min(1) }),
+export const webhookEndpointPlacesStreams = defineCategory("webhookEndpointPlaces", ({ data }) => data.ownerId, {
+  WebhookEndpointPlaceTaken: z.object({ ownerId: uuid, places: z.array(endpointReservation).min(1) }),
 });
 export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesStreams>;
 
@@ -264,7 +268,7 @@ export type DeliverySource = z.infer<typeof source>;
  * Events of a webhook delivery. The events determine whether the delivery can be replayed. Attempts are database rows,
  * not events. Stream id: id of the delivery.
  */
-export const webhookDeliveryStreams = defineCategory("webhookDelivery", {
+export const webhookDeliveryStreams = defineCategory("webhookDelivery", ({ data }) => data.deliveryId, {
   WebhookDeliveryFailed: z.object({
     deliveryId,
     endpointId,
@@ -295,7 +299,7 @@ export type ReplayOutcome = z.infer<typeof replayOutcome>;
 const replayCount = z.int().min(0);
 
 /** Events of a replay of several deliveries of an endpoint. Stream id: derived by `deriveWebhookReplayId`. */
-export const webhookReplayStreams = defineCategory("webhookReplay", {
+export const webhookReplayStreams = defineCategory("webhookReplay", ({ data }) => data.replayId, {
   WebhookReplayRequested: z.object({
     replayId: uuid,
     endpointId,

@@ -20,7 +20,7 @@ const membershipRights = {
  * Events of a portal user's membership of a clinic. Permissions and branches grant access. The role is only a label.
  * Stream id: id of the membership.
  */
-export const membershipStreams = defineCategory("membership", {
+export const membershipStreams = defineCategory("membership", ({ data }) => data.membershipId, {
   MembershipGranted: z.object({
     membershipId: uuid,
     clinicId: uuid,
@@ -39,7 +39,7 @@ export type MembershipEvent = EventOf<typeof membershipStreams>;
  * Events of a staff member of a clinic. A staff member may be linked to a portal user. Stream id: id of the staff
  * member.
  */
-export const staffStreams = defineCategory("staff", {
+export const staffStreams = defineCategory("staff", ({ data }) => data.staffId, {
   StaffMemberHired: z.object({
     staffId: uuid,
     clinicId: uuid,
@@ -55,7 +55,7 @@ export const staffStreams = defineCategory("staff", {
 export type StaffEvent = EventOf<typeof staffStreams>;
 
 /** Events of a portal user, who selects a clinic and a branch. Stream id: id of the user. */
-export const portalUserStreams = defineCategory("portalUser", {
+export const portalUserStreams = defineCategory("portalUser", ({ data }) => data.userId, {
   ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
   PortalUserDataErased: z.object({ userId: uuid, ...erasureRecord }),
 });
@@ -69,7 +69,7 @@ const customerDetails = {
 };
 
 /** Events of a customer, who owns animals and belongs to one clinic. Stream id: id of the customer. */
-export const customerStreams = defineCategory("customer", {
+export const customerStreams = defineCategory("customer", ({ data }) => data.customerId, {
   CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
   CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
   /** Also erases the data of the customer's animals, appointments and queue tickets. */
@@ -87,7 +87,7 @@ const animalDetails = {
 };
 
 /** Events of an animal, which belongs to one clinic. Stream id: id of the animal. */
-export const animalStreams = defineCategory("animal", {
+export const animalStreams = defineCategory("animal", ({ data }) => data.animalId, {
   AnimalRegistered: z.object({
     animalId: uuid,
     clinicId: uuid,

@@ -10,7 +10,7 @@ const stream = notPersonal(boundedText(300), "name of a stream, with an id");
  * the given revision until an operator resumes it, because they must not fold later events after a gap. All decisions
  * are in one stream, so that one short read returns all quarantined streams. Stream id: `streams`.
  */
-export const quarantineStreams = defineCategory("quarantine", {
+export const quarantineStreams = defineCategory("quarantine", () => "streams", {
   StreamQuarantined: z.object({
     stream,
     /** Revision of the first event that is skipped. */

@@ -5,6 +5,7 @@ import { appointmentStreams } from "./appointment.ts";
 import { type Category, defineCategory, type EventOf } from "./category.ts";
 import { resourceStreams, serviceStreams } from "./clinic.ts";
 import { calendarDate, instant, uuid } from "./fields.ts";
+import { deriveSandboxClinicId } from "./ids.ts";
 import { animalStreams, customerStreams } from "./people.ts";
 
 /** Categories of the events that a sandbox's fixture data may contain. */
@@ -42,15 +43,21 @@ const fixtureEvent = z
  * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data. A
  * reset is therefore atomic, both in the event log and in the read models. Stream id: id of the application.
  */
-export const sandboxStreams = defineCategory("sandbox", {
-  SandboxReset: z.object({
-    applicationId: uuid,
-    clinicId: uuid,
-    /** Number of the reset, starting at 1. */
-    generation: z.int().min(1),
-    /** Day (UTC) that all times of the fixture data are relative to. */
-    day: calendarDate,
-    events: notPersonal(z.array(fixtureEvent), "fictional data"),
-  }),
+export const sandboxStreams = defineCategory("sandbox", ({ data }) => data.applicationId, {
+  SandboxReset: z
+    .object({
+      applicationId: uuid,
+      clinicId: uuid,
+      /** Number of the reset, starting at 1. */
+      generation: z.int().min(1),
+      /** Day (UTC) that all times of the fixture data are relative to. */
+      day: calendarDate,
+      events: notPersonal(z.array(fixtureEvent), "fictional data"),
+    })
+    // A reset deletes rows of the clinic.
+    .refine(({ applicationId, clinicId }) => clinicId === deriveSandboxClinicId(applicationId), {
+      path: ["clinicId"],
+      message: "must be the clinic of the application's sandbox",
+    }),
 });
 export type SandboxEvent = EventOf<typeof sandboxStreams>;

@@ -3,20 +3,22 @@ import { ENCRYPTED_MEMBER, type EncryptedPersonalData, encryptedPersonalData } f
 import { addNeutralValues, findPersonalFields } from "../personal-data/personal-fields.ts";
 import { describeIssue } from "../validation/describe-issue.ts";
 import { type CatalogEvent, categories } from "./catalog.ts";
-import type { Category } from "./category.ts";
+import { type Category, toStreamName } from "./category.ts";
 import { type EventMetadata, eventMetadata } from "./metadata.ts";
 import { getCurrentVersion, upcast } from "./upcasters.ts";
 
-const schemasByType = new Map<string, z.ZodType>();
+const categoriesByType = new Map<string, Category>();
 for (const category of categories as readonly Category[]) {
-  for (const [type, schema] of Object.entries(category.events)) {
-    if (schemasByType.has(type)) throw new Error(`event type ${type} is in two categories`);
-    schemasByType.set(type, schema);
+  for (const type of Object.keys(category.events)) {
+    if (categoriesByType.has(type)) throw new Error(`event type ${type} is in two categories`);
+    categoriesByType.set(type, category);
   }
 }
 
 /** An event as stored in the log, before validation. */
 export interface StoredEvent {
+  /** Name of the event's stream. */
+  streamId: string;
   type: string;
   data: unknown;
   metadata: unknown;
@@ -35,14 +37,16 @@ export class EventSchemaError extends Error {
 
 /**
  * Validates a stored event. Data of an earlier schema version is first converted to the current version, so that other
- * code handles only current versions. Encrypted personal fields get neutral values.
+ * code handles only current versions. Encrypted personal fields get neutral values. The stream and the metadata must
+ * agree with the data, because readers find what an event changes by any of them.
  *
  * @returns the event with typed data and metadata
  * @throws {EventSchemaError} with a message that names the type and any invalid fields
  */
 export function parseStoredEvent(storedEvent: StoredEvent): ValidEvent {
   const { type } = storedEvent;
-  const schema = schemasByType.get(type);
+  const category = categoriesByType.get(type);
+  const schema = category?.events[type];
   if (!schema) throw new EventSchemaError(`${type} is unknown to this release; use the newer release that wrote it`);
   const metadataResult = eventMetadata.safeParse(storedEvent.metadata);
   if (!metadataResult.success) throw createSchemaError(type, "metadata", metadataResult.error);
@@ -57,8 +61,25 @@ export function parseStoredEvent(storedEvent: StoredEvent): ValidEvent {
   const dataResult = schema.safeParse(encrypted ? addNeutralValues(type, upcastData as object) : upcastData);
   if (!dataResult.success) throw createSchemaError(type, "data", dataResult.error);
   const validEvent = { type, data: dataResult.data, metadata: metadataResult.data } as ValidEvent;
+  requireAgreement(category, storedEvent.streamId, validEvent, metadataResult.data);
   if (encrypted) validEvent.encrypted = encrypted;
   return validEvent;
+}
+
+/**
+ * Requires that an event is in the stream of the object that its data names, and that its metadata names the same
+ * clinic as its data.
+ */
+function requireAgreement(
+  category: Category,
+  stream: string,
+  event: CatalogEvent,
+  metadata: Pick<EventMetadata, "clinicId">,
+): void {
+  if (stream !== toStreamName(category, category.getStreamId(event)))
+    throw new EventSchemaError(`${event.type} is in the stream of another object`);
+  if ("clinicId" in event.data && event.data.clinicId !== metadata.clinicId)
+    throw new EventSchemaError(`${event.type} names another clinic than its metadata`);
 }
 
 /** Separates the encrypted personal fields from the other data of a stored event. */
@@ -76,10 +97,17 @@ function separateEncrypted(type: string, data: unknown): { data: unknown; encryp
  *
  * @throws {EventSchemaError}
  */
-export function requireValidEvent({ type, data }: { type: string; data: unknown }): void {
-  const parseResult = schemasByType.get(type)?.safeParse(data);
-  if (!parseResult) throw new EventSchemaError(`${type} is not in the catalog`);
+export function requireValidEvent(
+  stream: string,
+  event: CatalogEvent,
+  metadata: Pick<EventMetadata, "clinicId">,
+): void {
+  const { type, data } = event;
+  const category = categoriesByType.get(type);
+  const parseResult = category?.events[type]?.safeParse(data);
+  if (!category || !parseResult) throw new EventSchemaError(`${type} is not in the catalog`);
   if (!parseResult.success) throw createSchemaError(type, "data", parseResult.error);
+  requireAgreement(category, stream, event, metadata);
 }
 
 /** Creates the error for data that does not match the schema of its event type. */

@@ -273,7 +273,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     const places = [{ endpointId: randomUUID(), takenAt: previousExpiresAt }];
     const otherOwner = { ...owner, applicationId: randomUUID() };
     const installationId = deriveInstallationId(otherOwner.applicationId, clinicId);
-    const placeTaken: CatalogEvent = { type: "WebhookEndpointPlaceTaken", data: { installationId, places } };
+    const placeTaken: CatalogEvent = { type: "WebhookEndpointPlaceTaken", data: { ownerId: installationId, places } };
     await fill(`webhookEndpointPlaces-${installationId}`, placeTaken);
     const registration = { url: "https://hooks.example.com/", events: ["appointment.created" as const] };
     const input = { owner: otherOwner, ...registration };

@@ -35,11 +35,12 @@ describe("the projection of encrypted events", () => {
 
   async function registerCustomer(fullName: string): Promise<string> {
     const id = randomUUID();
+    const event = createRegisteredEvent(id, fullName);
     await world.log.append(`customer-${id}`, EMPTY_STREAM, [
       {
         id: randomUUID(),
-        event: createRegisteredEvent(id, fullName),
-        metadata: createStoredMetadata(),
+        event,
+        metadata: createStoredMetadata(event),
         person: { type: "customer", id },
       },
     ]);
@@ -74,10 +75,7 @@ describe("the projection of encrypted events", () => {
 
     it("read models contain the personal data of plain and encrypted events", async () => {
       const plainId = randomUUID();
-      await world.append(`customer-${plainId}`, {
-        ...createRegisteredEvent(plainId, "Plain Petra"),
-        metadata: createStoredMetadata(),
-      });
+      await world.append(`customer-${plainId}`, createRegisteredEvent(plainId, "Plain Petra"));
       const encryptedId = await registerCustomer("Ana Kos");
       world.startProjectors();
       await waitForName(plainId, "Plain Petra");
@@ -184,11 +182,12 @@ describe("the projection of encrypted events", () => {
 
     it("a renamed customer needs no further key", async () => {
       const id = await registerCustomer("Ana Kos");
+      const event = createRenamedEvent(id, "Ana Novak");
       await world.log.append(`customer-${id}`, 0n, [
         {
           id: randomUUID(),
-          event: createRenamedEvent(id, "Ana Novak"),
-          metadata: createStoredMetadata(),
+          event,
+          metadata: createStoredMetadata(event),
           person: { type: "customer", id },
         },
       ]);
@@ -209,7 +208,6 @@ describe("the projection of encrypted events", () => {
       await world.append(`customer-${id}`, {
         type: "CustomerDetailsChanged",
         data: { customerId: id, encrypted },
-        metadata: createStoredMetadata(),
       });
       const otherId = await registerCustomer("Bor Zupan");
       world.startProjectors();

@@ -73,7 +73,7 @@ describe("projectors", () => {
         stream: "customer-x",
         revision: position,
         position,
-        metadata: createStoredMetadata(),
+        metadata: createStoredMetadata(event),
       }) as RecordedEvent;
     const models = readModels.filter(({ table }) => table === customers.table);
 

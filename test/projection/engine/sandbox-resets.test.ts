@@ -95,7 +95,7 @@ describe("sandbox resets in the read models", () => {
     );
     expect(rows).to.have.length(0);
     const rules = await database.admin.query(
-      `SELECT FROM ${READ_MODEL_SCHEMA}.availability_rule r JOIN ${READ_MODEL_SCHEMA}.resource USING (resource_id) WHERE clinic_id = $1`,
+      `SELECT FROM ${READ_MODEL_SCHEMA}.availability_rule JOIN ${READ_MODEL_SCHEMA}.resource USING (resource_id, clinic_id) WHERE clinic_id = $1`,
       [clinicId],
     );
     expect(rules.rows).to.have.length(10);

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "fa87aaba7369036c2d0c29471ab2fe008fa92146d620d3ad44b0861879d6e0b4",
+  fingerprint: "b30f9f5b281ffb2763beff4afc7d124170c43d41dc34ae75f08e7688e1899776",
 };
 
 describe("the schema of the read models", () => {

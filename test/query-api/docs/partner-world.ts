@@ -99,10 +99,10 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
     async useUpEndpointQuotas({ applicationId, clinicId }) {
       const takenAt = new Date().toISOString();
       const quotaPlaces = Array.from({ length: MAX_ENDPOINTS }, () => ({ endpointId: randomUUID(), takenAt }));
-      for (const installationId of [deriveInstallationId(applicationId, clinicId), null]) {
-        await record(toStreamName(webhookEndpointPlacesStreams, installationId ?? applicationId), {
+      for (const ownerId of [deriveInstallationId(applicationId, clinicId), applicationId]) {
+        await record(toStreamName(webhookEndpointPlacesStreams, ownerId), {
           type: "WebhookEndpointPlaceTaken",
-          data: { installationId, places: quotaPlaces },
+          data: { ownerId, places: quotaPlaces },
         });
       }
     },

@@ -48,8 +48,8 @@ describe("the W3C trace context", () => {
 
   const parseMetadata = (more: object) => {
     const metadata = { ...createStoredMetadata(), ...more };
-    return parseStoredEvent({ type: "StreamResumed", data: { stream: "animal-1", reason: "fixed" }, metadata })
-      .metadata;
+    const event = { type: "StreamResumed", data: { stream: "animal-1", reason: "fixed" } };
+    return parseStoredEvent({ ...event, streamId: "quarantine-streams", metadata }).metadata;
   };
 
   it("an event is readable without a trace context, and with an invalid one", () => {

@@ -8,9 +8,10 @@ const clinicId = "11111111-1111-4111-8111-111111111111";
 
 /** Stored event of an artificial version 1, in which a branch had a `title` and no city. */
 const formerEvent = {
+  streamId: `clinic-${clinicId}`,
   type: "BranchOpened" as const,
   data: { clinicId, branchId: currentData.branchId, title: "Center", isMain: true },
-  metadata: { ...createStoredMetadata(), schemaVersion: 1 },
+  metadata: { ...createStoredMetadata(), clinicId, schemaVersion: 1 },
 };
 
 describe("upcasters", () => {

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { foldAppointment, type TimedAppointmentEvent } from "../../../../shared/domain/appointment/appointment.ts";
+import type { CatalogEvent } from "../../../../shared/domain/events/catalog.ts";
+import { deriveSandboxClinicId } from "../../../../shared/domain/events/ids.ts";
 import type { FixtureEvent } from "../../../../shared/domain/events/sandbox.ts";
 import { requireValidEvent } from "../../../../shared/domain/events/stored-event.ts";
 import { createFixture } from "../../../../shared/domain/partner/sandbox-fixture.ts";
@@ -23,9 +25,16 @@ describe("sandbox fixture", () => {
     });
   };
 
+  const resetFields = { applicationId, clinicId: deriveSandboxClinicId(applicationId), generation: 1, day };
+  const requireValid = ({ clinicId, ...data }: typeof resetFields & { events: object[] }) =>
+    requireValidEvent(
+      `sandbox-${applicationId}`,
+      { type: "SandboxReset", data: { ...data, clinicId } } as CatalogEvent,
+      { clinicId },
+    );
+
   it("the sandbox fixture matches the event catalog and depends only on the application and the day", () => {
-    const resetFields = { applicationId, clinicId: randomUUID(), generation: 1, day };
-    requireValidEvent({ type: "SandboxReset", data: { ...resetFields, events } });
+    requireValid({ ...resetFields, events });
     expect(createFixture(applicationId, day)).to.deep.equal(events);
   });
 
@@ -53,9 +62,14 @@ describe("sandbox fixture", () => {
       data: { clinicId: randomUUID(), reason: "x" },
       at: `${day}T00:00:00.000Z`,
     };
-    const data = { applicationId, clinicId: randomUUID(), generation: 1, day, events: [event] };
-    expect(() => requireValidEvent({ type: "SandboxReset", data })).to.throw(
+    expect(() => requireValid({ ...resetFields, events: [event] })).to.throw(
       "ClinicClosed is not allowed in fixture data",
+    );
+  });
+
+  it("a sandbox reset refuses the clinic of another sandbox", () => {
+    expect(() => requireValid({ ...resetFields, clinicId: randomUUID(), events })).to.throw(
+      "data.clinicId must be the clinic of the application's sandbox",
     );
   });
 });

@@ -92,7 +92,7 @@ describe("validation messages", () => {
         const actor = { type: "system", id: "test" };
         const commonFields = { $correlationId: id, $causationId: id, actor, clinicId: null, environment: null };
         const metadata = { ...commonFields, schemaVersion: 1, occurredAt: "2026-01-01T00:00:00.000Z" };
-        parseStoredEvent({ type, data, metadata });
+        parseStoredEvent({ streamId: "test-1", type, data, metadata });
       } catch (error) {
         texts.push((error as Error).message);
       }

@@ -32,9 +32,7 @@ export function createSampleData(schema: z.ZodObject): Record<string, unknown> {
     return [name, values.includes(SMALLEST_ID) ? randomUUID() : values[0]];
   });
   const data = Object.fromEntries(entries);
-  return schema === SandboxReset
-    ? { ...data, clinicId: deriveSandboxClinicId(data.applicationId), events: [] }
-    : data;
+  return schema === SandboxReset ? { ...data, clinicId: deriveSandboxClinicId(data.applicationId), events: [] } : data;
 }
 
 const SMALLEST_ID = "00000000-0000-0000-0000-000000000000";

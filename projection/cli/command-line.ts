@@ -51,16 +51,7 @@ const quarantineOptions = {
   actor: actorOption,
 };
 
-function defineQuarantineCommand(name: string, summary: string, run: typeof quarantine): Command {
-  return defineServerCommand({
-    name,
-    summary,
-    options: quarantineOptions,
-    example: "1234 --reason 'Unknown event type'",
-    run: (context, { position, reason, actor }) =>
-      run(context, position, { reason, actor: requireOperator(context.terminal.env, actor) }),
-  });
-}
+const QUARANTINE_EXAMPLE = "1234 --reason 'Unknown event type'";
 
 export const projectionCommandLine: CommandLine = {
   program: "clinic projection",
@@ -132,16 +123,29 @@ export const projectionCommandLine: CommandLine = {
       options: {},
       run: scrubTables,
     }),
-    defineQuarantineCommand(
-      "quarantine",
-      "Quarantines the stream of the event that stopped the projectors or the relay: skips this event and all later events of the stream.",
-      quarantine,
-    ),
-    defineQuarantineCommand(
-      "resume",
-      "Stops skipping a quarantined stream. If the read models lack events of the stream, the projectors replay it.",
-      resume,
-    ),
+    defineServerCommand({
+      name: "quarantine",
+      summary:
+        "Quarantines the stream of the event that stopped the projectors: skips this event and all later events of the stream.",
+      options: {
+        ...quarantineOptions,
+        confirmType: option.flag(
+          "confirm that events of this type are to blame, not the release: quarantine every stream in which such an event fails, for the events that are already in the log",
+        ),
+      },
+      example: QUARANTINE_EXAMPLE,
+      run: (context, { actor, ...values }) =>
+        quarantine(context, { ...values, actor: requireOperator(context.terminal.env, actor) }),
+    }),
+    defineServerCommand({
+      name: "resume",
+      summary:
+        "Stops skipping a quarantined stream. If the read models lack events of the stream, the projectors replay it.",
+      options: quarantineOptions,
+      example: QUARANTINE_EXAMPLE,
+      run: (context, { actor, ...values }) =>
+        resume(context, { ...values, actor: requireOperator(context.terminal.env, actor) }),
+    }),
   ],
 };
 

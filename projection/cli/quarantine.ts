@@ -5,26 +5,31 @@ import { quarantineStream, resumeStream } from "../quarantine/quarantine-command
 import type { CommandContext } from "./command-context.ts";
 
 interface QuarantineOptions {
+  position: bigint;
   reason: string;
   actor: Actor;
 }
 
 /**
- * Quarantines the stream of the event at the given log position.
+ * Quarantines the stream of the event at the given log position. With `confirmType`, also quarantines all other streams
+ * in which an event of the same type fails.
  *
  * @returns the exit code
  * @throws {CommandRefusedError}
  */
 export async function quarantine(
   { client, pool, terminal, now }: CommandContext,
-  position: bigint,
-  options: QuarantineOptions,
+  { position, confirmType: confirmsType, ...options }: QuarantineOptions & { confirmType: boolean },
 ): Promise<number> {
   const log = createEventLog(client);
   const command = { ...options, now };
-  const { stream, revision } = await quarantineStream({ client, log, pool }, position, command);
-  await terminal.writeOutput(`Quarantined: stream ${stream} is skipped from revision ${revision} on.`);
-  await terminal.writeOutput("The projectors continue within seconds. To stop skipping the stream, run `resume`.");
+  const { stream, revision, type } = await quarantineStream({ client, log, pool }, position, command, { confirmsType });
+  await terminal.writeOutput(
+    confirmsType
+      ? `Confirmed: every stream in which a stored event of type ${type} fails is skipped from that event on.`
+      : `Quarantined: stream ${stream} is skipped from revision ${revision} on.`,
+  );
+  await terminal.writeOutput("The projectors continue within seconds. To stop skipping a stream, run `resume`.");
   return 0;
 }
 
@@ -36,8 +41,7 @@ export async function quarantine(
  */
 export async function resume(
   { client, pool, terminal, now }: CommandContext,
-  position: bigint,
-  options: QuarantineOptions,
+  { position, ...options }: QuarantineOptions,
 ): Promise<number> {
   const deps = { client, log: createEventLog(client), pool };
   const { stream, revision, problem } = await resumeStream(deps, position, { ...options, now });

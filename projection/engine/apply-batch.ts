@@ -14,12 +14,14 @@ import { deleteSandboxRows, loadGenerations, loadResetPositions, splitBatch } fr
 import { eraseCustomerRows, eraseLateData } from "./customer-erasures.ts";
 import { computeFingerprint } from "./ddl.ts";
 import { type ChangesByModel, foldEvents, writeChanges } from "./fold-events.ts";
+import { type Outcomes, writeOutcomes } from "./fuse.ts";
 import type { AnyReadModel } from "./read-model.ts";
 
 interface BatchOptions {
   /** The events with their decrypted personal data. If absent, the events contain no encrypted data. */
   decryptedEventsPromise?: Promise<readonly RecordedEvent[]>;
   skippedEvents?: ReadonlyMap<string, QuarantinedStream>;
+  changedOutcomes?: Outcomes;
   /** Quarantined stream whose skipped events the batch contains. The batch ends the quarantine. */
   replayedStream?: string;
   /** Expected object id of the checkpoint table. If absent, the id is not checked. */
@@ -49,7 +51,14 @@ export async function applyBatch(
   storedEvents: readonly RecordedEvent[],
   fromPosition: bigint,
   newCheckpoint: EventCheckpoint,
-  { decryptedEventsPromise, skippedEvents, replayedStream, tableOid, commitsAsynchronously }: BatchOptions = {},
+  {
+    decryptedEventsPromise,
+    skippedEvents,
+    changedOutcomes,
+    replayedStream,
+    tableOid,
+    commitsAsynchronously,
+  }: BatchOptions = {},
 ): Promise<void> {
   try {
     // The lock prevents a rebuild from swapping schemas during the transaction. A statement that waits for a lock fails
@@ -75,6 +84,7 @@ export async function applyBatch(
       writeChanges(client, schema, changes),
       skippedEvents && recordSkippedEvents(client, schema, skippedEvents),
       skippedEvents && deleteRevocableRows(client, schema, models, [...skippedEvents.keys()]),
+      changedOutcomes && writeOutcomes(client, schema, changedOutcomes),
       replayedStream !== undefined && deleteQuarantinedStream(client, schema, replayedStream),
       moveCheckpoint(client, schema, models, { fromPosition, newCheckpoint, tableOid }),
     ]);

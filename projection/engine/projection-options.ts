@@ -20,9 +20,11 @@ export interface ProjectionProgress {
   eventCount: number;
 }
 
-interface Decisions {
+export interface Decisions {
   streams: ReadonlyMap<string, Omit<QuarantinedStream, "clinicId" | "events" | "replayedAfterDecision">>;
-  /** Revision of the last quarantine event that `streams` reflects. */
+  /** Log position of the last confirmation of each event type. Earlier failures of the type do not blow the fuse. */
+  confirmedTypes: ReadonlyMap<string, bigint>;
+  /** Revision of the last quarantine event that the decisions reflect. */
   lastRevision: bigint;
 }
 
@@ -44,12 +46,9 @@ export interface ProjectionOptions extends LogAndDatabase {
    */
   fillsUnusedTables?: boolean;
   /**
-   * Reads the operators' decisions to quarantine streams. Called at the start, and after an operator quarantines or
-   * resumes a stream.
+   * Reads the operators' decisions. Called at the start, and after each decision.
    */
   loadDecisions(): Promise<Decisions>;
-  /** Streams that are quarantined in other tables for the same log. They do not count as a fault of this release. */
-  expectedStreams?: ReadonlyMap<string, unknown>;
   onProgress(progress: ProjectionProgress): void;
   /** Called after each commit, with the number of events and the duration of the transaction. */
   onBatch?(eventCount: number, seconds: number): void;

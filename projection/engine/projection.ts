@@ -10,10 +10,12 @@ import { BoundedBuffer } from "../../shared/runtime/bounded-buffer.ts";
 import { ConfigError } from "../../shared/runtime/config.ts";
 import { markFilled, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { DifferentLogError, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
+import { QUARANTINE_STREAM } from "../quarantine/decisions.ts";
 import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError, OTHER_RELEASE, ProjectionError } from "../roles/failure.ts";
 import type { AwaitedServer } from "../roles/role.ts";
 import { computeFingerprint } from "./ddl.ts";
+import { readOutcomes } from "./fuse.ts";
 import type { ProjectionOptions, ProjectionProgress, ReportProgress } from "./projection-options.ts";
 import { readInCallingThread } from "./read-log.ts";
 import { replayStreams } from "./replay-streams.ts";
@@ -93,8 +95,8 @@ interface ReplayState {
 }
 
 /**
- * Processes the events of one subscription, from the checkpoint on. Returns when an operator quarantines or resumes a
- * stream, because the next subscription must skip different streams. First replays the streams that no operator has
+ * Processes the events of one subscription, from the checkpoint on. Returns after a decision of an operator, because the
+ * next subscription must skip different streams. First replays the streams that no operator has
  * quarantined: this release may process what another release or other data keys could not.
  */
 async function runSubscription(
@@ -112,7 +114,8 @@ async function runSubscription(
   if (hasReachedEnd(options, progress)) return;
   const decisions = await options.loadDecisions();
   const quarantinedStreams = await readQuarantinedStreams(options.pool, options.schema);
-  const projectionRun = { options, checkpoint, quarantinedStreams, reportProgress, signal };
+  const outcomes = await readOutcomes(options.pool, options.schema);
+  const projectionRun = { options, checkpoint, quarantinedStreams, decisions, outcomes, reportProgress, signal };
   if (replayState.decisionRevision !== decisions.lastRevision) {
     const streams = [...quarantinedStreams.keys()].filter((stream) => !decisions.streams.has(stream));
     const isComplete = await replayStreams(projectionRun, streams, decisions.lastRevision);
@@ -193,6 +196,6 @@ async function writeFromBuffer(
 
 function isQuarantineEventAfter(item: SubscriptionItem, knownRevision: bigint): boolean {
   if (item.kind !== "event") return false;
-  const { type, revision } = item.event;
-  return (type === "StreamQuarantined" || type === "StreamResumed") && revision > knownRevision;
+  const { stream, revision } = item.event;
+  return stream === QUARANTINE_STREAM && revision > knownRevision;
 }

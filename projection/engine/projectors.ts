@@ -18,7 +18,7 @@ export type ProjectorsOptions = RoleDeps & Pick<ProjectionOptions, "models" | "o
  * Starts the role that updates the read models. One process leads, and the others stand by. If a failure needs an
  * operator, for example because many streams fail with one event type, the role fails at that event and skips nothing.
  * The process then gives up the lead, so that a process with fixed code can continue. The role retries when an operator
- * quarantines the event's stream, or when another process moves the checkpoint.
+ * quarantines the event's stream or confirms its type, or when another process moves the checkpoint.
  *
  * The role also fails if the read models were built from another log. It continues when log and read models match
  * again. While the read models belong to another release, the process stands by.

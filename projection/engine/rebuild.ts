@@ -1,6 +1,5 @@
 import type pg from "pg";
 import { BEFORE_FIRST_EVENT } from "../../shared/eventstore/read-log.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { readCheckpoint } from "../checkpoints/checkpoint.ts";
 import { findLogDifference, requireCheckpointInLog, requireSameLog } from "../checkpoints/same-log.ts";
 import { readQuarantineDecisions } from "../quarantine/decisions.ts";
@@ -38,8 +37,7 @@ export async function rebuild(options: RebuildOptions, signal: AbortSignal): Pro
   const adoptsLog = options.adopt !== undefined;
   return withMaintenanceLock(options.pool, async (connection) => {
     if (!adoptsLog) await requireSameLog(options);
-    const expectedStreams = await readQuarantinedStreams(connection, READ_MODEL_SCHEMA);
-    const rebuildRun: RebuildRun = { ...options, loadDecisions, expectedStreams, fillsUnusedTables: true, adoptsLog };
+    const rebuildRun: RebuildRun = { ...options, loadDecisions, fillsUnusedTables: true, adoptsLog };
     await prepareNextSchema(connection, rebuildRun, signal);
     await runUntilCaughtUp(rebuildRun, signal);
     if (signal.aborted) return undefined;

@@ -6,10 +6,10 @@ import { KeyStoreUnavailableError } from "../../shared/personal-data/data-keys.t
 import { isPostgresUnavailable, isStatementTimeout } from "../../shared/postgres/unavailable.ts";
 import { getSafeMessage } from "../../shared/runtime/logger.ts";
 import type { EventCheckpoint } from "../checkpoints/checkpoint.ts";
-import { recordFailedReplay } from "../quarantine/quarantined-streams.ts";
+import { recordFailedReplay, WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
 import { LeadershipLostError, ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
-import { decryptBatch, type ProjectionRun, WAITS_FOR_SANDBOX, waitsForSandbox, withConnection } from "./write-items.ts";
+import { decryptBatch, type ProjectionRun, waitsForSandbox, withConnection } from "./write-items.ts";
 
 /**
  * SQL for the streams whose rows an event of another stream also changes, by the event's type. `$1` is the id of that

@@ -49,7 +49,7 @@ export async function verify(options: VerifyOptions, signal: AbortSignal): Promi
       await requireSameLog(options);
       const quarantinedStreams = await readQuarantinedStreams(liveConnection, READ_MODEL_SCHEMA);
       // No quarantine event has a revision above MAX_REVISION, so the run never reloads the decisions.
-      const decisions = { streams: quarantinedStreams, lastRevision: MAX_REVISION };
+      const decisions = { streams: quarantinedStreams, confirmedTypes: new Map(), lastRevision: MAX_REVISION };
       await pool.query(`DROP SCHEMA IF EXISTS ${SCRATCH_SCHEMA} CASCADE`);
       await pool.query(buildTablesDdl(models, SCRATCH_SCHEMA));
       await runProjection(

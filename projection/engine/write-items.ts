@@ -10,10 +10,11 @@ import { isPostgresUnavailable, isStatementTimeout, isValueRefused } from "../..
 import { createBackoff } from "../../shared/runtime/backoff.ts";
 import { isTracing, startSpan } from "../../shared/tracing/span.ts";
 import { type EventCheckpoint, type ReadModelCheckpoint, readCheckpoint } from "../checkpoints/checkpoint.ts";
-import type { QuarantinedStream } from "../quarantine/quarantined-streams.ts";
+import { type QuarantinedStream, WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
 import { ProjectionError } from "../roles/failure.ts";
 import { applyBatch } from "./apply-batch.ts";
-import type { ProjectionOptions, ReportProgress } from "./projection-options.ts";
+import { judgeOutcomes, type Outcomes } from "./fuse.ts";
+import type { Decisions, ProjectionOptions, ReportProgress } from "./projection-options.ts";
 import { RowError } from "./rows.ts";
 
 export interface ProjectionRun {
@@ -21,6 +22,9 @@ export interface ProjectionRun {
   checkpoint: ReadModelCheckpoint;
   /** Streams whose events are skipped. {@link writeItems} adds a stream if one of its events cannot be processed. */
   quarantinedStreams: Map<string, QuarantinedStream>;
+  decisions: Decisions;
+  /** Outcomes of the events up to the checkpoint. */
+  outcomes: Map<string, string>;
   reportProgress: ReportProgress;
   signal: AbortSignal;
 }
@@ -42,12 +46,14 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
     eventId: lastItem.kind === "event" ? lastItem.event.id : lastItem.id,
   };
   for (;;) {
+    const { changedOutcomes, blownFuse } = judgeOutcomes(projectionRun, items);
     const { events, skippedEvents, blockedItem } = separateItems(items, projectionRun.quarantinedStreams);
-    const failure = blockedItem
-      ? new ProjectionError(blockedItem.reason, blockedItem, undefined)
-      : await findFailure(events, () =>
-          traceProjection(events, () => writeBatch(projectionRun, events, skippedEvents, newCheckpoint)),
-        );
+    const batch = { events, skippedEvents, changedOutcomes, newCheckpoint };
+    const failure =
+      blownFuse ??
+      (blockedItem
+        ? new ProjectionError(blockedItem.reason, blockedItem, undefined)
+        : await findFailure(events, () => traceProjection(events, () => writeBatch(projectionRun, batch))));
     if (!failure) return;
     const { failedEventPosition, cause } = failure;
     if (!failedEventPosition) {
@@ -60,7 +66,10 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
     const clinicId =
       blockedItem?.clinicId ?? events.find((event) => event.position === position)?.metadata.clinicId ?? null;
     // A key that cannot be used is no fault of the event. Usually, the master key is missing.
-    if (!(cause instanceof DataKeyError) && quarantine(projectionRun, failure, failedEventPosition, clinicId)) continue;
+    if (!blownFuse && !(cause instanceof DataKeyError)) {
+      quarantine(projectionRun, failure, failedEventPosition, clinicId);
+      continue;
+    }
     await writeItems(
       projectionRun,
       items.filter((item) => movesCheckpoint(item) && item.position < position),
@@ -69,45 +78,15 @@ export async function writeItems(projectionRun: ProjectionRun, items: readonly S
   }
 }
 
-/** Number of streams that one event type can quarantine within a minute. More indicate a fault of this release. */
-const MAX_STREAMS_PER_TYPE = 20;
-
-const LIMIT_WINDOW_MS = 60_000;
-
-/** Time in which streams of slow events count, because each of them takes minutes to find. */
-const TIMEOUT_LIMIT_WINDOW_MS = 60 * 60_000;
-
-/** @returns false if the stream must not be quarantined, because too many streams of the same kind were */
 function quarantine(
-  { options: { logger, expectedStreams }, quarantinedStreams }: ProjectionRun,
+  { quarantinedStreams }: ProjectionRun,
   { reason: cause }: ProjectionError,
   { stream, revision, position, type: eventType }: LogPosition,
   clinicId: string | null,
-): boolean {
-  const now = Date.now();
-  const windowMs = cause === TIMED_OUT ? TIMEOUT_LIMIT_WINDOW_MS : LIMIT_WINDOW_MS;
-  const recentStreams = [...quarantinedStreams].filter(
-    ([name, { eventType: otherType, cause: otherCause, since }]) =>
-      name !== stream &&
-      otherType === eventType &&
-      otherCause !== WAITS_FOR_SANDBOX &&
-      Date.parse(since) > now - windowMs &&
-      !expectedStreams?.has(name),
-  );
-  const isExpected = cause === WAITS_FOR_SANDBOX || expectedStreams?.has(stream);
-  if (recentStreams.length >= MAX_STREAMS_PER_TYPE && !isExpected) return false;
-  quarantinedStreams.set(stream, {
-    revision,
-    position,
-    eventType,
-    cause,
-    clinicId,
-    since: toInstant(now),
-    events: 0n,
-    replayedAfterDecision: null,
-  });
-  logger.error({ stream, revision: String(revision), position: String(position), cause }, "A stream was quarantined.");
-  return true;
+): void {
+  const since = toInstant(Date.now());
+  const quarantinedStream = { revision, position, eventType, cause, clinicId, since, events: 0n };
+  quarantinedStreams.set(stream, { ...quarantinedStream, replayedAfterDecision: null });
 }
 
 /** Cause of a quarantine if the database is fast, but the transaction of a single event is not. */
@@ -158,6 +137,13 @@ export async function decryptBatch(
   });
 }
 
+interface Batch {
+  events: readonly RecordedEvent[];
+  skippedEvents: ReadonlyMap<string, QuarantinedStream>;
+  changedOutcomes: Outcomes;
+  newCheckpoint: EventCheckpoint;
+}
+
 /** Number of times that the transaction of a single event must exceed the time limit before its stream is quarantined. */
 const MAX_TIMEOUTS = 3;
 
@@ -167,14 +153,12 @@ const MAX_TIMEOUTS = 3;
  * @throws the statement timeout of a batch that can be divided, or of an event that is slow in a fast database
  */
 async function writeBatch(
-  { options, checkpoint, reportProgress, signal }: ProjectionRun,
-  storedEvents: readonly RecordedEvent[],
-  skippedEvents: ReadonlyMap<string, QuarantinedStream>,
-  newCheckpoint: EventCheckpoint,
+  { options, checkpoint, decisions, outcomes, reportProgress, signal }: ProjectionRun,
+  { events: storedEvents, skippedEvents, changedOutcomes, newCheckpoint }: Batch,
 ): Promise<void> {
   const { pool, schema, models, dataKeys, logger, fillsUnusedTables: commitsAsynchronously = false } = options;
   const { position: fromPosition, tableOid } = checkpoint;
-  const batchOptions = { skippedEvents, tableOid, commitsAsynchronously };
+  const batchOptions = { skippedEvents, changedOutcomes, tableOid, commitsAsynchronously };
   const backoff = createBackoff({ firstMs: 100, maxMs: 3_000 });
   let timeoutCount = 0;
   for (let isRetry = false; ; isRetry = true) {
@@ -192,6 +176,13 @@ async function writeBatch(
         );
       }
       checkpoint.position = newCheckpoint.position;
+      for (const [type, typeOutcomes] of changedOutcomes) outcomes.set(type, typeOutcomes);
+      for (const [stream, { revision, position, cause }] of skippedEvents)
+        if (position > fromPosition && !decisions.streams.has(stream))
+          logger.error(
+            { stream, revision: String(revision), position: String(position), cause },
+            "A stream was quarantined.",
+          );
       reportProgress({ position: newCheckpoint.position, waitsFor: null }, storedEvents.length);
       options.onBatch?.(storedEvents.length, (performance.now() - startedAt) / 1000);
       return;
@@ -275,9 +266,6 @@ function separateItems(
   }
   return { events, skippedEvents };
 }
-
-/** Cause of a quarantine that ends soon after that of another stream. It indicates no fault of this release. */
-export const WAITS_FOR_SANDBOX = "the stream of the sandbox is quarantined";
 
 /** Returns true if the tables may lack the generation of the sandbox in which an event requests an appointment. */
 export function waitsForSandbox(event: RecordedEvent, quarantinedStreams: ReadonlyMap<string, unknown>): boolean {

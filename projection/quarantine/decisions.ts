@@ -1,13 +1,13 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
+import type { EventStoreDBClient, RecordedEvent as StoredEvent } from "@eventstore/db-client";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import type { EventMetadata } from "../../shared/domain/events/metadata.ts";
 import { type QuarantineEvent, quarantineStreams } from "../../shared/domain/events/quarantine.ts";
-import { EventSchemaError, parseStoredEvent, type StoredEvent } from "../../shared/domain/events/stored-event.ts";
+import { EventSchemaError, parseStoredEvent } from "../../shared/domain/events/stored-event.ts";
 import { EMPTY_STREAM } from "../../shared/eventstore/log.ts";
 import { readStoredEvents } from "../../shared/eventstore/read-log.ts";
 import type { LogPosition } from "../../shared/eventstore/subscription.ts";
 
-/** Stream of the quarantine events: `StreamQuarantined` and `StreamResumed`. */
+/** Stream of the operators' decisions. */
 export const QUARANTINE_STREAM = toStreamName(quarantineStreams, "streams");
 
 export interface QuarantineDecision {
@@ -28,31 +28,35 @@ export interface QuarantineDecision {
 interface QuarantineDecisions {
   /** Streams that the projectors skip. */
   streams: ReadonlyMap<string, QuarantineDecision>;
-  /** Revision of the last quarantine event that is reflected in `streams`; `EMPTY_STREAM` if there is none. */
+  /** Log position of the last confirmation of each event type. */
+  confirmedTypes: ReadonlyMap<string, bigint>;
+  /** Revision of the last quarantine event that the decisions reflect; `EMPTY_STREAM` if there is none. */
   lastRevision: bigint;
 }
 
-function foldQuarantineEvents(events: readonly QuarantineEventWithMetadata[]): QuarantineDecisions["streams"] {
+function foldDecisions(events: readonly RecordedDecision[]): Omit<QuarantineDecisions, "lastRevision"> {
   const streams = new Map<string, QuarantineDecision>();
-  for (const { type, data, metadata } of events) {
-    const { stream } = data;
-    if (type === "StreamResumed") {
-      streams.delete(stream);
-      continue;
+  const confirmedTypes = new Map<string, bigint>();
+  for (const { type, data, metadata, logPosition } of events) {
+    if (type === "StreamResumed") streams.delete(data.stream);
+    else if (type === "EventTypeConfirmed") confirmedTypes.set(data.eventType, logPosition);
+    else {
+      const { stream, revision, position, eventType, cause, reason } = data;
+      const decision = { revision: BigInt(revision), position: BigInt(position), eventType, cause, reason };
+      streams.set(stream, { stream, ...decision, actor: metadata.actor.id, since: metadata.occurredAt });
     }
-    const { revision, position, eventType, cause, reason } = data;
-    const decision = { revision: BigInt(revision), position: BigInt(position), eventType, cause, reason };
-    streams.set(stream, { stream, ...decision, actor: metadata.actor.id, since: metadata.occurredAt });
   }
-  return streams;
+  return { streams, confirmedTypes };
 }
 
+/** Returns true if an operator has decided that the projectors skip an event that fails. */
 export function isQuarantined(
-  { streams }: QuarantineDecisions,
-  { stream, revision }: Pick<LogPosition, "stream" | "revision">,
+  { streams, confirmedTypes }: QuarantineDecisions,
+  { stream, revision, type, position }: LogPosition,
 ): boolean {
   const quarantinedStream = streams.get(stream);
-  return quarantinedStream !== undefined && quarantinedStream.revision <= revision;
+  if (quarantinedStream && quarantinedStream.revision <= revision) return true;
+  return position < (confirmedTypes.get(type) ?? position);
 }
 
 /**
@@ -62,7 +66,7 @@ export function isQuarantined(
  * @throws {LogUnavailableError}
  */
 export async function readQuarantineDecisions(client: EventStoreDBClient): Promise<QuarantineDecisions> {
-  const events: QuarantineEventWithMetadata[] = [];
+  const events: RecordedDecision[] = [];
   let lastRevision = EMPTY_STREAM;
   for (;;) {
     const page = await readStoredEvents(client, QUARANTINE_STREAM, {
@@ -74,18 +78,19 @@ export async function readQuarantineDecisions(client: EventStoreDBClient): Promi
       if (event) events.push(event);
       lastRevision = storedEvent.revision;
     }
-    if (page.length < PAGE_SIZE) return { streams: foldQuarantineEvents(events), lastRevision };
+    if (page.length < PAGE_SIZE) return { ...foldDecisions(events), lastRevision };
   }
 }
 
 const PAGE_SIZE = 500;
 
-type QuarantineEventWithMetadata = QuarantineEvent & { metadata: EventMetadata };
+type RecordedDecision = QuarantineEvent & { metadata: EventMetadata; logPosition: bigint };
 
-function parseIfReadable(storedEvent: StoredEvent): QuarantineEventWithMetadata | undefined {
+function parseIfReadable(storedEvent: StoredEvent): RecordedDecision | undefined {
   try {
-    const event = parseStoredEvent(storedEvent);
-    return event.type === "StreamQuarantined" || event.type === "StreamResumed" ? event : undefined;
+    // All events of the stream belong to its category.
+    const event = parseStoredEvent(storedEvent) as QuarantineEvent & { metadata: EventMetadata };
+    return { ...event, logPosition: storedEvent.position?.commit ?? 0n };
   } catch (error) {
     if (error instanceof EventSchemaError) return undefined;
     throw error;

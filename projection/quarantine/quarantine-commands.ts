@@ -39,6 +39,8 @@ const REPLAY_CHECK_INTERVAL_MS = 50;
  * Quarantines the stream of the event at which the projectors stopped. Quarantine starts with that event. Other streams
  * cannot be quarantined, because the read models could then include events that a rebuild skips.
  *
+ * @param options.confirmsType if true, the projectors also quarantine the streams of all other events of the type that
+ *   fail and are already in the log
  * @returns the event
  * @throws {CommandRefusedError}
  */
@@ -46,6 +48,7 @@ export async function quarantineStream(
   deps: QuarantineDeps,
   position: bigint,
   command: QuarantineCommand,
+  { confirmsType }: { confirmsType: boolean },
 ): Promise<LogPosition> {
   const storedEvent = await readEventAt(deps.client, position);
   if (!storedEvent) throw new CommandRefusedError(`There is no event at position ${position}.`);
@@ -62,7 +65,10 @@ export async function quarantineStream(
     throw new CommandRefusedError(`Stream ${stream} is already quarantined. Run status for details.`);
   const { reason } = command;
   const data = { stream, revision: Number(revision), position: String(position), eventType, cause, reason };
-  await appendQuarantineEvent(deps.log, decisions.lastRevision, { type: "StreamQuarantined", data }, command);
+  const decision: QuarantineEvent = confirmsType
+    ? { type: "EventTypeConfirmed", data: { eventType, reason } }
+    : { type: "StreamQuarantined", data };
+  await appendQuarantineEvent(deps.log, decisions.lastRevision, decision, command);
   return event;
 }
 

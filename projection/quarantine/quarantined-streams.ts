@@ -18,6 +18,9 @@ export interface QuarantinedStream {
   replayedAfterDecision: bigint | null;
 }
 
+/** Cause of a quarantine that ends soon after that of another stream. It indicates no fault of this release. */
+export const WAITS_FOR_SANDBOX = "the stream of the sandbox is quarantined";
+
 /** Reads the quarantined streams of a schema of read models, by name. */
 export async function readQuarantinedStreams(
   db: Pool | ClientBase,

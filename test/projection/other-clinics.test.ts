@@ -74,7 +74,7 @@ describe("an event that concerns two clinics", () => {
       ],
       // These objects belong to no clinic.
       ...["AuditorRegistered", "AuditorRevoked", "AuditorDataErased", "AuditAccessed", "TreeHeadPublished"],
-      ...["StreamQuarantined", "StreamResumed"],
+      ...["StreamQuarantined", "EventTypeConfirmed", "StreamResumed"],
     ]);
   });
 

@@ -2,12 +2,15 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { erasePerson, recordAndDestroy } from "../../command/operations/personal-data/erase-person.ts";
 import { readCheckpoint } from "../../projection/checkpoints/checkpoint.ts";
+import { buildTablesDdl } from "../../projection/engine/ddl.ts";
+import { runProjection } from "../../projection/engine/projection.ts";
 import type { AnyReadModel } from "../../projection/engine/read-model.ts";
-import { QUARANTINE_STREAM } from "../../projection/quarantine/decisions.ts";
+import { QUARANTINE_STREAM, readQuarantineDecisions } from "../../projection/quarantine/decisions.ts";
 import { readQuarantinedStreams } from "../../projection/quarantine/quarantined-streams.ts";
 import { readModels } from "../../projection/read-models/all.ts";
 import { customers } from "../../projection/read-models/customers.ts";
 import { publicEvents } from "../../projection/read-models/public-events.ts";
+import type { ProjectionError } from "../../projection/roles/failure.ts";
 import type { Role } from "../../projection/roles/role.ts";
 import { createMetrics } from "../../projection/status/metrics.ts";
 import { createReadinessCheck, type Reporter, startReporter } from "../../projection/status/reporter.ts";
@@ -143,7 +146,7 @@ describe("a stream with an event that projectors cannot process", () => {
     await eventually("running", () => role.getStatus().state === "running");
   });
 
-  it("projectors stop at an event if many streams with events of its type were quarantined within a minute", async () => {
+  it("projectors stop at an event if many streams with events of its type fail, and a large share of these events", async () => {
     const ids = Array.from({ length: 20 }, () => randomUUID());
     const positions: bigint[] = [];
     for (const id of ids) {
@@ -156,15 +159,15 @@ describe("a stream with an event that projectors cannot process", () => {
     );
     // Two streams of the type were quarantined before.
     expect(failedAt?.position).to.equal(positions[18]);
-    expect(lastError?.message).to.equal(`position ${positions[18]}, stream customer-${ids[18]}, revision 1: ${CAUSE}`);
+    expect(lastError?.message).to.equal(
+      `position ${positions[18]}, stream customer-${ids[18]}, revision 1: ${CAUSE} (more than 20 streams and a tenth of the events of this type fail)`,
+    );
     expect((await readQuarantined()).size).to.equal(20);
     const { projectors } = await createReadinessCheck([role], reporter)();
     expect(projectors).to.contain(`stopped at position ${positions[18]}, stream customer-${ids[18]}, revision 1`);
     await eventually("the status", async () =>
       (await world.runCommand("status")).stdout.includes(`clinic projection quarantine ${positions[18]} --reason`),
     );
-    const quarantine = (position: bigint) =>
-      world.runCommand("quarantine", `${position}`, "--reason", "Import", "--actor", "Ada");
     expect((await quarantine(poisonPosition)).stderr).to.contain(
       `The projectors have not stopped at position ${poisonPosition}.`,
     );
@@ -176,12 +179,21 @@ describe("a stream with an event that projectors cannot process", () => {
     expect((await world.runCommand("status", "--json")).stdout).to.contain('"reason": "Import"');
   });
 
-  it("a rebuild reproduces more quarantined streams than the limit", async () => {
-    await eventually("the next event of the type", () => role.getStatus().state === "failed");
+  it("if an operator confirms the type of the events, projectors and a rebuild quarantine all streams that fail", async () => {
+    const { stdout } = await eventually("the next event of the type", async () => {
+      const result = await quarantine(role.getStatus().failedAt?.position ?? 0n, "--confirm-type");
+      return result.code === 0 && result;
+    });
+    expect(stdout).to.contain("every stream in which a stored event of type CustomerDetailsChanged fails is skipped");
+    await eventually("running", () => role.getStatus().state === "running");
+    expect((await readQuarantined()).size).to.equal(22);
     await world.rebuild({ models: brokenModels });
     expect((await readQuarantined()).size).to.equal(22);
     await eventually("running", () => role.getStatus().state === "running");
   });
+
+  const quarantine = (position: bigint, ...options: string[]) =>
+    world.runCommand("quarantine", `${position}`, "--reason", "Import", "--actor", "Ada", ...options);
 
   it("`resume` replays a stream, and reports why the projectors still skip it", async () => {
     expect(await world.runCommand("resume", "1", "--reason", "Mended")).to.deep.include({
@@ -213,6 +225,103 @@ describe("a stream with an event that projectors cannot process", () => {
     await world.append(badStream, createRenamedEvent(badCustomerId, "Live again"));
     await eventually("the live event", async () => (await world.readName(badCustomerId)) === "Live again");
     expect(await world.verify()).to.deep.include({ differences: [], quarantinedStreams: new Map() });
+  });
+});
+
+describe("the fuse of an event type", () => {
+  let world: EngineWorld;
+  let role: Role;
+  let reporter: Reporter;
+  const goodId = randomUUID();
+
+  before(async () => {
+    world = await createEngineWorld();
+    await world.append(`customer-${goodId}`, createRegisteredEvent(goodId, "Good"));
+    role = world.startProjectors({ models: brokenModels });
+    reporter = startReporter({ ...world, roles: [role], metrics: createMetrics(), logger });
+  });
+  after(async () => {
+    await reporter.stop();
+    await world.close();
+  });
+
+  const appendGood = (count: number) =>
+    world.append(`customer-${goodId}`, ...Array.from({ length: count }, (_, n) => createRenamedEvent(goodId, `${n}`)));
+  /** Appends events that fail, each in a stream of its own. @returns their positions */
+  async function appendPoison(count: number): Promise<bigint[]> {
+    const positions: bigint[] = [];
+    for (let n = 0; n < count; n += 1) {
+      const id = randomUUID();
+      const poison = [createRegisteredEvent(id, "Short-lived"), createRenamedEvent(id, "Poison")];
+      positions.push(await world.append(`customer-${id}`, ...poison));
+    }
+    return positions;
+  }
+  const waitFor = async (position: bigint) =>
+    expect(await createPositionWatch(() => readPosition(world.pool)).wait(position, 20_000)).to.equal(true);
+  const waitForFailure = async () => {
+    await eventually("failed", () => role.getStatus().state === "failed");
+    return role.getStatus().failedAt?.position;
+  };
+  const confirmType = () =>
+    eventually("the failure is reported", async () => {
+      const position = `${role.getStatus().failedAt?.position}`;
+      return (await world.runCommand("quarantine", position, "--reason", "Import", "--confirm-type")).code === 0;
+    });
+  /** Fills new tables in steps, as processes do that are restarted after each step. @returns position of the failure */
+  async function fillWithRestarts(stepPositions: readonly bigint[]): Promise<bigint | undefined> {
+    await world.pool.query(`DROP SCHEMA IF EXISTS steps CASCADE; ${buildTablesDdl(brokenModels, "steps")}`);
+    const loadDecisions = () => readQuarantineDecisions(world.client);
+    const options = { ...world, models: brokenModels, schema: "steps", logger, loadDecisions, onProgress: () => {} };
+    for (const endPosition of stepPositions) {
+      const run = runProjection({ ...options, endPosition }, new AbortController().signal);
+      const error = await run.then(
+        () => undefined,
+        (error: ProjectionError) => error,
+      );
+      if (error) return error.failedEventPosition?.position;
+    }
+    return undefined;
+  }
+  const rebuild = () =>
+    world.rebuild({ models: brokenModels }).then(
+      () => undefined,
+      (error: ProjectionError) => error.failedEventPosition?.position,
+    );
+
+  it("many streams that fail do not stop live projectors, a rebuild or a new database, if their share is small", async () => {
+    await appendGood(300);
+    const positions = await appendPoison(33);
+    await waitFor(positions[32]!);
+    expect(role.getStatus().state).to.be.oneOf(["starting", "running"]);
+    expect(await fillWithRestarts(positions)).to.equal(undefined);
+    expect(await rebuild()).to.equal(undefined);
+  });
+
+  it("a share of more than a tenth stops live projectors, a rebuild and a new database at the same event, also after restarts", async () => {
+    const positions = await appendPoison(30);
+    // 33 of 333 events have failed before.
+    expect(await waitForFailure()).to.equal(positions[0]);
+    expect(await fillWithRestarts(positions)).to.equal(positions[0]);
+    expect(await fillWithRestarts(positions.slice(-1))).to.equal(positions[0]);
+    expect(await rebuild()).to.equal(positions[0]);
+  });
+
+  it("after an operator has confirmed the type, only 20 later streams fail before projectors stop again", async () => {
+    await confirmType();
+    const positions = await appendPoison(21);
+    await eventually("the next failure", () => role.getStatus().failedAt?.position === positions[20]);
+    expect(await fillWithRestarts(positions)).to.equal(positions[20]);
+    expect(await rebuild()).to.equal(positions[20]);
+  });
+
+  it("only the last 1,000 events of the type count", async () => {
+    await confirmType();
+    await appendGood(950);
+    const positions = await appendPoison(101);
+    // 50 good events and the first 50 events that fail have left the window.
+    await eventually("the next failure", () => role.getStatus().failedAt?.position === positions[100]);
+    expect(await rebuild()).to.equal(positions[100]);
   });
 });
 

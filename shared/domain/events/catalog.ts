@@ -73,6 +73,13 @@ export function belongsToOneClinic(stream: string): boolean {
   return !stream.startsWith(toStreamName(portalUserStreams, ""));
 }
 
+const eventTypes: ReadonlySet<string> = new Set(categories.flatMap(({ events }) => Object.keys(events)));
+
+/** Returns true if this release knows an event type. */
+export function isCatalogType(type: string): boolean {
+  return eventTypes.has(type);
+}
+
 const categoryNames = new Set<string>(categories.map(({ name }) => name));
 
 const MAX_STREAM_NAME_LENGTH = 300;

@@ -17,10 +17,11 @@ import { type AuditWorld, requestAudit, startAuditWorld } from "./world.ts";
 /** Appends ten events of 60 kB each to a new stream. Returns the name of the stream. */
 async function appendLargeEvents(log: EventLog, clinicId: string): Promise<string> {
   const { correlationId, actor } = createTestOperatorContext();
+  const resourceId = randomUUID();
   const resource = { clinicId, branchId: randomUUID(), resourceType: "room", name: "Room", capacity: 1 };
   const events = Array.from({ length: 10 }, () => {
     const metadata = { blob: "x".repeat(60_000) };
-    const data = { resourceId: randomUUID(), ...resource, timezone: "Europe/Zurich", metadata };
+    const data = { resourceId, ...resource, timezone: "Europe/Zurich", metadata };
     return {
       id: randomUUID(),
       event: { type: "ResourceAdded" as const, data },
@@ -34,7 +35,7 @@ async function appendLargeEvents(log: EventLog, clinicId: string): Promise<strin
       },
     };
   });
-  const stream = `resource-${randomUUID()}`;
+  const stream = `resource-${resourceId}`;
   await log.append(stream, -1n, events);
   return stream;
 }

@@ -170,7 +170,7 @@ describe("the projection of encrypted events", () => {
         logger,
         schema: READ_MODEL_SCHEMA,
         onProgress: () => undefined,
-        loadDecisions: async () => ({ streams: new Map(), lastRevision: -1n }),
+        loadDecisions: async () => ({ streams: new Map(), confirmedTypes: new Map(), lastRevision: -1n }),
       };
       const error = await runProjection(
         { ...options, dataKeys: createDataKeyStore(world.pool, otherMasterKeys) },

@@ -108,7 +108,7 @@ describe("reading all of the log", () => {
         logger,
         schema,
         fillsUnusedTables: true,
-        loadDecisions: async () => ({ streams: new Map(), lastRevision: -1n }),
+        loadDecisions: async () => ({ streams: new Map(), confirmedTypes: new Map(), lastRevision: -1n }),
         onBatch: (eventCount) => batchSizes.push(eventCount),
         onProgress: ({ hasCaughtUp, eventCount }) => {
           if (hasCaughtUp) appendPromise ??= world.append(stream, createRenamedEvent(id, "live"));

@@ -238,7 +238,7 @@ describe("a projection with a database that refuses statements", () => {
     pool = world.pool,
     models = numericNameModels,
   ) => {
-    const loadDecisions = async () => ({ streams: new Map(), lastRevision: EMPTY_STREAM });
+    const loadDecisions = async () => ({ streams: new Map(), confirmedTypes: new Map(), lastRevision: EMPTY_STREAM });
     const options = {
       ...world,
       pool,

@@ -11,7 +11,7 @@ import { type ObservedStack, startObservedStack } from "../observed-stack.ts";
 import type { ScenarioGroup } from "../scenario.ts";
 import { requireNotReady, requireStatus } from "./processes.ts";
 
-/** The projectors stop after 20 quarantined streams with the same event type within a minute. */
+/** The projectors stop if more than 20 streams fail with events of one type, and a large share of these events. */
 const CUSTOMER_COUNT = 21;
 
 const FAULT = new URL("faulty-release.mjs", import.meta.url).href;

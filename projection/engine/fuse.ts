@@ -1,0 +1,81 @@
+import type { ClientBase, Pool } from "pg";
+import { isCatalogType } from "../../shared/domain/events/catalog.ts";
+import type { SubscriptionItem } from "../../shared/eventstore/subscription.ts";
+import { WAITS_FOR_SANDBOX } from "../quarantine/quarantined-streams.ts";
+import { ProjectionError } from "../roles/failure.ts";
+import type { ProjectionRun } from "./write-items.ts";
+
+/**
+ * The fuse tells a faulty release from faulty events. It blows if more than 20 streams fail with events of one type, and
+ * more than a tenth of the last 1,000 events of that type fail. It counts in the order of the log, so that a rebuild, a
+ * catch-up and live operation decide alike, also after a restart.
+ */
+const MAX_STREAMS = 20;
+const MAX_SHARE = 0.1;
+const MAX_OUTCOMES = 1_000;
+
+/** By event type: `1` for each of the last events that failed, and `0` for each other one. The oldest comes first. */
+export type Outcomes = ReadonlyMap<string, string>;
+
+interface Judgement {
+  changedOutcomes: Outcomes;
+  /** Error of the first event at which the fuse blows. */
+  blownFuse: ProjectionError | undefined;
+}
+
+/**
+ * Adds the outcomes of items to those of earlier items. Later events of quarantined streams are not processed, so they
+ * do not count. Does not judge an event if an operator has decided about its stream or its type.
+ */
+export function judgeOutcomes(
+  { decisions, outcomes, quarantinedStreams }: ProjectionRun,
+  items: readonly SubscriptionItem[],
+): Judgement {
+  const newOutcomes = new Map<string, string>();
+  let blownFuse: ProjectionError | undefined;
+  for (const item of items) {
+    if (item.kind !== "event" && item.kind !== "unreadable") continue;
+    const location = item.kind === "event" ? item.event : item;
+    const { stream, revision, type, position } = location;
+    const quarantinedStream = quarantinedStreams.get(stream);
+    const hasFailed = quarantinedStream !== undefined && revision >= quarantinedStream.revision;
+    if (hasFailed && (revision > quarantinedStream.revision || quarantinedStream.cause === WAITS_FOR_SANDBOX)) continue;
+    const earlierOutcomes = newOutcomes.get(type) ?? outcomes.get(type) ?? "";
+    const typeOutcomes = (earlierOutcomes + (hasFailed ? "1" : "0")).slice(-MAX_OUTCOMES);
+    // All events of an unknown type fail. Their types are not kept, because their number has no limit.
+    if (isCatalogType(type)) newOutcomes.set(type, typeOutcomes);
+    if (!hasFailed || decisions.streams.has(stream)) continue;
+    const isTooMany = [...typeOutcomes].filter((outcome) => outcome === "1").length > typeOutcomes.length * MAX_SHARE;
+    if (!isTooMany || countStreams(type, position) <= MAX_STREAMS) continue;
+    const reason = `${quarantinedStream.cause} (more than ${MAX_STREAMS} streams and a tenth of the events of this type fail)`;
+    blownFuse = new ProjectionError(reason, location, undefined);
+    break;
+  }
+  const changedOutcomes = new Map([...newOutcomes].filter(([type, value]) => value !== outcomes.get(type)));
+  return { changedOutcomes, blownFuse };
+
+  function countStreams(type: string, lastPosition: bigint): number {
+    const confirmedPosition = decisions.confirmedTypes.get(type) ?? -1n;
+    const isCounted = ({ eventType, cause, position }: { eventType: string; cause: string; position: bigint }) =>
+      eventType === type && cause !== WAITS_FOR_SANDBOX && position > confirmedPosition && position <= lastPosition;
+    return [...quarantinedStreams.values()].filter(isCounted).length;
+  }
+}
+
+export async function readOutcomes(pool: Pool, schema: string): Promise<Map<string, string>> {
+  const { rows } = await pool.query<{ type: string; outcomes: string }>(
+    `SELECT event_type AS type, outcomes FROM ${schema}.event_outcome`,
+  );
+  return new Map(rows.map(({ type, outcomes }) => [type, outcomes]));
+}
+
+/** Does nothing in most batches: after 1,000 events of a type without a failure, its outcomes stay the same. */
+export async function writeOutcomes(client: ClientBase, schema: string, changedOutcomes: Outcomes): Promise<void> {
+  if (changedOutcomes.size === 0) return;
+  await client.query({
+    name: `outcomes ${schema}`,
+    text: `INSERT INTO ${schema}.event_outcome SELECT * FROM unnest($1::text[], $2::text[])
+           ON CONFLICT (event_type) DO UPDATE SET outcomes = excluded.outcomes`,
+    values: [[...changedOutcomes.keys()], [...changedOutcomes.values()]],
+  });
+}

@@ -1,4 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect } from "chai";
@@ -10,6 +12,7 @@ import { describeLocalDays } from "../query-api/portal/local-days.ts";
 import { createSessionVerifier } from "../query-api/portal/session.ts";
 import { buildAudience, cacheVerifiedTokens, createTokenVerifier } from "../shared/auth/access-token.ts";
 import { DAY_MS } from "../shared/domain/time/local-time.ts";
+import { listen } from "../shared/http/listen.ts";
 import { createRouter } from "../shared/http/router.ts";
 import { cacheDataKeys } from "../shared/personal-data/cached-data-keys.ts";
 import { Windows } from "../shared/rate-limit/windows.ts";
@@ -116,6 +119,19 @@ describe("an attack on a cache", () => {
   it("the local days of all windows that a caller can choose are bounded in bytes", async () => {
     const describeDay = (day: number) => describeLocalDays(["Europe/Berlin"], day * DAY_MS, day * DAY_MS + 1);
     expect(await attack(20_000, describeDay)).to.be.lessThan(4 * MIB);
+  });
+
+  it("requests that wait for each other take no memory after their client has reset the connection", async () => {
+    let onRequest = () => undefined as unknown;
+    const server = await listen(() => onRequest(), "127.0.0.1", 0, 0);
+    const resetDuringRequests = async () => {
+      const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+      onRequest = () => socket.resetAndDestroy();
+      socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100));
+      await once(socket, "close");
+    };
+    expect(await attack(200, resetDuringRequests)).to.be.lessThan(4 * MIB);
+    await server.close();
   });
 
   it("the windows of the rate limiter and the paths of the router are bounded in bytes", async () => {

@@ -96,6 +96,7 @@ const NEW_AGGREGATE = {
  * @param options.isExpectedNew if true, the stream is first assumed not to exist, which saves a read if the assumption
  *   is right
  * @throws {WrongExpectedRevisionError} if another writer appended first; nothing was appended
+ * @throws {DomainError} `too_many_changes` if the stream has its maximum length; nothing was appended
  */
 export function handle<C extends Category, State>(
   log: EventLog,

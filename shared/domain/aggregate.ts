@@ -14,8 +14,9 @@ export interface Aggregate<C extends Category, State> {
   personOf?(state: State): Person;
   /**
    * Returns an event that contains the state. Commands append it after every {@link SUMMARY_INTERVAL} changes, so that
-   * the cost of a command does not depend on the number of earlier changes. Required if a tenant can lengthen a stream
-   * without limit, unless other events are complete (`getCompleteTypes`).
+   * the cost of a command does not depend on the number of earlier changes. Required if the category's streams are bound
+   * by summaries. A summary must contain no personal data, and hides the first event, from which a repeated request of
+   * an appointment is answered.
    */
   summarize?(state: State): EventOf<C>;
 }

@@ -9,7 +9,12 @@ import {
   StreamNotFoundError,
 } from "@eventstore/db-client";
 import { DomainError } from "../domain/domain-error.ts";
-import { belongsToOneClinic, type CatalogEvent, getCompleteTypes } from "../domain/events/catalog.ts";
+import {
+  belongsToOneClinic,
+  type CatalogEvent,
+  getCompleteTypes,
+  refuseTooManyChanges,
+} from "../domain/events/catalog.ts";
 import type { NewEventMetadata } from "../domain/events/metadata.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError, parseStoredEvent, requireValidEvent } from "../domain/events/stored-event.ts";
@@ -82,7 +87,8 @@ export interface EventLog {
    * @throws {LogUnavailableError}
    * @throws {KeyStoreUnavailableError} if the data keys of the events' personal data are unavailable
    * @throws {EventSchemaError} if an event is invalid; in this case, no event is appended
-   * @throws {DomainError} `event_too_large` if the events exceed the log's limit; in this case, no event is appended
+   * @throws {DomainError} `event_too_large` or `too_many_changes` if the events exceed the limit of the log or the stream;
+   *   in this case, no event is appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
@@ -165,7 +171,7 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     },
 
     async append(stream, expectedRevision, events) {
-      requireAppendable(stream, events);
+      requireAppendable(stream, expectedRevision, events);
       const encryptedData = await encryptEvents(stream, events, dataKeys);
       return traceAppend(stream, events, (tracedEvents) => {
         const proposedEvents = tracedEvents.map((event, index) => toProposedEvent(event, encryptedData[index]));
@@ -186,14 +192,15 @@ function requireOneClinic<Event extends CatalogEvent>(events: readonly RecordedE
 const MAX_APPEND_BYTES = 1024 * 1024;
 
 /**
- * Checks that events are valid, and that the log accepts their size. Personal data is short, so the size before
- * encryption is sufficient.
+ * Checks that events are valid, and that the stream may get so long and the log accepts their size. Personal data is
+ * short, so the size before encryption is sufficient.
  *
  * @throws {EventSchemaError}
- * @throws {DomainError} `event_too_large`
+ * @throws {DomainError} `event_too_large`, `too_many_changes`
  */
-export function requireAppendable(stream: string, events: readonly NewEvent[]): void {
+export function requireAppendable(stream: string, expectedRevision: bigint, events: readonly NewEvent[]): void {
   for (const { event, metadata } of events) requireValidEvent(stream, event, metadata);
+  refuseTooManyChanges(stream, expectedRevision, events);
   const countBytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value));
   const byteCount = events.reduce((sum, { event: { type, data }, metadata }) => {
     const storedMetadata = { ...metadata, schemaVersion: getCurrentVersion(type) };

@@ -24,6 +24,7 @@ export const partnerErrors = {
   link_code_invalid: "The code is wrong, used or expired, or belongs to another application or clinic.",
   animal_link_not_found: "The application has no link with this id at this clinic, or the link has ended.",
   fixture_appointment: "The appointment is part of the sandbox's fixture. Create an appointment of your own.",
+  too_many_changes: "The appointment has 500 events, so it cannot be moved again. Its status can still change.",
   illegal_transition: "The appointment's status does not permit the change.",
   invalid_cursor: "The cursor does not come from a response of this API.",
   unknown_cursor:

@@ -138,7 +138,7 @@ export const partnerWrites = {
       "Moves a requested or confirmed appointment that your application has created in its sandbox, as the clinic's staff would in production. Your endpoints receive `appointment.updated`. Appointments of the fixture cannot be changed.",
     request: appointmentMove,
     successResponse: changedAppointmentResponse,
-    refusals: sandboxAppointmentErrors,
+    refusals: { ...sandboxAppointmentErrors, too_many_changes: 409 },
   },
   ...endpointWrites,
   ...applicationEndpointWrites,

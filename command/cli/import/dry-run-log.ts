@@ -69,7 +69,7 @@ function createDryRunLog(log: EventLog, fd: number): EventLog {
     },
 
     async append(stream, expectedRevision, events) {
-      requireAppendable(stream, events);
+      requireAppendable(stream, expectedRevision, events);
       const extendedStream = extendedStreams.get(stream) ?? (await startStream(stream));
       if (extendedStream.lastRevision !== expectedRevision)
         throw new WrongExpectedRevisionError(`${stream} is not at revision ${expectedRevision}`);

@@ -35,8 +35,13 @@ export const portalUserAggregate: Aggregate<typeof portalUserStreams, PortalUser
         const { userId: id, ...erasure } = event.data;
         return { id, clinicId: null, branchId: null, ...addErasure({ erasedCategories, finalCategories }, erasure) };
       }
+      case "PortalUserSummarized": {
+        const { userId: id, ...summary } = event.data;
+        return { id, ...summary };
+      }
     }
   },
+  summarize: ({ id: userId, ...state }) => ({ type: "PortalUserSummarized", data: { userId, ...state } }),
 };
 
 type PortalUserDecision = Decision<PortalUser, PortalUserEvent>;

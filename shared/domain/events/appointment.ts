@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { derivedPersonal, notPersonal, personal } from "../personal-data/declaration.ts";
-import { type DataOf, defineCategory, type EventOf } from "./category.ts";
+import { type DataOf, defineCategory, type EventOf, finiteTransitions, limitExcept } from "./category.ts";
 import { erasureRecord } from "./erasure.ts";
 import { boundedText, calendarDate, instant, integer, label, notes, uuid } from "./fields.ts";
 
@@ -32,8 +32,18 @@ const appointmentDetails = {
 /** SHA-256 (hex) of the texts of a request or import. Null if the texts were erased: a repeated text is then unknown. */
 const textHash = derivedPersonal("notes", z.string().nullable(), null);
 
+/** Only moves and allocations are limited. Any other change occurs a few times, or follows one of them. */
+const appointmentBound = {
+  ...limitExcept(
+    ...(["AppointmentConfirmed", "AppointmentCheckedIn", "AppointmentPutInWaiting", "ConsultationStarted"] as const),
+    ...(["AppointmentCompleted", "AppointmentCancelled", "AppointmentMarkedNoShow"] as const),
+    ...(["ResourceReleased", "AppointmentDataErased"] as const),
+  ),
+  maxChanges: { production: 5_000, sandbox: 500 },
+};
+
 /** Events of an appointment and its allocated resources. Stream id: id of the appointment. */
-export const appointmentStreams = defineCategory("appointment", ({ data }) => data.appointmentId, {
+export const appointmentStreams = defineCategory("appointment", ({ data }) => data.appointmentId, appointmentBound, {
   AppointmentRequested: z.object({
     ...appointmentDetails,
     /** Id of the partner application that requested the appointment; null if the clinic's front desk requested it. */
@@ -115,7 +125,7 @@ export const requestDefaults = {
 } satisfies Partial<DataOf<AppointmentEvent, "AppointmentRequested">>;
 
 /** Events of a hold: a time span reserved before an appointment exists. Stream id: id of the hold. */
-export const holdStreams = defineCategory("hold", ({ data }) => data.holdId, {
+export const holdStreams = defineCategory("hold", ({ data }) => data.holdId, finiteTransitions, {
   HoldPlaced: z.object({
     holdId: uuid,
     clinicId: uuid,
@@ -130,7 +140,7 @@ export const holdStreams = defineCategory("hold", ({ data }) => data.holdId, {
 export type HoldEvent = EventOf<typeof holdStreams>;
 
 /** Events of a ticket in the front-desk queue. Stream id: id of the ticket. */
-export const queueTicketStreams = defineCategory("queueTicket", ({ data }) => data.ticketId, {
+export const queueTicketStreams = defineCategory("queueTicket", ({ data }) => data.ticketId, finiteTransitions, {
   QueueTicketIssued: z.object({
     ticketId: uuid,
     clinicId: uuid,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ERASED_TEXT, notPersonal, personal } from "../personal-data/declaration.ts";
-import { defineCategory, type EventOf } from "./category.ts";
+import { completeEvents, defineCategory, type EventOf, finiteTransitions, limitExcept } from "./category.ts";
 import { erasureRecord } from "./erasure.ts";
 import { freeForm, instant, label, uuid } from "./fields.ts";
 
@@ -9,19 +9,24 @@ import { freeForm, instant, label, uuid } from "./fields.ts";
  * credential's secret is stored. That is sufficient, because the secret has 256 random bits. Stream id: id of the
  * auditor.
  */
-export const auditorStreams = defineCategory("auditor", ({ data }) => data.auditorId, {
-  AuditorRegistered: z.object({
-    auditorId: uuid,
-    name: personal("contact", label, ERASED_TEXT),
-    secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
-    /** Clinics whose records the auditor may read; null for all clinics. */
-    clinicIds: z.array(uuid).min(1).max(1_000).nullable(),
-    /** Time at which the credential expires; null if it does not expire. */
-    expiresAt: instant.nullable(),
-  }),
-  AuditorRevoked: z.object({ auditorId: uuid, reason: personal("notes", label.nullable(), null) }),
-  AuditorDataErased: z.object({ auditorId: uuid, ...erasureRecord }),
-});
+export const auditorStreams = defineCategory(
+  "auditor",
+  ({ data }) => data.auditorId,
+  limitExcept("AuditorRevoked", "AuditorDataErased"),
+  {
+    AuditorRegistered: z.object({
+      auditorId: uuid,
+      name: personal("contact", label, ERASED_TEXT),
+      secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
+      /** Clinics whose records the auditor may read; null for all clinics. */
+      clinicIds: z.array(uuid).min(1).max(1_000).nullable(),
+      /** Time at which the credential expires; null if it does not expire. */
+      expiresAt: instant.nullable(),
+    }),
+    AuditorRevoked: z.object({ auditorId: uuid, reason: personal("notes", label.nullable(), null) }),
+    AuditorDataErased: z.object({ auditorId: uuid, ...erasureRecord }),
+  },
+);
 export type AuditorEvent = EventOf<typeof auditorStreams>;
 
 /** Kinds of access to the records of clinics. */
@@ -35,7 +40,7 @@ export type AuditAction = z.infer<typeof auditAction>;
  * Events of audited accesses to the records of clinics. Each event is appended before the access returns any data.
  * Stream id: id of the access.
  */
-export const auditAccessStreams = defineCategory("auditAccess", ({ data }) => data.accessId, {
+export const auditAccessStreams = defineCategory("auditAccess", ({ data }) => data.accessId, finiteTransitions, {
   AuditAccessed: z.object({
     accessId: uuid,
     /** Id of the auditor; null if an operator used the command line. The metadata then contains the operator's name. */
@@ -57,7 +62,7 @@ const sha256Hex = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 hash in 
  * Events of the Merkle tree over the log. The events of a stream are the signed tree heads, from the first to the latest.
  * There is one such stream. Stream id: `heads`.
  */
-export const auditTreeStreams = defineCategory("auditTree", () => "heads", {
+export const auditTreeStreams = defineCategory("auditTree", () => "heads", completeEvents, {
   TreeHeadPublished: z.object({
     /** Id of the tree. Another log, such as a copy, needs a new tree. */
     treeId: uuid,

@@ -1,8 +1,10 @@
+import { DomainError } from "../domain-error.ts";
 import { appointmentStreams, holdStreams, queueTicketStreams } from "./appointment.ts";
 import { auditAccessStreams, auditorStreams, auditTreeStreams } from "./audit.ts";
-import { type EventOf, toStreamName } from "./category.ts";
+import { type Category, type EventOf, toStreamName } from "./category.ts";
 import { clinicStreams, resourceStreams, serviceStreams } from "./clinic.ts";
 import { animalConsentStreams, animalLinkCodeStreams } from "./consent.ts";
+import type { Environment } from "./fields.ts";
 import {
   installationStreams,
   partnerApplicationStreams,
@@ -47,25 +49,20 @@ export const categories = [
 export type CatalogEvent = EventOf<(typeof categories)[number]>;
 export type CatalogEventType = CatalogEvent["type"];
 
-/** By category: types of events after which the state of a stream does not depend on earlier events. */
-const completeTypes: Readonly<Record<string, readonly CatalogEventType[]>> = {
-  [animalConsentStreams.name]: ["AnimalConsentSummarized"],
-  [installationStreams.name]: ["InstallationRequested", "InstallationApproved"],
-  [webhookEndpointStreams.name]: ["WebhookEndpointRegistered", "WebhookEndpointSummarized"],
-  [webhookDeliveryStreams.name]: [
-    "WebhookDeliveryFailed",
-    "WebhookDeliverySkipped",
-    "WebhookDeliveryReplayRequested",
-    "WebhookDeliveryExpired",
-  ],
-};
+const categoriesByName = new Map<string, Category>(categories.map((category) => [category.name, category]));
+
+function findCategory(stream: string): Category | undefined {
+  return categoriesByName.get(stream.slice(0, Math.max(0, stream.indexOf("-"))));
+}
 
 /**
  * Returns the types of a stream's events after which its state does not depend on earlier events. Empty if the state
  * depends on all events.
  */
 export function getCompleteTypes(stream: string): readonly string[] {
-  return completeTypes[stream.slice(0, Math.max(0, stream.indexOf("-")))] ?? [];
+  const category = findCategory(stream);
+  if (category?.bound.by === "completeEvents") return Object.keys(category.events);
+  return category && "completeTypes" in category.bound ? category.bound.completeTypes : [];
 }
 
 /** Returns true if all events of a stream belong to the same clinic, or to none. A portal user may select any clinic. */
@@ -80,7 +77,29 @@ export function isCatalogType(type: string): boolean {
   return eventTypes.has(type);
 }
 
-const categoryNames = new Set<string>(categories.map(({ name }) => name));
+/** Events to append, with the environment of their clinic. */
+type NewEvents = readonly { event: { type: string }; metadata: { environment: Environment | null } }[];
+
+/** Returns the length of a stream with new events, as a share of its maximum. 0 if the stream has no maximum. */
+export function getLengthShare(stream: string, expectedRevision: bigint, newEvents: NewEvents): number {
+  const bound = findCategory(stream)?.bound;
+  if (bound?.by !== "maxChanges") return 0;
+  const length = Number(expectedRevision) + 1 + newEvents.length;
+  return length / bound.maxChanges[newEvents[0]?.metadata.environment ?? "production"];
+}
+
+/**
+ * Refuses events that would exceed the maximum length of their stream. Events that end something are always permitted,
+ * so that an object can be ended however often it was changed.
+ *
+ * @throws {DomainError} `too_many_changes`
+ */
+export function refuseTooManyChanges(stream: string, expectedRevision: bigint, newEvents: NewEvents): void {
+  const { name, bound } = findCategory(stream) ?? {};
+  if (bound?.by !== "maxChanges" || getLengthShare(stream, expectedRevision, newEvents) <= 1) return;
+  if (newEvents.every(({ event }) => [...bound.except, ...bound.completeTypes].includes(event.type))) return;
+  throw new DomainError("too_many_changes", `the ${name} was changed too often; only changes that end it are possible`);
+}
 
 const MAX_STREAM_NAME_LENGTH = 300;
 
@@ -89,7 +108,5 @@ const MAX_STREAM_NAME_LENGTH = 300;
  * service writes no longer names, and Postgres cannot store very long ones in an index.
  */
 export function isCatalogStream(stream: string): boolean {
-  const separatorIndex = stream.indexOf("-");
-  const hasCategory = separatorIndex > 0 && categoryNames.has(stream.slice(0, separatorIndex));
-  return hasCategory && stream.length <= MAX_STREAM_NAME_LENGTH;
+  return findCategory(stream) !== undefined && stream.length <= MAX_STREAM_NAME_LENGTH;
 }

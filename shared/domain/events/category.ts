@@ -1,11 +1,44 @@
 import type { z } from "zod";
+import type { Environment } from "./fields.ts";
 
 /** A category of streams named `<name>-<id>`, with the schema of each event type in these streams. */
 export interface Category<Name extends string = string, Schemas extends EventSchemas = EventSchemas> {
   name: Name;
+  bound: StreamBound;
   events: Schemas;
   /** Returns the id of the stream that an event belongs to. The event's data determines it. */
   getStreamId(event: { type: string; data: unknown }): string;
+}
+
+/** Declares why the streams of a category stay short, so that nobody can make their commands and reads expensive. */
+export type StreamBound<Type extends string = string> =
+  /** No transition can be repeated, so a stream has only a few events. */
+  | { by: "finiteTransitions" }
+  /** Each event contains the whole state, so readers need only the last one. */
+  | { by: "completeEvents" }
+  /** Commands append a complete event after every few changes; see `Aggregate.summarize`. Readers begin with it. */
+  | { by: "summaries"; completeTypes: readonly Type[] }
+  | ChangeLimit<Type>;
+
+/** The log refuses events beyond a maximum length of the stream. */
+interface ChangeLimit<Type extends string> {
+  by: "maxChanges";
+  /** Maximum number of events of a stream, by environment. */
+  maxChanges: Readonly<Record<Environment, number>>;
+  /** Types that are never refused: they end something, or occur only a few times in a stream. */
+  except: readonly Type[];
+  /** Types after which the state does not depend on earlier events. They are never refused either. */
+  completeTypes: readonly Type[];
+}
+
+export const finiteTransitions = { by: "finiteTransitions" } as const;
+export const completeEvents = { by: "completeEvents" } as const;
+export const summaries = <Type extends string>(...completeTypes: Type[]) =>
+  ({ by: "summaries", completeTypes }) as const;
+
+/** Limits the length of streams to 5,000 events, except for events of the given types. */
+export function limitExcept<Type extends string>(...except: Type[]): ChangeLimit<Type> {
+  return { by: "maxChanges", maxChanges: { production: 5_000, sandbox: 5_000 }, except, completeTypes: [] };
 }
 
 type EventSchemas = Record<string, z.ZodType>;
@@ -20,9 +53,10 @@ export type EventOf<C extends Category> = C extends Category ? EventOfSchemas<C[
 export function defineCategory<Name extends string, Schemas extends EventSchemas>(
   name: Name,
   getStreamId: (event: EventOfSchemas<Schemas>) => string,
+  bound: StreamBound<NoInfer<keyof Schemas & string>>,
   events: Schemas,
 ): Category<Name, Schemas> {
-  return { name, events, getStreamId: getStreamId as Category["getStreamId"] };
+  return { name, bound, events, getStreamId: getStreamId as Category["getStreamId"] };
 }
 
 /** Returns the name of a stream: `<category>-<id>`. */

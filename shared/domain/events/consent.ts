@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineCategory, type EventOf } from "./category.ts";
+import { completeEvents, defineCategory, type EventOf, summaries } from "./category.ts";
 import { instant, uuid } from "./fields.ts";
 
 /**
@@ -26,44 +26,49 @@ const linkFields = {
  * Events of the consents of an animal's owner: link codes and links, for all applications. One stream for each animal,
  * so that a code can be redeemed only once. The code itself is not stored. Stream id: id of the animal.
  */
-export const animalConsentStreams = defineCategory("animalConsent", ({ data }) => data.animalId, {
-  /** Replaces an earlier code of the same application that was not redeemed. */
-  AnimalLinkCodeCreated: z.object({ ...linkFields, expiresAt: instant }),
-  /** Replaces an earlier link of the same application. */
-  AnimalLinked: z.object({
-    ...linkFields,
-    /** Owner of the animal. The erasure of the owner ends the link. */
-    customerId: uuid,
-    /** Sandbox generation in which the code was redeemed; 0 outside of sandboxes. */
-    sandboxGeneration: z.int().min(0),
-  }),
-  /** Also invalidates a code of the same application that was not redeemed. */
-  AnimalLinkWithdrawn: z.object({
-    animalId: uuid,
-    clinicId: uuid,
-    applicationId: uuid,
-    /** Id of the ended link; null if only a code was invalidated. */
-    linkId: uuid.nullable(),
-    requestedBy: withdrawalParty,
-  }),
-  /** State of the consents to all applications. Changes nothing. */
-  AnimalConsentSummarized: z.object({
-    animalId: uuid,
-    clinicId: uuid,
-    consents: z.array(
-      z.object({
-        applicationId: uuid,
-        code: z.object({ linkId: uuid, covers: consentCoverage, expiresAt: instant.nullable() }).nullable(),
-        link: z.object({ linkId: uuid, covers: consentCoverage, linkedAt: instant }).nullable(),
-        lastLinkId: uuid.nullable(),
-      }),
-    ),
-  }),
-});
+export const animalConsentStreams = defineCategory(
+  "animalConsent",
+  ({ data }) => data.animalId,
+  summaries("AnimalConsentSummarized"),
+  {
+    /** Replaces an earlier code of the same application that was not redeemed. */
+    AnimalLinkCodeCreated: z.object({ ...linkFields, expiresAt: instant }),
+    /** Replaces an earlier link of the same application. */
+    AnimalLinked: z.object({
+      ...linkFields,
+      /** Owner of the animal. The erasure of the owner ends the link. */
+      customerId: uuid,
+      /** Sandbox generation in which the code was redeemed; 0 outside of sandboxes. */
+      sandboxGeneration: z.int().min(0),
+    }),
+    /** Also invalidates a code of the same application that was not redeemed. */
+    AnimalLinkWithdrawn: z.object({
+      animalId: uuid,
+      clinicId: uuid,
+      applicationId: uuid,
+      /** Id of the ended link; null if only a code was invalidated. */
+      linkId: uuid.nullable(),
+      requestedBy: withdrawalParty,
+    }),
+    /** State of the consents to all applications. Changes nothing. */
+    AnimalConsentSummarized: z.object({
+      animalId: uuid,
+      clinicId: uuid,
+      consents: z.array(
+        z.object({
+          applicationId: uuid,
+          code: z.object({ linkId: uuid, covers: consentCoverage, expiresAt: instant.nullable() }).nullable(),
+          link: z.object({ linkId: uuid, covers: consentCoverage, linkedAt: instant }).nullable(),
+          lastLinkId: uuid.nullable(),
+        }),
+      ),
+    }),
+  },
+);
 export type AnimalConsentEvent = EventOf<typeof animalConsentStreams>;
 
 /** Events of a link code, which only point to the code's animal. Stream id: id of the link that the code creates. */
-export const animalLinkCodeStreams = defineCategory("animalLinkCode", ({ data }) => data.linkId, {
+export const animalLinkCodeStreams = defineCategory("animalLinkCode", ({ data }) => data.linkId, completeEvents, {
   AnimalLinkCodeAssigned: z.object({ linkId: uuid, animalId: uuid }),
 });
 export type AnimalLinkCodeEvent = EventOf<typeof animalLinkCodeStreams>;

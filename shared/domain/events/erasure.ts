@@ -6,9 +6,14 @@ import { label } from "./fields.ts";
 /** Schema of a category of personal data. */
 export const personalDataCategorySchema = z.enum(personalDataCategories);
 
+const categories = z.array(personalDataCategorySchema);
+
+/** Schema of the erased categories of a person; see `ErasedData`. */
+export const erasedData = { erasedCategories: categories, finalCategories: categories };
+
 /** Schema of what an erasure of personal data records. */
 export const erasureRecord = {
-  categories: z.array(personalDataCategorySchema).min(1),
+  categories: categories.min(1),
   /** `request`: the person or the clinic asked for the erasure. `retention`: a retention period of the clinic ended. */
   cause: z.enum(["request", "retention"]),
   reason: notPersonal(label, "operator's reason for the erasure, which stays readable"),

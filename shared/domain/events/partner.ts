@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
-import { defineCategory, type EventOf } from "./category.ts";
+import { completeEvents, defineCategory, type EventOf, finiteTransitions, limitExcept, summaries } from "./category.ts";
 import { boundedText, environment, instant, integer, label, storableText, uuid } from "./fields.ts";
 
 /**
@@ -25,31 +25,38 @@ export const rateLimit = integer(1, 100_000);
 
 const origin = notPersonal(boundedText(300), "origin of a server");
 
+const applicationBound = limitExcept("CredentialRevoked", "WebhookOriginWithdrawn", "ApplicationRevoked");
+
 /**
  * Events of a partner application in one environment, with its credentials. The application id is the OAuth client id.
  * Only an unsalted SHA-256 (hex) of each secret is stored. That is sufficient, because a secret has 256 random bits.
  * Stream id: id of the application.
  */
-export const partnerApplicationStreams = defineCategory("partnerApplication", ({ data }) => data.applicationId, {
-  ApplicationRegistered: z.object({
-    applicationId: uuid,
-    environment,
-    name: notPersonal(label, "name of an application"),
-    scopes: z.array(scope).min(1),
-  }),
-  CredentialIssued: z.object({
-    applicationId: uuid,
-    credentialId: uuid,
-    secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
-  }),
-  CredentialRevoked: z.object({ applicationId: uuid, credentialId: uuid }),
-  WebhookOriginApproved: z.object({ applicationId: uuid, origin }),
-  WebhookOriginWithdrawn: z.object({ applicationId: uuid, origin }),
-  ApplicationRevoked: z.object({
-    applicationId: uuid,
-    reason: notPersonal(label.nullable(), "reason about an application"),
-  }),
-});
+export const partnerApplicationStreams = defineCategory(
+  "partnerApplication",
+  ({ data }) => data.applicationId,
+  applicationBound,
+  {
+    ApplicationRegistered: z.object({
+      applicationId: uuid,
+      environment,
+      name: notPersonal(label, "name of an application"),
+      scopes: z.array(scope).min(1),
+    }),
+    CredentialIssued: z.object({
+      applicationId: uuid,
+      credentialId: uuid,
+      secretHash: notPersonal(z.string().length(64), "hash of a random secret"),
+    }),
+    CredentialRevoked: z.object({ applicationId: uuid, credentialId: uuid }),
+    WebhookOriginApproved: z.object({ applicationId: uuid, origin }),
+    WebhookOriginWithdrawn: z.object({ applicationId: uuid, origin }),
+    ApplicationRevoked: z.object({
+      applicationId: uuid,
+      reason: notPersonal(label.nullable(), "reason about an application"),
+    }),
+  },
+);
 export type PartnerApplicationEvent = EventOf<typeof partnerApplicationStreams>;
 
 /**
@@ -66,35 +73,46 @@ const grant = {
   animalAccess,
 };
 
+/** Only changes of the rate limit are limited. An access can be narrowed only a few times. */
+const installationBound = {
+  ...limitExcept("InstallationNarrowed", "InstallationRevoked"),
+  completeTypes: ["InstallationRequested", "InstallationApproved"] as const,
+};
+
 /**
  * Events of an installation: an application's access to one clinic. Stream id: derived from the ids of application
  * and clinic by `deriveInstallationId`.
  */
-export const installationStreams = defineCategory("installation", ({ data }) => data.installationId, {
-  InstallationRequested: z.object({
-    installationId: uuid,
-    applicationId: uuid,
-    clinicId: uuid,
-    scopes: z.array(scope).min(1),
-  }),
-  InstallationApproved: z.object({
-    installationId: uuid,
-    applicationId: uuid,
-    clinicId: uuid,
-    /**
-     * User id of the clinic administrator who approved the installation; null for a sandbox, which needs no approval.
-     */
-    approvedBy: uuid.nullable(),
-    rateLimitPerMinute: rateLimit,
-    ...grant,
-  }),
-  InstallationNarrowed: z.object({ installationId: uuid, ...grant }),
-  InstallationRateLimitAgreed: z.object({ installationId: uuid, rateLimitPerMinute: rateLimit }),
-  InstallationRevoked: z.object({
-    installationId: uuid,
-    reason: notPersonal(label.nullable(), "reason about an application"),
-  }),
-});
+export const installationStreams = defineCategory(
+  "installation",
+  ({ data }) => data.installationId,
+  installationBound,
+  {
+    InstallationRequested: z.object({
+      installationId: uuid,
+      applicationId: uuid,
+      clinicId: uuid,
+      scopes: z.array(scope).min(1),
+    }),
+    InstallationApproved: z.object({
+      installationId: uuid,
+      applicationId: uuid,
+      clinicId: uuid,
+      /**
+       * User id of the clinic administrator who approved the installation; null for a sandbox, which needs no approval.
+       */
+      approvedBy: uuid.nullable(),
+      rateLimitPerMinute: rateLimit,
+      ...grant,
+    }),
+    InstallationNarrowed: z.object({ installationId: uuid, ...grant }),
+    InstallationRateLimitAgreed: z.object({ installationId: uuid, rateLimitPerMinute: rateLimit }),
+    InstallationRevoked: z.object({
+      installationId: uuid,
+      reason: notPersonal(label.nullable(), "reason about an application"),
+    }),
+  },
+);
 export type InstallationEvent = EventOf<typeof installationStreams>;
 
 /** Types of events to which a clinic's endpoint can subscribe. */
@@ -184,62 +202,67 @@ const getEndpointStreamId = ({ data }: { data: { endpointId: string; testId?: st
  * access to all clinics. Signing secrets are encrypted as
  * compact JWE with the key's id. Stream id: id of the endpoint, or of the test.
  */
-export const webhookEndpointStreams = defineCategory("webhookEndpoint", getEndpointStreamId, {
-  WebhookEndpointRegistered: z.object({
-    endpointId,
-    ...endpointOwner,
-    url: endpointSettings.url,
-    events: endpointSettings.events.min(1),
-    secretId: uuid,
-    encryptedSecret,
-  }),
-  WebhookSecretRotated: z.object({
-    endpointId,
-    secretId: uuid,
-    encryptedSecret,
+export const webhookEndpointStreams = defineCategory(
+  "webhookEndpoint",
+  getEndpointStreamId,
+  summaries("WebhookEndpointSummarized"),
+  {
+    WebhookEndpointRegistered: z.object({
+      endpointId,
+      ...endpointOwner,
+      url: endpointSettings.url,
+      events: endpointSettings.events.min(1),
+      secretId: uuid,
+      encryptedSecret,
+    }),
+    WebhookSecretRotated: z.object({
+      endpointId,
+      secretId: uuid,
+      encryptedSecret,
+      /**
+       * Time until which deliveries are also signed with the previous secret. A leaked secret expires at the time of the
+       * rotation.
+       */
+      previousExpiresAt: instant,
+    }),
+    /** Settings of the endpoint were changed. Members that are absent did not change. */
+    WebhookEndpointChanged: z.object({
+      endpointId,
+      url: endpointSettings.url.exactOptional(),
+      events: endpointSettings.events.exactOptional(),
+      operationalEvents: endpointSettings.operationalEvents.exactOptional(),
+      branchIds: endpointSettings.branchIds.exactOptional(),
+      headers: endpointSettings.headers.exactOptional(),
+      rateLimitPerSecond: endpointSettings.rateLimitPerSecond.exactOptional(),
+      ordering: endpointSettings.ordering.exactOptional(),
+      bodyFormat: endpointSettings.bodyFormat.exactOptional(),
+      asymmetricSignature: endpointSettings.asymmetricSignature.exactOptional(),
+    }),
+    WebhookEndpointDisabled: z.object({ endpointId, reason: disabledReason }),
+    WebhookEndpointEnabled: z.object({ endpointId }),
+    WebhookEndpointRevoked: z.object({ endpointId }),
     /**
-     * Time until which deliveries are also signed with the previous secret. A leaked secret expires at the time of the
-     * rotation.
+     * A test of the endpoint was requested. A test event is delivered only to this endpoint, with `testId` as its
+     * public event id.
      */
-    previousExpiresAt: instant,
-  }),
-  /** Settings of the endpoint were changed. Members that are absent did not change. */
-  WebhookEndpointChanged: z.object({
-    endpointId,
-    url: endpointSettings.url.exactOptional(),
-    events: endpointSettings.events.exactOptional(),
-    operationalEvents: endpointSettings.operationalEvents.exactOptional(),
-    branchIds: endpointSettings.branchIds.exactOptional(),
-    headers: endpointSettings.headers.exactOptional(),
-    rateLimitPerSecond: endpointSettings.rateLimitPerSecond.exactOptional(),
-    ordering: endpointSettings.ordering.exactOptional(),
-    bodyFormat: endpointSettings.bodyFormat.exactOptional(),
-    asymmetricSignature: endpointSettings.asymmetricSignature.exactOptional(),
-  }),
-  WebhookEndpointDisabled: z.object({ endpointId, reason: disabledReason }),
-  WebhookEndpointEnabled: z.object({ endpointId }),
-  WebhookEndpointRevoked: z.object({ endpointId }),
-  /**
-   * A test of the endpoint was requested. A test event is delivered only to this endpoint, with `testId` as its
-   * public event id.
-   */
-  WebhookEndpointTested: z.object({ endpointId, applicationId: uuid, testId: uuid }),
-  /** The endpoint has been failing since the given time. Recorded at most once per endpoint and day (UTC). */
-  WebhookEndpointFailureReported: z.object({ endpointId, since: instant, failedAttempts: z.int().min(1) }),
-  /** A former secret will expire soon. Recorded once per secret. */
-  WebhookSecretExpiryReported: z.object({ endpointId, secretId: uuid, expiresAt: instant }),
-  /** State of the endpoint, without the signing secret. Changes nothing. */
-  WebhookEndpointSummarized: z.object({
-    endpointId,
-    ...endpointOwner,
-    ...endpointSettings,
-    status: z.enum(["active", "disabled", "revoked"]),
-    disabledReason: disabledReason.nullable(),
-    enabledAt: instant,
-    createdAt: instant,
-    updatedAt: instant,
-  }),
-});
+    WebhookEndpointTested: z.object({ endpointId, applicationId: uuid, testId: uuid }),
+    /** The endpoint has been failing since the given time. Recorded at most once per endpoint and day (UTC). */
+    WebhookEndpointFailureReported: z.object({ endpointId, since: instant, failedAttempts: z.int().min(1) }),
+    /** A former secret will expire soon. Recorded once per secret. */
+    WebhookSecretExpiryReported: z.object({ endpointId, secretId: uuid, expiresAt: instant }),
+    /** State of the endpoint, without the signing secret. Changes nothing. */
+    WebhookEndpointSummarized: z.object({
+      endpointId,
+      ...endpointOwner,
+      ...endpointSettings,
+      status: z.enum(["active", "disabled", "revoked"]),
+      disabledReason: disabledReason.nullable(),
+      enabledAt: instant,
+      createdAt: instant,
+      updatedAt: instant,
+    }),
+  },
+);
 export type WebhookEndpointEvent = EventOf<typeof webhookEndpointStreams>;
 
 const endpointReservation = z.object({ endpointId, takenAt: instant });
@@ -250,9 +273,14 @@ export type EndpointReservation = z.infer<typeof endpointReservation>;
  * current reservations. Reservations of revoked endpoints may be included. Stream id: id of the installation, or of the
  * application.
  */
-export const webhookEndpointPlacesStreams = defineCategory("webhookEndpointPlaces", ({ data }) => data.ownerId, {
-  WebhookEndpointPlaceTaken: z.object({ ownerId: uuid, places: z.array(endpointReservation).min(1) }),
-});
+export const webhookEndpointPlacesStreams = defineCategory(
+  "webhookEndpointPlaces",
+  ({ data }) => data.ownerId,
+  completeEvents,
+  {
+    WebhookEndpointPlaceTaken: z.object({ ownerId: uuid, places: z.array(endpointReservation).min(1) }),
+  },
+);
 export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesStreams>;
 
 const deliveryId = uuid;
@@ -268,7 +296,7 @@ export type DeliverySource = z.infer<typeof source>;
  * Events of a webhook delivery. The events determine whether the delivery can be replayed. Attempts are database rows,
  * not events. Stream id: id of the delivery.
  */
-export const webhookDeliveryStreams = defineCategory("webhookDelivery", ({ data }) => data.deliveryId, {
+export const webhookDeliveryStreams = defineCategory("webhookDelivery", ({ data }) => data.deliveryId, completeEvents, {
   WebhookDeliveryFailed: z.object({
     deliveryId,
     endpointId,
@@ -299,7 +327,7 @@ export type ReplayOutcome = z.infer<typeof replayOutcome>;
 const replayCount = z.int().min(0);
 
 /** Events of a replay of several deliveries of an endpoint. Stream id: derived by `deriveWebhookReplayId`. */
-export const webhookReplayStreams = defineCategory("webhookReplay", ({ data }) => data.replayId, {
+export const webhookReplayStreams = defineCategory("webhookReplay", ({ data }) => data.replayId, finiteTransitions, {
   WebhookReplayRequested: z.object({
     replayId: uuid,
     endpointId,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ERASED_TEXT, personal } from "../personal-data/declaration.ts";
-import { defineCategory, type EventOf } from "./category.ts";
-import { erasureRecord } from "./erasure.ts";
+import { defineCategory, type EventOf, limitExcept, summaries } from "./category.ts";
+import { erasedData, erasureRecord } from "./erasure.ts";
 import { boundedText, calendarDate, email, instant, label, uuid } from "./fields.ts";
 
 export const permission = z.enum(["manage_staff", "view_clinical", "manage_schedule", "manage_tenant"]);
@@ -20,45 +20,67 @@ const membershipRights = {
  * Events of a portal user's membership of a clinic. Permissions and branches grant access. The role is only a label.
  * Stream id: id of the membership.
  */
-export const membershipStreams = defineCategory("membership", ({ data }) => data.membershipId, {
-  MembershipGranted: z.object({
-    membershipId: uuid,
-    clinicId: uuid,
-    userId: uuid,
-    staffId: uuid.nullable(),
-    ...membershipRights,
-    acceptedAt: instant.nullable(),
-  }),
-  MembershipAccepted: z.object({ membershipId: uuid }),
-  MembershipPermissionsChanged: z.object({ membershipId: uuid, ...membershipRights }),
-  MembershipRevoked: z.object({ membershipId: uuid, reason: personal("notes", label.nullable(), null) }),
-});
+export const membershipStreams = defineCategory(
+  "membership",
+  ({ data }) => data.membershipId,
+  limitExcept("MembershipRevoked"),
+  {
+    MembershipGranted: z.object({
+      membershipId: uuid,
+      clinicId: uuid,
+      userId: uuid,
+      staffId: uuid.nullable(),
+      ...membershipRights,
+      acceptedAt: instant.nullable(),
+    }),
+    MembershipAccepted: z.object({ membershipId: uuid }),
+    MembershipPermissionsChanged: z.object({ membershipId: uuid, ...membershipRights }),
+    MembershipRevoked: z.object({ membershipId: uuid, reason: personal("notes", label.nullable(), null) }),
+  },
+);
 export type MembershipEvent = EventOf<typeof membershipStreams>;
 
 /**
  * Events of a staff member of a clinic. A staff member may be linked to a portal user. Stream id: id of the staff
  * member.
  */
-export const staffStreams = defineCategory("staff", ({ data }) => data.staffId, {
-  StaffMemberHired: z.object({
-    staffId: uuid,
-    clinicId: uuid,
-    userId: uuid.nullable(),
-    fullName: personal("contact", label.nullable(), null),
-    email: personal("contact", email.nullable(), null),
-    role: staffRole,
-  }),
-  StaffMemberDeactivated: z.object({ staffId: uuid }),
-  StaffMemberReactivated: z.object({ staffId: uuid }),
-  StaffDataErased: z.object({ staffId: uuid, ...erasureRecord }),
-});
+export const staffStreams = defineCategory(
+  "staff",
+  ({ data }) => data.staffId,
+  limitExcept("StaffMemberDeactivated", "StaffDataErased"),
+  {
+    StaffMemberHired: z.object({
+      staffId: uuid,
+      clinicId: uuid,
+      userId: uuid.nullable(),
+      fullName: personal("contact", label.nullable(), null),
+      email: personal("contact", email.nullable(), null),
+      role: staffRole,
+    }),
+    StaffMemberDeactivated: z.object({ staffId: uuid }),
+    StaffMemberReactivated: z.object({ staffId: uuid }),
+    StaffDataErased: z.object({ staffId: uuid, ...erasureRecord }),
+  },
+);
 export type StaffEvent = EventOf<typeof staffStreams>;
 
 /** Events of a portal user, who selects a clinic and a branch. Stream id: id of the user. */
-export const portalUserStreams = defineCategory("portalUser", ({ data }) => data.userId, {
-  ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
-  PortalUserDataErased: z.object({ userId: uuid, ...erasureRecord }),
-});
+export const portalUserStreams = defineCategory(
+  "portalUser",
+  ({ data }) => data.userId,
+  summaries("PortalUserSummarized"),
+  {
+    ClinicSelected: z.object({ userId: uuid, clinicId: uuid, branchId: uuid.nullable() }),
+    PortalUserDataErased: z.object({ userId: uuid, ...erasureRecord }),
+    /** Selection and erasures of the user. Changes nothing. */
+    PortalUserSummarized: z.object({
+      userId: uuid,
+      clinicId: uuid.nullable(),
+      branchId: uuid.nullable(),
+      ...erasedData,
+    }),
+  },
+);
 export type PortalUserEvent = EventOf<typeof portalUserStreams>;
 
 const customerDetails = {
@@ -69,12 +91,17 @@ const customerDetails = {
 };
 
 /** Events of a customer, who owns animals and belongs to one clinic. Stream id: id of the customer. */
-export const customerStreams = defineCategory("customer", ({ data }) => data.customerId, {
-  CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
-  CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
-  /** Also erases the data of the customer's animals, appointments and queue tickets. */
-  CustomerDataErased: z.object({ customerId: uuid, ...erasureRecord }),
-});
+export const customerStreams = defineCategory(
+  "customer",
+  ({ data }) => data.customerId,
+  limitExcept("CustomerDataErased"),
+  {
+    CustomerRegistered: z.object({ customerId: uuid, clinicId: uuid, ...customerDetails }),
+    CustomerDetailsChanged: z.object({ customerId: uuid, ...customerDetails }),
+    /** Also erases the data of the customer's animals, appointments and queue tickets. */
+    CustomerDataErased: z.object({ customerId: uuid, ...erasureRecord }),
+  },
+);
 export type CustomerEvent = EventOf<typeof customerStreams>;
 
 const animalDetails = {
@@ -87,7 +114,7 @@ const animalDetails = {
 };
 
 /** Events of an animal, which belongs to one clinic. Stream id: id of the animal. */
-export const animalStreams = defineCategory("animal", ({ data }) => data.animalId, {
+export const animalStreams = defineCategory("animal", ({ data }) => data.animalId, limitExcept<never>(), {
   AnimalRegistered: z.object({
     animalId: uuid,
     clinicId: uuid,

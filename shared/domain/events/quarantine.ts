@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
-import { defineCategory, type EventOf } from "./category.ts";
+import { defineCategory, type EventOf, limitExcept } from "./category.ts";
 import { boundedText, label } from "./fields.ts";
 
 const stream = notPersonal(boundedText(300), "name of a stream, with an id");
@@ -14,7 +14,7 @@ const reason = notPersonal(label, "reason about an error");
  * the given revision until an operator resumes it, because they must not fold later events after a gap. All decisions
  * are in one stream, so that one short read returns all quarantined streams. Stream id: `streams`.
  */
-export const quarantineStreams = defineCategory("quarantine", () => "streams", {
+export const quarantineStreams = defineCategory("quarantine", () => "streams", limitExcept("StreamResumed"), {
   StreamQuarantined: z.object({
     stream,
     /** Revision of the first event that is skipped. */

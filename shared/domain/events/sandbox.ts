@@ -2,7 +2,7 @@ import { z } from "zod";
 import { notPersonal } from "../personal-data/declaration.ts";
 import type { Instant } from "../time/rfc3339.ts";
 import { appointmentStreams } from "./appointment.ts";
-import { type Category, defineCategory, type EventOf } from "./category.ts";
+import { type Category, completeEvents, defineCategory, type EventOf } from "./category.ts";
 import { resourceStreams, serviceStreams } from "./clinic.ts";
 import { calendarDate, instant, uuid } from "./fields.ts";
 import { deriveSandboxClinicId } from "./ids.ts";
@@ -43,7 +43,7 @@ const fixtureEvent = z
  * Events of a sandbox: a clinic in which one application can be tested. A reset is one event with all fixture data. A
  * reset is therefore atomic, both in the event log and in the read models. Stream id: id of the application.
  */
-export const sandboxStreams = defineCategory("sandbox", ({ data }) => data.applicationId, {
+export const sandboxStreams = defineCategory("sandbox", ({ data }) => data.applicationId, completeEvents, {
   SandboxReset: z
     .object({
       applicationId: uuid,

@@ -11,6 +11,8 @@ import {
 import { MAX_ENDPOINTS } from "../../../command/operations/endpoint-quota.ts";
 import { revokeInstallation } from "../../../command/operations/installation-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
+import { selectClinic } from "../../../command/operations/people-operations.ts";
+import { recordErasureWithoutClinic } from "../../../command/operations/personal-data/record-erasure.ts";
 import { replayDelivery, requestReplay } from "../../../command/operations/replay-operations.ts";
 import { loadSandbox, resetSandbox } from "../../../command/operations/sandbox-operations.ts";
 import {
@@ -25,6 +27,7 @@ import {
 import { createSecretBox } from "../../../shared/auth/secret-box.ts";
 import type { Aggregate } from "../../../shared/domain/aggregate.ts";
 import { animalConsentAggregate } from "../../../shared/domain/clinic/animal-consent.ts";
+import { portalUserAggregate } from "../../../shared/domain/clinic/portal-user.ts";
 import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { Category, EventOf } from "../../../shared/domain/events/category.ts";
@@ -267,6 +270,22 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     const { state } = await expectBounded("withdraw", withdrawLink(log, { ...other, requestedBy: "owner" }, context));
     expect(state?.applications[input.applicationId]).to.include({ code: null, link: null });
     expect(state?.applications[otherApplicationId]).to.include({ link: null, lastLinkId: otherLink.linkId });
+  });
+
+  it("a portal user's selection reads few events, and an erasure stays known", async () => {
+    const clinic = await createClinic(log);
+    const userId = randomUUID();
+    const erased = { categories: ["notes" as const], cause: "request" as const, reason: "asked" };
+    await recordErasureWithoutClinic.portalUser(log, { id: userId, ...erased }, context);
+    const selections = [clinic.branchId, null].map(
+      (branchId) => ({ type: "ClinicSelected", data: { userId, clinicId: clinic.clinicId, branchId } }) as const,
+    );
+    await lengthen(portalUserAggregate, userId, Array.from({ length: 20 }, () => selections).flat());
+    const selection = { userId, clinicId: clinic.clinicId, branchId: clinic.branchId };
+    const { state } = await expectBounded("select", selectClinic(log, selection, context));
+    expect(state)
+      .to.include({ branchId: clinic.branchId })
+      .and.deep.include({ erasedCategories: ["notes"] });
   });
 
   it("registrations of endpoints and resets of a sandbox read few events", async () => {

@@ -1,4 +1,5 @@
 import { Counter, Histogram, type Registry } from "prom-client";
+import { categories, getLengthShare } from "../domain/events/catalog.ts";
 import { type EventLog, LogUnavailableError, WrongExpectedRevisionError } from "../eventstore/log.ts";
 
 type Request = "append" | "read";
@@ -23,6 +24,13 @@ export function createEventLogMeter(registry: Registry): (log: EventLog) => Even
     labelNames: ["request"] as const,
     registers,
   });
+  const longStreamChanges = new Counter({
+    name: "event_log_long_stream_changes_total",
+    help: "Changes of streams with at least half of the maximum number of events, by category. Includes refused changes.",
+    labelNames: ["category"] as const,
+    registers,
+  });
+  for (const { name: category } of categories) longStreamChanges.inc({ category }, 0);
   for (const request of ["append", "read"] as const) {
     events.inc({ request }, 0);
     durations.zero({ request, outcome: "ok" });
@@ -45,10 +53,10 @@ export function createEventLogMeter(registry: Registry): (log: EventLog) => Even
   }
 
   return (log) => ({
-    read: (stream, lastRevision) =>
+    read: (stream, lastRevision, signal) =>
       measure(
         "read",
-        () => log.read(stream, lastRevision),
+        () => log.read(stream, lastRevision, signal),
         ({ length }) => length,
       ),
     readLast: (stream, maxRevision) =>
@@ -57,12 +65,15 @@ export function createEventLogMeter(registry: Registry): (log: EventLog) => Even
         () => log.readLast(stream, maxRevision),
         (event) => (event ? 1 : 0),
       ),
-    append: (stream, expectedRevision, newEvents) =>
-      measure(
+    append: (stream, expectedRevision, newEvents) => {
+      const category = stream.slice(0, stream.indexOf("-"));
+      if (getLengthShare(stream, expectedRevision, newEvents) >= 0.5) longStreamChanges.inc({ category });
+      return measure(
         "append",
         () => log.append(stream, expectedRevision, newEvents),
         () => newEvents.length,
-      ),
+      );
+    },
   });
 }
 

@@ -62,13 +62,20 @@ describe("an appointment in the sandbox that was changed too often", () => {
     }
   }
 
+  async function countLongStreamChanges(): Promise<number> {
+    const text = await (await fetch(`${api.command.url}/metrics`)).text();
+    return Number(/^event_log_long_stream_changes_total{category="appointment"} (\d+)$/m.exec(text)?.[1]);
+  }
+
   it("a move beyond 500 events returns 409, but the appointment can be read, confirmed, cancelled and created again", async () => {
     const { body: created } = await create();
     const { id } = created.appointment;
     await lengthen(createEventLog(client), id, MAX_CHANGES - 1);
+    const countBefore = await countLongStreamChanges();
     expect(getOutcome(await move(id, 1))).to.deep.equal([200, MAX_CHANGES - 1]);
     expect(getOutcome(await move(id, 2))).to.deep.equal([409, "too_many_changes"]);
     expect(getOutcome(await move(id, 1)), "a move that changes nothing").to.deep.equal([200, MAX_CHANGES - 1]);
+    expect(await countLongStreamChanges()).to.equal(countBefore + 2);
     expect(getOutcome(await change(id, "confirmed"))).to.deep.equal([200, MAX_CHANGES]);
     expect(getOutcome(await move(id, 3))).to.deep.equal([409, "too_many_changes"]);
     expect(getOutcome(await change(id, "cancelled"))).to.deep.equal([200, MAX_CHANGES + 1]);

@@ -24,6 +24,8 @@ export interface CommandContext {
   now: number;
   /** W3C trace context of the request, if it is traced. */
   traceparent?: string | undefined;
+  /** Aborts when the caller has got a response. The command then reads no further pages of its stream. */
+  signal?: AbortSignal | undefined;
 }
 
 export interface LoadedAggregate<State> {
@@ -59,9 +61,10 @@ export async function loadAggregate<C extends Category, State>(
   log: EventLog,
   aggregate: Aggregate<C, State>,
   id: string,
+  signal?: AbortSignal,
 ): Promise<LoadedAggregate<State>> {
   const stream = toStreamName(aggregate.category, id);
-  const events = await log.read<RecordedEvent & EventOf<C>>(stream);
+  const events = await log.read<RecordedEvent & EventOf<C>>(stream, undefined, signal);
   const completeTypes = getCompleteTypes(stream);
   const loadedAggregate: LoadedAggregate<State> = { ...NEW_AGGREGATE };
   for (const event of events) {
@@ -110,7 +113,8 @@ export function handle<C extends Category, State>(
   const change = async (attempt: number) => {
     const assumedChange = options.isExpectedNew && attempt === 0 ? decideAsNew(aggregate, decide, context) : undefined;
     const { newEvents, revision, position, ...result } =
-      assumedChange ?? decideChange(aggregate, await loadAggregate(log, aggregate, id), decide, context);
+      assumedChange ??
+      decideChange(aggregate, await loadAggregate(log, aggregate, id, context.signal), decide, context);
     if (newEvents.length === 0) return { ...result, position: undefined, statePosition: position, revision };
     const newPosition = await log.append(stream, revision, newEvents);
     const newRevision = revision + BigInt(newEvents.length);

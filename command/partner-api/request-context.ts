@@ -76,10 +76,10 @@ export function createBodyDecider(decide: Decide) {
 }
 
 export function toCommandContext(state: PartnerState): CommandContext {
-  const { correlationId, now, traceparent } = state;
+  const { correlationId, now, traceparent, signal } = state;
   const { applicationId, clinicId, environment } = toEndpointOwner(state);
   const actor = { type: "application", id: applicationId } as const;
-  return { actor, clinicId, environment, correlationId, causationId: correlationId, now, traceparent };
+  return { actor, clinicId, environment, correlationId, causationId: correlationId, now, traceparent, signal };
 }
 
 type ContextWithParams<State> = Koa.ParameterizedContext<State> & { params?: Record<string, string> };

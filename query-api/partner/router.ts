@@ -119,8 +119,11 @@ function respond(
   return async (ctx) => {
     await waits.position.wait(ctx, ctx.state.applicationId);
     const startedAt = performance.now();
+    const reading = new AbortController();
+    // If the caller has gone, nobody receives this error.
+    ctx.res.once("close", () => reading.abort(new ApiError(408, "request_timeout")));
     const read = async (lastWait?: WaitForEvent) => {
-      const context = { log: limitLogReads(dependencies.log, ctx.state.deadline), brand: dependencies.brand };
+      const context = { log: limitLogReads(dependencies.log, ctx.state.deadline, reading), brand: dependencies.brand };
       const request = {
         state: ctx.state,
         pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
@@ -174,18 +177,24 @@ function toRefusalError(partnerRead: PartnerRead, code: string): Error {
     : new Error(`The SQL of ${partnerRead.operationId} returned the undeclared refusal ${code}.`);
 }
 
-/** @param deadline time at which reads fail with a {@link LogUnavailableError}, as a value of `performance.now()` */
-function limitLogReads(log: FeedReader, deadline: number): FeedReader {
+/**
+ * Limits the reads of a request.
+ *
+ * @param deadline time at which reads fail with a {@link LogUnavailableError}, as a value of `performance.now()`
+ * @param reading aborted when the caller has gone or the deadline has passed, so that no further page is read
+ */
+function limitLogReads(log: FeedReader, deadline: number, reading: AbortController): FeedReader {
   const limit = async <Result>(read: Promise<Result>): Promise<Result> => {
     try {
       return await withTimeout(Math.max(0, deadline - performance.now()), read);
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
-      throw new LogUnavailableError("the event log did not respond before the request's deadline", { cause: error });
+      reading.abort(new LogUnavailableError("the event log did not respond before the deadline", { cause: error }));
+      throw reading.signal.reason;
     }
   };
   return {
-    read: (stream, maxRevision) => limit(log.read(stream, maxRevision)),
+    read: (stream, maxRevision) => limit(log.read(stream, maxRevision, reading.signal)),
     readLast: (stream, maxRevision) => limit(log.readLast(stream, maxRevision)),
   };
 }

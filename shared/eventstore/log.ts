@@ -62,12 +62,18 @@ export interface EventLog {
    * ({@link getCompleteTypes}), or from the start. Returns an empty array if the stream does not exist.
    *
    * @param maxRevision last revision to read; all revisions if undefined
+   * @param signal aborts when nobody waits for the events any longer. The read then throws the signal's reason before
+   *   its next page
    *
    * @throws {LogUnavailableError}
    * @throws {KeyStoreUnavailableError} if the data keys of the events' personal data are unavailable
    * @throws {EventSchemaError} if a stored event is invalid or has an unknown type
    */
-  read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint): Promise<RecordedEvent<Event>[]>;
+  read<Event extends CatalogEvent>(
+    stream: string,
+    maxRevision?: bigint,
+    signal?: AbortSignal,
+  ): Promise<RecordedEvent<Event>[]>;
   /**
    * Reads the last event of a stream. Returns undefined if the stream does not exist.
    *
@@ -121,10 +127,12 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
   async function readForward<Event extends CatalogEvent>(
     stream: string,
     maxRevision?: bigint,
+    signal?: AbortSignal,
   ): Promise<RecordedEvent<Event>[]> {
     const events: RecordedEvent<Event>[] = [];
     let fromRevision = 0n;
     while (maxRevision === undefined || fromRevision <= maxRevision) {
+      signal?.throwIfAborted();
       const remainingCount = maxRevision === undefined ? FORWARD_PAGE_SIZE : Number(maxRevision - fromRevision) + 1;
       const maxCount = Math.min(FORWARD_PAGE_SIZE, remainingCount);
       const page = await readStream<Event>(stream, { fromRevision, maxCount });
@@ -142,21 +150,23 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     stream: string,
     completeTypes: readonly string[],
     fromRevision: bigint | typeof END,
+    signal?: AbortSignal,
   ): Promise<RecordedEvent<Event>[]> {
+    signal?.throwIfAborted();
     const options = { direction: BACKWARDS, fromRevision, maxCount: PAGE_SIZE } as const;
     const page = (await readStream<Event>(stream, options)).reverse();
     const completeIndex = page.findIndex(({ type }) => completeTypes.includes(type));
     const [firstEvent] = page;
     if (!firstEvent || completeIndex >= 0 || firstEvent.revision === 0n) return page.slice(Math.max(0, completeIndex));
-    return [...(await readBack<Event>(stream, completeTypes, firstEvent.revision - 1n)), ...page];
+    return [...(await readBack<Event>(stream, completeTypes, firstEvent.revision - 1n, signal)), ...page];
   }
 
   return {
-    async read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint) {
+    async read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint, signal?: AbortSignal) {
       const completeTypes = getCompleteTypes(stream);
       const events = await (completeTypes.length > 0
-        ? readBack<Event>(stream, completeTypes, maxRevision ?? END)
-        : readForward<Event>(stream, maxRevision));
+        ? readBack<Event>(stream, completeTypes, maxRevision ?? END, signal)
+        : readForward<Event>(stream, maxRevision, signal));
       if (belongsToOneClinic(stream)) requireOneClinic(events);
       return events;
     },

@@ -19,6 +19,8 @@ export interface RequestState {
   correlationId: string;
   traceparent?: string | undefined;
   now: number;
+  /** Aborts if the response is sent before the handler ends; see `limitResponseTime`. */
+  signal?: AbortSignal;
   log: RequestLog;
   /** Milliseconds that the request has waited because the caller asked for it. They do not count as its duration. */
   waitedMs?: number;

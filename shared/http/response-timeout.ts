@@ -14,11 +14,14 @@ import type { RequestState } from "./app.ts";
 export function limitResponseTime(timeoutMs: number, code: string): Koa.Middleware<RequestState> {
   return async (ctx, next) => {
     const startedAt = performance.now();
+    const controller = new AbortController();
+    ctx.state.signal = controller.signal;
     const handlerPromise = next();
     try {
       await withTimeout(timeoutMs, handlerPromise);
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
+      controller.abort(error);
       const getDurationMs = () => Math.round(performance.now() - startedAt);
       handlerPromise.then(
         () => ctx.state.log.write("warn", { duration: getDurationMs() }, "request succeeded after 503 was sent"),

@@ -78,6 +78,8 @@ describe("a command while the event log is slow", function () {
   let slowServer: HttpServer;
   let world: PartnerWorld;
   let client: ReturnType<typeof connectEventStore>;
+  const lines: Record<string, unknown>[] = [];
+  let onRead = (_stream: string) => {};
 
   before(async () => {
     command = await startTestCommandService();
@@ -85,10 +87,17 @@ describe("a command while the event log is slow", function () {
     const { eventstoreUrl } = await getTestServers();
     proxy = await startFaultProxy(eventstoreUrl.replace(/^esdb:/, "http:"));
     client = connectEventStore(proxy.url.replace(/^http:/, "esdb:"), "test");
+    const readStream = client.readStream.bind(client);
+    Object.assign(client, {
+      readStream: (...args: Parameters<typeof readStream>) => {
+        onRead(args[0]);
+        return readStream(...args);
+      },
+    });
     const log = createPlainLog(client);
     const count = async () => ({ used: 1, endsAt: Date.now(), endsInMs: 1 });
     const app = createCommandApp({
-      logger: pino({ enabled: false }),
+      logger: pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) }),
       log,
       decide: createUncachedDecider(log),
       checkReadiness: async () => ({}),
@@ -138,5 +147,39 @@ describe("a command while the event log is slow", function () {
     const secondRetries = await Promise.all(keys.map((key) => createAppointment(command.url, key)));
     expect(firstRetries.map(({ status }) => status)).to.deep.equal(Array(56).fill(201));
     expect(secondRetries.map(({ text }) => text)).to.deep.equal(firstRetries.map(({ text }) => text));
+  });
+
+  it("after 503 was sent, a command reads no further page of its stream", async () => {
+    const key = randomUUID();
+    const { appointment } = (await createAppointment(command.url, key)).body;
+    const stream = `appointment-${appointment.id}`;
+    const { revision, metadata } = (await command.log.readLast(stream))!;
+    const data = { appointmentId: appointment.id, assignmentId: randomUUID() };
+    const releases = Array.from({ length: 500 }, () => {
+      return { id: randomUUID(), event: { type: "ResourceReleased", data } as const, metadata };
+    });
+    await command.log.append(stream, revision, releases);
+    let pageCount = 0;
+    onRead = (name) => {
+      if (name !== stream) return;
+      pageCount += 1;
+      proxy.delay(2 * RESPONSE_TIMEOUT_MS);
+    };
+    const countLateLines = () => lines.filter(({ msg }) => msg === "request failed after 503 was sent").length;
+    // On a busy machine, the time can be over before the command reads its stream.
+    await eventually("a page is requested before 503 is sent", async () => {
+      lines.length = 0;
+      proxy.delay(0);
+      expect((await createAppointment(slowServer.url, key)).status).to.equal(503);
+      await eventually("the late outcome is logged", () => countLateLines() > 0);
+      return pageCount > 0;
+    });
+    expect(pageCount).to.equal(1);
+    onRead = (name) => {
+      if (name === stream) pageCount += 1;
+    };
+    proxy.delay(0);
+    await eventually("the response", async () => (await createAppointment(slowServer.url, key)).status === 201);
+    expect(pageCount).to.be.at.least(3);
   });
 });

@@ -128,7 +128,7 @@ function toApiError(error: unknown): ApiError {
   if (error instanceof LogUnavailableError) return createUnavailableError("event_log_unavailable", error);
   if (error instanceof KeyStoreUnavailableError) return createUnavailableError("data_source_unavailable", error);
   // Other writers changed the stream during every attempt. No event was appended, and a later retry can succeed.
-  if (error instanceof WrongExpectedRevisionError) return createUnavailableError("too_many_changes", error);
+  if (error instanceof WrongExpectedRevisionError) return createUnavailableError("concurrent_changes", error);
   if (isPostgresUnavailable(error)) return createUnavailableError("data_source_unavailable", error);
   return new ApiError(500, "internal_error", { cause: error });
 }

@@ -67,7 +67,7 @@ function defineEndpointWrites(
         ...clinicStatusErrors,
         ...endpointUrlErrors,
         webhook_endpoint_limit_reached: 409,
-        too_many_changes: 503,
+        concurrent_changes: 503,
       },
     },
     updateWebhookEndpoint: {
@@ -80,14 +80,14 @@ function defineEndpointWrites(
         ...endpointErrors,
         ...endpointUrlErrors,
         webhook_endpoint_revoked: 409,
-        too_many_changes: 503,
+        concurrent_changes: 503,
       },
     },
     disableWebhookEndpoint: {
       description:
         "Stops deliveries to an endpoint until it is enabled again. Pending and new deliveries are skipped, and can be replayed later. Repeating the request changes nothing.",
       successResponse: { status: 200, description: "The disabled endpoint.", body: endpointDetailBody },
-      refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, too_many_changes: 503 },
+      refusals: { ...endpointErrors, webhook_endpoint_revoked: 409, concurrent_changes: 503 },
     },
     enableWebhookEndpoint: {
       description:
@@ -108,7 +108,7 @@ function defineEndpointWrites(
         webhook_endpoint_disabled: 409,
         webhook_endpoint_disabled_by_operator: 409,
         webhook_endpoint_revoked: 409,
-        too_many_changes: 503,
+        concurrent_changes: 503,
       },
     },
     revokeWebhookEndpoint: {
@@ -119,7 +119,7 @@ function defineEndpointWrites(
         description: "The revoked endpoint.",
         body: z.strictObject({ ok, endpoint: record }),
       },
-      refusals: { ...endpointErrors, too_many_changes: 503 },
+      refusals: { ...endpointErrors, concurrent_changes: 503 },
     },
     rotateWebhookSecret: {
       description:
@@ -160,7 +160,7 @@ function defineEndpointWrites(
         idempotency_conflict: 409,
         webhook_endpoint_disabled: 409,
         webhook_endpoint_revoked: 409,
-        too_many_changes: 503,
+        concurrent_changes: 503,
       },
     },
   } as const;

@@ -50,7 +50,7 @@ export const partnerErrors = {
   idempotency_conflict: "The idempotency key was already used for a different request.",
   event_log_unavailable:
     "The service cannot reach its event log at the moment. The outcome of a change is unknown; you may repeat the request.",
-  too_many_changes: "Too many concurrent changes of the same resource. Nothing was changed; try again.",
+  concurrent_changes: "Too many concurrent changes of the same resource. Nothing was changed; try again.",
   invalid_log_position: "The log position does not come from a response of this API.",
   read_model_behind: "The change at this log position is not readable yet. Try again.",
   data_source_unavailable: "The service cannot reach its database at the moment. Nothing was changed; try again.",

@@ -47,7 +47,7 @@ const sandboxAppointmentErrors = {
   fixture_appointment: 409,
   illegal_transition: 409,
   validation_failed: 422,
-  too_many_changes: 503,
+  concurrent_changes: 503,
   data_source_unavailable: 503,
 } as const;
 
@@ -87,7 +87,7 @@ export const partnerWrites = {
       ...clinicStatusErrors,
       idempotency_conflict: 409,
       validation_failed: 422,
-      too_many_changes: 503,
+      concurrent_changes: 503,
       data_source_unavailable: 503,
     },
   },
@@ -103,7 +103,7 @@ export const partnerWrites = {
       ...clinicStatusErrors,
       validation_failed: 422,
       link_code_invalid: 422,
-      too_many_changes: 503,
+      concurrent_changes: 503,
       data_source_unavailable: 503,
     },
   },
@@ -115,7 +115,7 @@ export const partnerWrites = {
       description: "The link has ended.",
       body: z.strictObject({ ok, link: z.strictObject({ id: z.guid() }) }),
     },
-    refusals: { animal_link_not_found: 404, too_many_changes: 503 },
+    refusals: { animal_link_not_found: 404, concurrent_changes: 503 },
   },
   resetSandbox: {
     description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,

@@ -31,10 +31,13 @@ export const toGrpcClient = (client: EventStoreDBClient) => client as unknown as
 const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
- * Makes a client replace every connection that fails, receive uncompressed messages, and decode events faster. Without
- * this function, two failures last until a restart.
+ * Makes a client connect directly, replace every connection that fails, receive uncompressed messages, and decode events
+ * faster. Without this function, two failures last until a restart.
  */
 export function prepareConnections(client: EventStoreDBClient): void {
+  // Otherwise gRPC sends all connections through the proxy in `https_proxy` or `http_proxy`, even those to 127.0.0.1. The
+  // client has no option for it. Every host name ends with the empty entries of this list.
+  process.env.no_grpc_proxy = ",";
   const grpcClient = toGrpcClient(client);
   const { createChannel, createGRPCClient, handleError } = grpcClient;
   // The client does not wait for this function. It rejects if the next search for a leader has failed meanwhile, and an

@@ -26,6 +26,7 @@ import { startRelay } from "./relay/relay.ts";
 import type { Role } from "./roles/role.ts";
 import { createMetrics, type Metrics } from "./status/metrics.ts";
 import { createReadinessCheck, startReporter } from "./status/reporter.ts";
+import { watchServerCertificates } from "./status/server-certificates.ts";
 import { startWebhooks, type WebhooksOptions } from "./webhooks/webhooks.ts";
 
 const SETTINGS = [
@@ -84,6 +85,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
   const metrics = createMetrics([pool]);
   const roles = startRoles(config, { client, pool, nats, signAsymmetrically }, metrics, logger);
   const reporter = startReporter({ client, pool, roles, metrics, logger });
+  const stopWatchingCertificates = watchServerCertificates(config, metrics, logger);
   const checkReadiness = createReadinessCheck(roles, reporter);
   const app = createApp({
     logger,
@@ -99,6 +101,7 @@ export async function startProjection(env: NodeJS.ProcessEnv): Promise<RunningSe
       logger.warn("Some roles did not stop in time, because a server does not answer. The process ends without them.");
   };
   const closeAll = async () => {
+    stopWatchingCertificates();
     await reporter.stop();
     await Promise.all([closeConnections(), stopTracing()]);
   };

@@ -22,6 +22,7 @@ const THREE_DAYS_MS = 3 * 24 * 60 * 60 * 1_000;
 const REPORTED_LAST = [
   "jetstream_backlog_messages",
   "projection_lag_seconds",
+  "server_certificate_expiry_timestamp_seconds",
   "webhook_oldest_due_delivery_age_seconds",
 ];
 

@@ -49,6 +49,11 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       "postgres_wal_last_archived_timestamp_seconds",
       "Time at which Postgres last archived WAL. Seconds since 1970; 0 if archiving is off.",
     ),
+    certificateEnd: createGauge(
+      "server_certificate_expiry_timestamp_seconds",
+      "Time at which the certificate of a server expires: EventStoreDB, Postgres or NATS. Seconds since 1970; 0 without TLS.",
+      "server",
+    ),
     backlog: createGauge(
       "jetstream_backlog_messages",
       "Messages that the dispatchers have not acknowledged, by state: pending or unacknowledged (received). Reported by the relay's leader.",

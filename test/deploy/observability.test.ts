@@ -60,7 +60,7 @@ const HISTOGRAM_SUFFIX = /_(bucket|sum|count)$/;
 const ADDED_LABELS = ["job", "instance", "le"];
 
 /** Metrics of Prometheus itself, and of the blackbox exporter. */
-const OTHER_METRICS = ["up", "probe_success", "probe_ssl_earliest_cert_expiry"];
+const OTHER_METRICS = ["up", "probe_success"];
 
 describe("alert rules and dashboards", () => {
   it("alert rules and dashboards use only metrics and labels that the services export", async () => {

@@ -16,9 +16,7 @@ import { shortenedRules } from "./rules.ts";
 /** Host and port of the processes by job, and of the probed servers. */
 export interface Targets {
   jobs: Record<string, string[]>;
-  probes: { target: string; module: "nats" | "postgres" }[];
-  /** Certificate authority of probed servers with TLS. */
-  caFile?: string;
+  probes: { target: string; module: "postgres" }[];
 }
 
 const alertSchema = z.object({
@@ -59,7 +57,7 @@ export async function startPrometheus(program: string, targets: Targets): Promis
     children.push(spawn(runner, runnerArgs, { cwd: folder, stdio: ["ignore", "ignore", "inherit"] }));
   };
   if (exporter) {
-    const caFile = targets.caFile ?? getTlsFile("servers-ca.cert");
+    const caFile = getTlsFile("servers-ca.cert");
     const modules = readDeployFile("machines/blackbox.yaml").replaceAll("/etc/prometheus/ca.crt", caFile);
     writeFileSync(path.join(folder, "blackbox.yaml"), modules);
     const listenOption = `--web.listen-address=127.0.0.1:${exporterPort}`;

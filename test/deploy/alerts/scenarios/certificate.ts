@@ -1,9 +1,15 @@
 /** A server whose certificate expires soon. */
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { copyFileSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { pino } from "pino";
 import { findFreePorts } from "../../../../deploy/local/setup/ports.ts";
+import { createMetrics } from "../../../../projection/status/metrics.ts";
+import { watchServerCertificates } from "../../../../projection/status/server-certificates.ts";
 import { makeTestRoot } from "../../../support/stack.ts";
 import { startPrometheus } from "../prometheus.ts";
 import type { ScenarioGroup } from "../scenario.ts";
@@ -13,7 +19,7 @@ const RUNBOOK = fileURLToPath(new URL("../../../../docs/operations/runbooks/cert
 
 export const certificateGroup: ScenarioGroup = {
   alerts: ["CertificateExpires"],
-  programs: ["prometheus-blackbox-exporter", "openssl"],
+  programs: ["openssl"],
   async start(prometheusProgram) {
     const folder = path.join(makeTestRoot(), "secrets");
     const { nats: port } = await findFreePorts();
@@ -22,10 +28,26 @@ export const certificateGroup: ScenarioGroup = {
     const install = () => copyFileSync(path.join(folder, `${TLS_HOST}.crt`), path.join(folder, "server.crt"));
     install();
     const server = await startTlsServer(folder, port);
+    // Only the part of the projection service that reads the certificates.
+    const config = {
+      EVENTSTORE_URL: "esdb://none?tls=false",
+      DATABASE_URL: "postgres:///none",
+      NATS_URL: `tls://${TLS_HOST}:${port}`,
+    };
+    const metrics = createMetrics();
+    const watch = () => watchServerCertificates(config, metrics, pino({ enabled: false }));
+    let stopWatching = watch();
+    const service = createServer(async (_, response) => response.end(await metrics.registry.metrics()));
+    service.listen(0, "127.0.0.1");
+    await once(service, "listening");
     const prometheus = await startPrometheus(prometheusProgram, {
-      jobs: { command: [], "query-api": [], audit: [], projection: [] },
-      probes: [{ target: `${TLS_HOST}:${port}`, module: "nats" }],
-      caFile: path.join(folder, "ca.crt"),
+      jobs: {
+        command: [],
+        "query-api": [],
+        audit: [],
+        projection: [`127.0.0.1:${(service.address() as AddressInfo).port}`],
+      },
+      probes: [],
     });
     /** Runs the commands of the runbook that create a certificate, and those that make nats-server read it. */
     const replaceCertificate = (days: string) => {
@@ -35,18 +57,23 @@ export const certificateGroup: ScenarioGroup = {
       });
       install();
       execFileSync("nats-server", ["--signal", `reload=${server.pid}`], { stdio: "pipe" });
+      // The test does not wait ten minutes for the next reading.
+      stopWatching();
+      stopWatching = watch();
     };
     return {
       prometheus,
       scenarios: [
         {
           cause: "A nats-server got a certificate that is valid for ten days.",
-          alerts: [{ alert: "CertificateExpires", labels: { instance: `${TLS_HOST}:${port}` } }],
+          alerts: [{ alert: "CertificateExpires", labels: { server: `${TLS_HOST}:${port}` } }],
           create: async () => replaceCertificate("10"),
           followRunbook: async () => replaceCertificate("825"),
         },
       ],
       async stop() {
+        stopWatching();
+        service.close();
         prometheus.stop();
         server.kill("SIGKILL");
       },

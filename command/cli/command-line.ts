@@ -4,6 +4,7 @@ import { discloseCommand } from "./commands/disclose.ts";
 import { domainCommands } from "./commands/domain-commands.ts";
 import { recoverWebhooksCommand, rotateSecretCommand } from "./commands/endpoint-commands.ts";
 import { eraseCommands } from "./commands/erase.ts";
+import { generateKeysCommand } from "./commands/generate-keys.ts";
 import { logCopyCommand } from "./commands/log-copy.ts";
 import { applyRetentionCommand, listRetentionCommand } from "./commands/retention-commands.ts";
 import { rotateDataKeysCommand } from "./commands/rotate-data-keys.ts";
@@ -25,6 +26,7 @@ export const clinicCommandLine: CommandLine = {
     importCommand,
     logCopyCommand,
     rotateDataKeysCommand,
+    generateKeysCommand,
   ],
   // The executable `clinic` passes these command lines on, so this program does not define them.
   details: `Other command lines:

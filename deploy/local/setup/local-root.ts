@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
-import { exportJWK, generateKeyPair } from "jose";
 import { z } from "zod";
+import { generateKeys } from "../../../shared/auth/generate-keys.ts";
 import { tryLock } from "./processes.mjs";
 import { getLocalPaths, getRelocatedFolder, type LocalPaths } from "./project.ts";
 import { SetupError } from "./setup-error.ts";
@@ -94,7 +94,7 @@ function createRootFolder({ root, version, secrets }: LocalPaths): void {
 }
 
 async function loadSecrets(file: string): Promise<LocalSecrets> {
-  if (!fs.existsSync(file)) replaceFile(file, `${JSON.stringify(await generateSecrets(), null, 2)}\n`);
+  if (!fs.existsSync(file)) replaceFile(file, `${JSON.stringify(generateSecrets(), null, 2)}\n`);
   try {
     return secretsSchema.parse(JSON.parse(fs.readFileSync(file, "utf8")));
   } catch {
@@ -104,26 +104,15 @@ async function loadSecrets(file: string): Promise<LocalSecrets> {
   }
 }
 
-async function generateSecrets(): Promise<LocalSecrets> {
+function generateSecrets(): LocalSecrets {
   const passwordEntries = databaseUserSchema.options.map((user) => [user, randomBytes(24).toString("base64url")]);
   return {
     postgres: Object.fromEntries(passwordEntries),
     portalJwtSecret: randomBytes(48).toString("base64url"),
-    tokenSigningKeys: JSON.stringify({ keys: [await generateSigningKey("local")] }),
-    auditSigningKeys: JSON.stringify({ keys: [await generateSigningKey("audit")] }),
-    personalDataKeys: generateEncryptionKeys("personal-data"),
-    webhookSecretKeys: generateEncryptionKeys("webhook"),
-    webhookSigningKeys: JSON.stringify({ keys: [await generateSigningKey("webhook")] }),
+    tokenSigningKeys: generateKeys("TOKEN_SIGNING_KEYS"),
+    auditSigningKeys: generateKeys("AUDIT_SIGNING_KEYS"),
+    personalDataKeys: generateKeys("PERSONAL_DATA_KEYS"),
+    webhookSecretKeys: generateKeys("WEBHOOK_SECRET_KEYS"),
+    webhookSigningKeys: generateKeys("WEBHOOK_SIGNING_KEYS"),
   };
-}
-
-function generateEncryptionKeys(name: string): string {
-  const id = `${name}-${randomBytes(4).toString("hex")}`;
-  return JSON.stringify({ current: id, keys: { [id]: randomBytes(32).toString("base64") } });
-}
-
-async function generateSigningKey(name: string) {
-  const { privateKey } = await generateKeyPair("EdDSA", { crv: "Ed25519", extractable: true });
-  const kid = `${name}-${randomBytes(4).toString("hex")}`;
-  return { ...(await exportJWK(privateKey)), kid, alg: "EdDSA", use: "sig" };
 }

@@ -1,0 +1,53 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "chai";
+import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
+import { keySettings } from "../../../../command/cli/commands/generate-keys.ts";
+import { generateKeys } from "../../../../shared/auth/generate-keys.ts";
+import { importSigningKeys } from "../../../../shared/auth/signing-keys.ts";
+import { readConfig } from "../../../../shared/runtime/config.ts";
+import { makeTestRoot } from "../../../support/stack.ts";
+import { runClinic } from "../terminal.ts";
+
+describe("the command `keys generate`", () => {
+  const env = { DATABASE_URL: "" };
+
+  for (const setting of keySettings) {
+    const generate = async (...args: string[]) => {
+      const result = await runClinic(["keys", "generate", "--for", setting, ...args], { env });
+      expect(result).to.include({ code: 0 });
+      return result.outputLines.join("\n");
+    };
+    const read = (value: string) => readConfig([setting], { [setting]: value })[setting]!;
+
+    it(`it prints a valid value of ${setting}, and adds a key to a value without using it`, async () => {
+      const value = await generate();
+      const file = join(makeTestRoot(), "keys");
+      writeFileSync(file, `${value}\n`);
+      const extendedValue = await generate("--add-to", file);
+      const [keys, extendedKeys] = [read(value), read(extendedValue)];
+      expect(Object.keys(keys.keys)).to.have.length(1);
+      expect(Object.entries(extendedKeys.keys)).to.have.length(2);
+      expect(Object.entries(extendedKeys.keys)[0]).to.deep.equal(Object.entries(keys.keys)[0]);
+      if ("current" in keys) expect(extendedKeys).to.include({ current: keys.current });
+      else await importSigningKeys("TOKEN_SIGNING_KEYS", Object.values(extendedKeys.keys));
+    });
+  }
+
+  it("generated keys sign audit exports", async () => {
+    const { outputLines } = await runClinic(["keys", "generate", "--for", "AUDIT_SIGNING_KEYS"], { env });
+    const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], { AUDIT_SIGNING_KEYS: outputLines[0] }));
+    expect(signer.jwks.keys).to.have.length(1);
+  });
+
+  it("a file that does not exist, and one with the keys of another kind, are refused", async () => {
+    const add = (setting: string, file: string) =>
+      runClinic(["keys", "generate", "--for", setting, "--add-to", file], { env });
+    const { code, errorLines } = await add("PERSONAL_DATA_KEYS", "none");
+    expect(code).to.equal(2);
+    expect(errorLines.join()).to.contain("cannot be read (ENOENT)");
+    const file = join(makeTestRoot(), "keys");
+    writeFileSync(file, generateKeys("WEBHOOK_SECRET_KEYS"));
+    expect(await add("TOKEN_SIGNING_KEYS", file)).to.include({ code: 2 });
+  });
+});

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Creates passwords, signing keys, a private certificate authority, a certificate for each server, and connection
-# strings. Needs openssl. Never overwrites an existing folder.
+# strings. Needs openssl. In an existing folder, creates nothing: checks that no file is missing, and sets the modes.
 #
 #     create-secrets.sh [folder]          for compose.yaml; default: the folder `secrets` next to this script
 #     create-secrets.sh folder host...    for machines (see ../machines/README.md): each host runs EventStoreDB, NATS and
@@ -8,11 +8,46 @@
 set -eu
 umask 077
 
-folder=${1:-$(dirname "$0")/secrets}
+here=$(cd "$(dirname "$0")" && pwd)
+folder=${1:-$here/secrets}
 [ $# -eq 0 ] || shift
+
+# Lists the files that the installation reads: list_files [host]...
+list_files() {
+  echo eventstore.env
+  echo nats.env
+  if [ $# -eq 0 ]; then
+    sed -n 's|.*{ file: secrets/\(.*\) }$|\1|p' "$here/compose.yaml"
+  else
+    sed -n 's|^[A-Z_]*=/etc/clinic/||p' "$here"/../machines/settings/*.env | sort -u
+    printf '%s\n' postgres-roles.sql postgres-replication-password
+    for host; do printf '%s\n' "$host.crt" "$host.key"; done
+  fi
+}
+
+# Fails if a file is missing or empty, and says where it comes from. An engine creates a folder in place of a missing file.
+check_files() {
+  status=0
+  for name in $(list_files "$@"); do
+    if [ -f "$name" ] && [ -s "$name" ]; then continue; fi
+    case $name in
+      portal-jwt-secret) source="the secret with which your login service signs the portal's sessions, for example the JWT secret of the Supabase project" ;;
+      grafana-password) source="a password of your choice" ;;
+      *) source="your backup of this folder" ;;
+    esac
+    echo "$folder/$name is missing or empty. Source: $source." >&2
+    status=1
+  done
+  # The unprivileged users of the containers read these files. On the host, only the owner of the folder can enter it.
+  [ $# -gt 0 ] || find . -type f ! -name ca.key -exec chmod 644 {} +
+  return $status
+}
+
 if [ -e "$folder" ]; then
-  echo "$folder already exists. Delete it only if no data was created with these secrets." >&2
-  exit 1
+  cd "$folder"
+  check_files "$@" || exit 1
+  echo "$folder contains all secrets. Nothing was changed."
+  exit
 fi
 mkdir -p "$folder"
 cd "$folder"
@@ -144,7 +179,5 @@ encryption_keys webhook > webhook-secret-keys
 encryption_keys personal-data > personal-data-keys
 
 rm -f ca.srl
-# The unprivileged users of the containers read these files. On the host, only the owner of the folder can enter it.
-[ $# -gt 0 ] || chmod 644 ./*
-chmod 600 ca.key
-echo "Created the secrets in $folder. Write the secret that signs portal sessions to $folder/portal-jwt-secret."
+echo "Created the secrets in $folder."
+check_files "$@" 2>&1 || true

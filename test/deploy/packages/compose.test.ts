@@ -1,5 +1,5 @@
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseEnv } from "node:util";
@@ -91,7 +91,10 @@ describe("compose.yaml", () => {
     });
 
     it(`${name} keeps each folder that a setting names on a volume that its user can write to`, () => {
-      const mounts = compose.services[name]!.volumes.map((mount) => mount.split(":"));
+      // The folder /tmp, which only the command lines need, belongs to all users.
+      const mounts = compose.services[name]!.volumes.map((mount) => mount.split(":")).filter(
+        ([, folder]) => folder !== "/tmp" || name !== "clinic",
+      );
       expect(mounts.map(([, folder]) => folder)).to.have.members(listFolders(environment));
       const containerfile = readFileSync(join(containerFolder, "Containerfile"), "utf8");
       for (const [volume = "", folder] of mounts) {
@@ -112,7 +115,7 @@ describe("compose.yaml", () => {
       expect(toMebibytes(service.mem_limit ?? ""), name).to.be.above(0);
       expect(service.logging.options["max-size"], name).to.match(/^\d+m$/);
       expect(Number.parseInt(service.stop_grace_period ?? "", 10), name).to.be.above(STOP_SECONDS);
-      expect(service.restart, name).to.equal(name === "migrate" ? "no" : "always");
+      expect(service.restart, name).to.equal(["migrate", "restore"].includes(name) ? "no" : "always");
     }
   });
 
@@ -122,7 +125,7 @@ describe("compose.yaml", () => {
 
   it("every server and service has a health check", () => {
     for (const [name, { healthcheck }] of Object.entries(compose.services)) {
-      if (["migrate", "resolver", "clinic", "grafana"].includes(name)) continue;
+      if (["migrate", "resolver", "clinic", "backup", "restore", "grafana"].includes(name)) continue;
       expect(healthcheck?.test, name).to.be.an("array");
     }
   });
@@ -135,13 +138,34 @@ describe("compose.yaml", () => {
     }
   });
 
-  it("create-secrets.sh creates every secret except the portal's, and refuses to overwrite them", () => {
+  it("create-secrets.sh creates every secret except the portal's, and changes none", () => {
     const files = Object.values(compose.secrets).map(({ file }) => file.replace("secrets/", secretsFolder));
-    for (const file of files) expect(readFileSync(file, "utf8"), file).to.not.equal("");
-    expect(() => execFileSync(join(containerFolder, "create-secrets.sh"), [secretsFolder], { stdio: "pipe" })).to.throw(
-      /already exists/,
-    );
+    const contents = files.map((file) => readFileSync(file, "utf8"));
+    expect(contents).to.not.include("");
+    expect(checkSecrets()).to.deep.equal({ status: 0, missing: [] });
+    expect(files.map((file) => readFileSync(file, "utf8"))).to.deep.equal(contents);
   });
+
+  it("create-secrets.sh names each missing file, and each folder in place of a file, with its source", () => {
+    const names = [...Object.values(compose.secrets).map(({ file }) => file), "eventstore.env", "nats.env"];
+    for (const name of names.map((file) => file.replace("secrets/", ""))) {
+      const [file, otherPlace] = [join(secretsFolder, name), join(makeTestRoot(), name)];
+      renameSync(file, otherPlace);
+      expect(checkSecrets(), name).to.deep.equal({ status: 1, missing: [name] });
+      mkdirSync(file);
+      expect(checkSecrets(), name).to.deep.equal({ status: 1, missing: [name] });
+      rmdirSync(file);
+      renameSync(otherPlace, file);
+    }
+  });
+
+  function checkSecrets(): { status: number | null; missing: string[] } {
+    const { status, stderr } = spawnSync(join(containerFolder, "create-secrets.sh"), [secretsFolder], {
+      encoding: "utf8",
+    });
+    const lines = [...stderr.matchAll(/([^/]+) is missing or empty\. Source: .+\.\n/g)];
+    return { status, missing: lines.map(([, name = ""]) => name) };
+  }
 
   it("all configuration files exist", () => {
     for (const { file } of Object.values(compose.configs))

@@ -31,7 +31,7 @@ const DEFAULT_CLIENT_TIMEOUTS: ClientTimeouts = { headersTimeoutMs: 10_000, requ
  * Time after which the server closes an idle connection. A proxy that reuses a connection while the server closes it
  * loses the request, so this time must be longer than the idle timeout of proxies. Milliseconds.
  */
-const KEEP_ALIVE_TIMEOUT_MS = 180_000;
+export const KEEP_ALIVE_TIMEOUT_MS = 180_000;
 
 /** Interval between Node's checks for slow clients. A slow client is detected up to one interval late. */
 const CHECK_INTERVAL_MS = 1_000;

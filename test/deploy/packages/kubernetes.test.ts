@@ -1,10 +1,12 @@
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { parseEnv } from "node:util";
 import { expect } from "chai";
 import { z } from "zod";
 import { DEFAULT_RESPONSE_TIMEOUT_MS } from "../../../command/app.ts";
 import { createMetrics } from "../../../projection/status/metrics.ts";
+import { KEEP_ALIVE_TIMEOUT_MS } from "../../../shared/http/listen.ts";
 import { makeTestRoot } from "../../support/stack.ts";
 import {
   findProblems,
@@ -40,19 +42,30 @@ const variableSchema = z.object({
   valueFrom: z.object({ configMapKeyRef: z.object({ key: z.string() }) }).optional(),
 });
 const containerSchema = z.looseObject({
+  name: z.string(),
+  image: z.string(),
   command: z.array(z.string()),
-  env: z.array(variableSchema),
+  env: z.array(variableSchema).default([]),
   volumeMounts: z.array(z.object({ name: z.string(), mountPath: z.string(), readOnly: z.boolean().default(false) })),
   resources: z.object({ limits: z.object({ memory: z.string() }) }),
 });
+const itemsSchema = z.array(z.object({ key: z.string(), path: z.string() }));
+const secretSchema = z.object({ secret: z.object({ items: itemsSchema }) });
+/** Volumes with keys of secrets, and volumes that a container can write to. */
+const volumeSchema = z.union([
+  secretSchema.transform(({ secret }) => ({ name: undefined, items: secret.items })),
+  z.object({ projected: z.object({ sources: z.array(secretSchema) }) }).transform(({ projected }) => ({
+    name: undefined,
+    items: projected.sources.flatMap(({ secret }) => secret.items),
+  })),
+  z.object({ name: z.string() }).transform(({ name }) => ({ name, items: [] })),
+]);
 const podSchema = z.object({
   volumeClaimTemplates: z.array(z.object({ metadata: z.object({ name: z.string() }) })).default([]),
   template: z.object({
     spec: z.looseObject({
       containers: z.tuple([containerSchema]),
-      volumes: z.tuple([
-        z.object({ secret: z.object({ items: z.array(z.object({ key: z.string(), path: z.string() })) }) }),
-      ]),
+      volumes: z.array(volumeSchema),
       terminationGracePeriodSeconds: z.number().optional(),
     }),
   }),
@@ -74,8 +87,13 @@ const workloadSchema = z.union([
     .object({ kind: z.literal("CronJob"), metadata, spec: z.object({ jobTemplate: z.object({ spec: podSchema }) }) })
     .transform(({ spec, ...job }) => ({ ...job, spec: spec.jobTemplate.spec })),
 ]);
-const settingsSchema = z.object({ data: z.record(z.string(), z.string()) });
 const namedSchema = z.looseObject({ kind: z.string(), metadata: z.object({ name: z.string() }) });
+const labeledSchema = z.looseObject({
+  metadata: z.object({ name: z.string(), labels: z.record(z.string(), z.string()) }),
+});
+const idleTimeoutSchema = z.object({
+  spec: z.looseObject({ timeout: z.object({ http: z.object({ connectionIdleTimeout: z.string() }) }) }),
+});
 const externalMetricSchema = z.object({
   external: z.object({
     metric: z.object({ name: z.string(), selector: z.object({ matchLabels: z.record(z.string(), z.string()) }) }),
@@ -85,7 +103,11 @@ const autoscalerSchema = z.object({ spec: z.object({ metrics: z.array(z.looseObj
 const policySchema = z.object({
   spec: z.object({
     podSelector: z.unknown(),
-    egress: z.array(z.object({ to: z.array(z.looseObject({})).optional() })).default([]),
+    egress: z
+      .array(
+        z.object({ to: z.array(z.looseObject({ ipBlock: z.object({ cidr: z.string() }).optional() })).optional() }),
+      )
+      .default([]),
   }),
 });
 
@@ -95,9 +117,11 @@ describe("the Kubernetes manifests", () => {
   );
   const readObjects = (name: string) => readYaml(join("kubernetes", name));
   const workloads = files
-    .filter((name) => /^(services|migrate|rebuild)\/(?!kustomization)/.test(name))
-    .flatMap((name) => workloadSchema.parse(readObjects(name)[0]));
-  const settings = settingsSchema.parse(readObjects("settings.yaml")[0]).data;
+    .filter((name) => /^(services|migrate|rebuild|command-line|backup)\/(?!kustomization)/.test(name))
+    .flatMap(readObjects)
+    .filter((document) => !["Service", "PersistentVolumeClaim"].includes(namedSchema.parse(document).kind))
+    .map((document) => workloadSchema.parse(document));
+  const settings = parseEnv(readFileSync(join(kubernetesFolder, "settings.env"), "utf8"));
   let secretsFolder: string;
 
   before(() => {
@@ -107,20 +131,29 @@ describe("the Kubernetes manifests", () => {
 
   for (const { metadata, spec } of workloads) {
     const { containers, volumes } = spec.template.spec;
-    const [{ command, env: variables }] = containers;
+    const [{ image, command, env: variables }] = containers;
     const env = Object.fromEntries(
       variables.map(({ name, value, valueFrom }) => [
         name,
         value ?? settings[valueFrom?.configMapKeyRef.key ?? ""] ?? "",
       ]),
     );
-    it(`${metadata.name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
-      expect(await findProblems({ command, env }, secretsFolder)).to.deep.equal([]);
-    });
+    // The backups run programs of Postgres, and read no settings.
+    const isProduct = image === "clinic-service";
+    if (isProduct)
+      it(`${metadata.name} gets all settings that it requires, with valid values, and no unknown variable`, async () => {
+        // The pod for the command lines waits for them.
+        const program = command[0] === "sleep" ? ["clinic"] : command;
+        expect(await findProblems({ command: program, env }, secretsFolder)).to.deep.equal([]);
+      });
 
     it(`${metadata.name} gets exactly the secrets that its settings name`, () => {
-      const { items } = volumes[0].secret;
-      expect(items.map(({ path }) => path)).to.have.members(listUsedSecrets(env, secretsFolder));
+      const items = volumes.flatMap(({ items }) => items);
+      const usedSecrets = listUsedSecrets(
+        isProduct ? env : { DATABASE_URL_FILE: "/run/secrets/database-url" },
+        secretsFolder,
+      );
+      expect(items.map(({ path }) => path)).to.have.members(usedSecrets);
       for (const { key, path } of items) expect(key).to.equal(path);
     });
 
@@ -137,13 +170,33 @@ describe("the Kubernetes manifests", () => {
     it(`${metadata.name} keeps each folder that a setting names on a volume that its user can write to`, () => {
       const { containers, securityContext } = spec.template.spec;
       const mounts = containers[0].volumeMounts.filter(({ readOnly }) => !readOnly);
-      expect(mounts.map(({ mountPath }) => mountPath)).to.have.members(listFolders(env));
-      expect(mounts.map(({ name }) => name)).to.have.members(
-        spec.volumeClaimTemplates.map((claim) => claim.metadata.name),
-      );
-      if (mounts.length > 0) expect(securityContext).to.include({ runAsUser: 10_001, fsGroup: 10_001 });
+      const otherFolders = { "command-line": ["/tmp"], backup: ["/backups"] }[containers[0].name] ?? [];
+      expect(mounts.map(({ mountPath }) => mountPath)).to.have.members([...listFolders(env), ...otherFolders]);
+      const volumeNames = volumes.flatMap(({ name }) => name ?? []);
+      expect(mounts.map(({ name }) => name)).to.have.members([
+        ...spec.volumeClaimTemplates.map((claim) => claim.metadata.name),
+        ...volumeNames,
+      ]);
+      if (spec.volumeClaimTemplates.length > 0)
+        expect(securityContext).to.include({ runAsUser: 10_001, fsGroup: 10_001 });
     });
   }
+
+  it("each object of a service has its label, so that an upgrade can apply one service after another", () => {
+    for (const file of files.filter((name) => /^services\/(?!retention)/.test(name)))
+      for (const document of readObjects(file)) {
+        const { metadata } = labeledSchema.parse(document);
+        expect(metadata.labels["app.kubernetes.io/name"], file).to.equal(metadata.name);
+      }
+  });
+
+  it("Envoy closes idle connections before the services do", () => {
+    const policy = idleTimeoutSchema.parse(readObjects("gateway.yaml")[2]);
+    const seconds = Number(/^(\d+)s$/.exec(policy.spec.timeout.http.connectionIdleTimeout)?.[1]);
+    expect(seconds * 1_000)
+      .to.be.above(0)
+      .and.below(KEEP_ALIVE_TIMEOUT_MS);
+  });
 
   it("each pod that proves the audit log stores hash tiles", () => {
     const audit = workloads.find(({ metadata }) => metadata.name === "audit");
@@ -151,7 +204,7 @@ describe("the Kubernetes manifests", () => {
   });
 
   it("the kustomizations list all files", () => {
-    const jobFolders = ["migrate", "rebuild"];
+    const jobFolders = ["migrate", "rebuild", "command-line", "backup"];
     for (const folder of ["", ...jobFolders]) {
       const [kustomization] = readObjects(join(folder, "kustomization.yaml"));
       const { resources } = z.object({ resources: z.array(z.string()) }).parse(kustomization);
@@ -178,9 +231,10 @@ describe("the Kubernetes manifests", () => {
     const programs: Record<string, string> = {
       rebuild: "clinic projection rebuild",
       retention: "clinic retention apply",
+      "command-line": "clinic projection rebuild",
     };
     for (const { metadata, spec } of workloads) {
-      if (metadata.name === "migrate") continue;
+      if (metadata.name === "migrate" || metadata.name.startsWith("backup")) continue;
       const { containers, terminationGracePeriodSeconds = 30 } = spec.template.spec;
       const need = readMemoryNeed(programs[metadata.name] ?? metadata.name);
       expect(toMebibytes(containers[0].resources.limits.memory), metadata.name).to.be.above(need);
@@ -219,7 +273,12 @@ describe("the Kubernetes manifests", () => {
     });
     const openPolicies = policies
       .map((policy) => policySchema.parse(policy).spec)
-      .filter(({ egress }) => egress.some(({ to }) => to === undefined || to.some((peer) => "ipBlock" in peer)));
+      .filter(({ egress }) =>
+        egress.some(
+          // The address of NodeLocal DNSCache is in each node.
+          ({ to }) => to === undefined || to.some(({ ipBlock }) => ipBlock && ipBlock.cidr !== "169.254.20.10/32"),
+        ),
+      );
     expect(openPolicies.map(({ podSelector }) => podSelector)).to.deep.equal([
       { matchLabels: { "app.kubernetes.io/name": "webhooks" } },
     ]);

@@ -1,5 +1,6 @@
-import { chmodSync, chownSync, cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { parseEnv } from "node:util";
 import { expect } from "chai";
 import { dump } from "js-yaml";
 import { z } from "zod";
@@ -11,13 +12,16 @@ import { type Installation, PRODUCT_IMAGE } from "../installation.ts";
 import type { Report } from "../report.ts";
 
 const podSpec = z.looseObject({
-  containers: z.tuple([z.looseObject({ name: z.string() })]),
-  volumes: z.tuple([
-    z.object({
-      name: z.string(),
-      secret: z.object({ secretName: z.string(), items: z.array(z.object({ key: z.string(), path: z.string() })) }),
-    }),
-  ]),
+  containers: z.tuple([z.looseObject({ name: z.string(), image: z.string() })]),
+  volumes: z
+    .tuple([
+      z.object({
+        name: z.string(),
+        secret: z.object({ secretName: z.string(), items: z.array(z.object({ key: z.string(), path: z.string() })) }),
+      }),
+    ])
+    .rest(z.object({ name: z.string(), persistentVolumeClaim: z.object({ claimName: z.string() }) })),
+  securityContext: z.object({ runAsGroup: z.number() }),
 });
 const template = z.object({ metadata: z.object({ labels: z.record(z.string(), z.string()) }), spec: podSpec });
 const volumeClaimTemplates = z.array(z.object({ metadata: z.object({ name: z.string() }) })).default([]);
@@ -35,11 +39,14 @@ const SERVICE_MANIFESTS = ["projection", "webhooks", "command", "query-api", "au
   (service) => [`kubernetes/services/${service}.yaml`, service] as const,
 );
 
+/** Manifests of pods that complete, with the index of the document in the file. */
 const JOB_MANIFESTS = [
-  "kubernetes/migrate/job.yaml",
-  "kubernetes/rebuild/job.yaml",
-  "kubernetes/services/retention.yaml",
-];
+  ["kubernetes/migrate/job.yaml", 0],
+  ["kubernetes/rebuild/job.yaml", 0],
+  ["kubernetes/services/retention.yaml", 0],
+  ["kubernetes/backup/backup.yaml", 1],
+  ["kubernetes/backup/backup.yaml", 2],
+] as const;
 
 /**
  * Runs the pod of each Kubernetes manifest with the servers of the installation. podman mounts the secrets from a folder
@@ -50,8 +57,8 @@ export async function checkPods(report: Report, { podman }: Engine, installation
     input: `FROM ${readBaseImage()}\nCMD ["sleep", "infinity"]\n`,
   });
   const networks = (await podman(["network", "ls", "--format", "{{.Name}}"])).split("\n");
-  const play = async (manifest: string) => {
-    const { name, file, container } = writePod(installation, manifest);
+  const play = async (manifest: string, index = 0) => {
+    const { name, file, container } = writePod(installation, readYaml(manifest)[index]);
     const joined = networks.filter((network) => /^clinic_(servers|http)$/.test(network));
     await podman(["kube", "play", ...joined.flatMap((network) => ["--network", network]), file]);
     return { container, remove: () => podman(["pod", "rm", "--force", name]) };
@@ -81,9 +88,9 @@ export async function checkPods(report: Report, { podman }: Engine, installation
     });
   }
 
-  for (const manifest of JOB_MANIFESTS) {
-    await report.check(`the pod in ${manifest} completes`, async () => {
-      const { container, remove } = await play(manifest);
+  for (const [manifest, index] of JOB_MANIFESTS) {
+    await report.check(`the pod ${index} in ${manifest} completes`, async () => {
+      const { container, remove } = await play(manifest, index);
       try {
         expect(await podman(["wait", container])).to.equal("0");
       } finally {
@@ -97,13 +104,12 @@ export async function checkPods(report: Report, { podman }: Engine, installation
   );
 }
 
-/** Writes the pod of a manifest in the form that podman accepts. */
-function writePod({ folder }: Installation, manifest: string): { name: string; file: string; container: string } {
-  const document = readYaml(manifest)[0];
+/** Writes the pod of a workload in the form that podman accepts. */
+function writePod({ folder }: Installation, document: unknown): { name: string; file: string; container: string } {
   const { metadata, spec } = workload.or(cronJob).parse(document);
   const pod = "template" in spec ? spec.template : spec.jobTemplate.spec.template;
   const name = `clinic-pod-${metadata.name}`;
-  const [volume] = pod.spec.volumes;
+  const [volume, ...claimVolumes] = pod.spec.volumes;
   const secretsFolder = path.join(folder, "pods", metadata.name);
   mkdirSync(secretsFolder, { recursive: true });
   for (const { key, path: target } of volume.secret.items)
@@ -111,28 +117,35 @@ function writePod({ folder }: Installation, manifest: string): { name: string; f
       path.join(folder, "secrets", toComposeSecret(volume.secret.secretName, key)),
       path.join(secretsFolder, target),
     );
-  const claims = "volumeClaimTemplates" in spec ? spec.volumeClaimTemplates : [];
-  const claimedVolumes = claims.map((claim) => {
-    const volumeFolder = path.join(folder, "pods", `${metadata.name}-${claim.metadata.name}`);
+  const toHostFolder = (volumeName: string, folderName: string) => {
+    const volumeFolder = path.join(folder, "pods", folderName);
     mkdirSync(volumeFolder, { recursive: true });
     // A cluster sets the group of a volume to `fsGroup`.
-    chownSync(volumeFolder, 0, 10_001);
+    chownSync(volumeFolder, 0, pod.spec.securityContext.runAsGroup);
     chmodSync(volumeFolder, 0o2775);
-    return { name: claim.metadata.name, hostPath: { path: volumeFolder, type: "Directory" } };
-  });
+    return { name: volumeName, hostPath: { path: volumeFolder, type: "Directory" } };
+  };
+  const claims = "volumeClaimTemplates" in spec ? spec.volumeClaimTemplates : [];
+  const claimedVolumes = [
+    ...claims.map((claim) => toHostFolder(claim.metadata.name, `${metadata.name}-${claim.metadata.name}`)),
+    ...claimVolumes.map((claim) => toHostFolder(claim.name, claim.persistentVolumeClaim.claimName)),
+  ];
   const [container] = pod.spec.containers;
+  const image = container.image === "clinic-service" ? PRODUCT_IMAGE : container.image;
   const podDocument = {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, labels: pod.metadata.labels },
     spec: {
       ...pod.spec,
-      containers: [{ ...container, image: PRODUCT_IMAGE, imagePullPolicy: "Never" }],
+      containers: [{ ...container, image, imagePullPolicy: "Never" }],
       volumes: [{ name: volume.name, hostPath: { path: secretsFolder, type: "Directory" } }, ...claimedVolumes],
     },
   };
+  const data = parseEnv(readFileSync(path.join(folder, "../kubernetes/settings.env"), "utf8"));
+  const settings = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "clinic-settings" }, data };
   const file = path.join(folder, "pods", `${metadata.name}.yaml`);
-  writeFileSync(file, [...readYaml("kubernetes/settings.yaml"), podDocument].map((part) => dump(part)).join("---\n"));
+  writeFileSync(file, [settings, podDocument].map((part) => dump(part)).join("---\n"));
   return { name, file, container: `${name}-${container.name}` };
 }
 

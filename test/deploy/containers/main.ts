@@ -4,6 +4,7 @@
  */
 import { runEntry } from "../../../deploy/local/setup/setup-error.ts";
 import { buildProductImage, provideImages, readBaseImage } from "./base-images.ts";
+import { checkBackup } from "./checks/backup.ts";
 import { checkCommands } from "./checks/commands.ts";
 import { checkLifecycle } from "./checks/lifecycle.ts";
 import { checkLimits } from "./checks/limits.ts";
@@ -46,6 +47,7 @@ await runEntry(async () => {
     await checkPods(report, engine, installation);
     await checkUpgrade(report, engine, installation, partner);
     await checkLifecycle(report, engine, installation, partner);
+    await checkBackup(report, engine, installation, partner, compose);
     await checkTrial(report, installation, partner);
   } finally {
     await engine.close();

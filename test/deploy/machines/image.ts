@@ -6,7 +6,7 @@ import { run } from "./shell.ts";
 
 const PACKAGES = [
   ...["systemd", "systemd-sysv", "dbus", "openssh-server", "ca-certificates", "iproute2", "procps", "libicu72"],
-  ...["curl", "jq", "openssl", "postgresql-15", "nats-server", "caddy"],
+  ...["acl", "curl", "jq", "openssl", "postgresql-15", "nats-server", "caddy"],
   ...["prometheus", "prometheus-blackbox-exporter", "prometheus-alertmanager"],
 ];
 

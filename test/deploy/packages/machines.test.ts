@@ -1,5 +1,5 @@
-import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseEnv } from "node:util";
@@ -64,6 +64,29 @@ describe("the settings for machines", () => {
     expect(dropIn).to.match(new RegExp(`^StateDirectory=${folder?.replace("/var/lib/", "")}$`, "m"));
     for (const name of ["command", "query-api", "projection", "webhooks", "clinic"])
       expect(listFolders(readSettings(name)), name).to.deep.equal([]);
+  });
+
+  for (const name of readdirSync(join(deployFolder, "machines/units")).filter((file) => file.endsWith(".service")))
+    it(`systemd rates ${name} as well protected, also against the other services`, function () {
+      const unitText = readFileSync(join(deployFolder, "machines/units", name), "utf8");
+      // Only Postgres has the user of its package.
+      expect(unitText).to.match(
+        name === "clinic-postgres.service" ? /^User=postgres$/m : /^User=clinic-(%i|projection)$/m,
+      );
+      const file = join(makeTestRoot(), name.replace("@", "@command"));
+      writeFileSync(file, unitText);
+      const args = ["security", "--offline=yes", "--no-pager", "--threshold=20", file];
+      const { error, status, stdout, stderr } = spawnSync("systemd-analyze", args, { encoding: "utf8" });
+      if (error || /unrecognized option|Unknown/.test(stderr)) return this.skip();
+      expect(status, stdout + stderr).to.equal(0);
+    });
+
+  it("only projectors, command and audit can read the keys of personal data", () => {
+    const names = ["command", "query-api", "projection", "webhooks", "audit"];
+    const readers = names.filter((name) =>
+      Object.values(readSettings(name)).includes("/etc/clinic/personal-data-keys"),
+    );
+    expect(readers).to.deep.equal(["command", "projection", "audit"]);
   });
 
   it("the processes of a machine listen on different ports", () => {

@@ -104,8 +104,8 @@ async function describePortalUsers(options: DemoOptions, now: number): Promise<D
   return Promise.all(
     listPortalUsers().map(async (user) => {
       const cookie = await createSessionCookie(user, { jwtSecret, jwtIssuer, cookieName }, now);
-      const { name, role, email, clinic } = user;
-      return { name, role, clinic: clinic.name, clinicId: clinic.id, email, cookie };
+      const { id, name, role, email, clinic } = user;
+      return { id, name, role, clinic: clinic.name, clinicId: clinic.id, email, cookie };
     }),
   );
 }

@@ -26,7 +26,7 @@ const stackFileSchema = z.object({
   /** Keys for encrypting webhook secrets, as JSON text: `{current, keys}`. */
   webhookSecretKeys: z.string(),
   demo: z.object({
-    portalUsers: z.array(z.object(createTextFields("name", "role", "clinic", "clinicId", "email", "cookie"))),
+    portalUsers: z.array(z.object(createTextFields("id", "name", "role", "clinic", "clinicId", "email", "cookie"))),
     applications: z.array(
       z.object({
         ...createTextFields("name", "environment", "clientId", "clientSecret", "clinicId", "branchId", "animalId"),
@@ -122,6 +122,7 @@ export function buildCommandLineEnvironment(env: NodeJS.ProcessEnv, stack: Runni
 
 /** Formats the message of `npm start`. Omits the passwords of external servers. */
 export function formatReadyMessage({ apis, urls, demo }: StackFile, root: string, durationMs: number): string {
+  const [user] = demo.portalUsers;
   const { hosts, path: databasePath } = parseConnectionString(urls.postgres.projection);
   return `
 Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to stop.
@@ -129,6 +130,7 @@ Clinic Service is ready (${(durationMs / 1000).toFixed(1)} s). Press Ctrl-C to s
   partner API   ${apis.sandbox}  ${apis.production}
   API reference ${apis.reference}
   partner page  ${urls.gateway}/partner
+  portal user   ${user?.id} (${user?.name}; the option --user of commands)
   audit page    ${urls.gateway}/audit  (credential: ${demo.auditor.credential})
   event log     ${removeCredentials(urls.eventstore)}
   Postgres      ${hosts.join(",")}${databasePath}

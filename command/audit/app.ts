@@ -53,7 +53,7 @@ const emptyQuerySchema = z.strictObject({});
 /** Creates the HTTP application with the auditors' queries, the public keys that verify exports, and the audit page. */
 export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   const { log, pool, signer } = options;
-  const { authorize, authorizePost: authorizeSearch } = requireAuditor(log);
+  const authorize = requireAuditor(log);
   const personalLog = createEventLog(options.client, { dataKeys: options.dataKeys });
   const dependencies = {
     ...options,
@@ -72,33 +72,33 @@ export function createAuditApp(options: AuditAppOptions): Koa<RequestState> {
   );
 
   const queryRouter = createRouter<AuditorState>("/audit/v1")
-    .all("audit.me", "/me", authorize, async (ctx) => {
+    .get("audit.me", "/me", authorize, async (ctx) => {
       const { id, clinicIds, expiresAt } = ctx.state.auditor;
       readQuery(ctx.query, emptyQuerySchema);
       await recordRequestAccess(log, ctx, "sign-in");
       const name = (await readAuditorName(personalLog, id)) ?? id;
       ctx.body = { ok: true, auditor: { id, name, clinicIds, expiresAt }, keyThumbprint: signer.thumbprint };
     })
-    .all("audit.events", "/events", authorize, streamQuery(eventsQuery, dependencies))
-    .all("audit.state", "/state", authorize, sendQueryResult(stateQuery, dependencies))
-    .all("audit.diff", "/diff", authorize, sendQueryResult(diffQuery, dependencies))
-    .all("audit.replay", "/replay", authorize, streamQuery(replayQuery, dependencies))
-    .all("audit.deliveries", "/deliveries", authorize, async (ctx) => {
+    .get("audit.events", "/events", authorize, streamQuery(eventsQuery, dependencies))
+    .get("audit.state", "/state", authorize, sendQueryResult(stateQuery, dependencies))
+    .get("audit.diff", "/diff", authorize, sendQueryResult(diffQuery, dependencies))
+    .get("audit.replay", "/replay", authorize, streamQuery(replayQuery, dependencies))
+    .get("audit.deliveries", "/deliveries", authorize, async (ctx) => {
       const { stream } = readQuery(ctx.query, deliveriesQuerySchema);
       await recordRequestAccess(log, ctx, "deliveries");
       const deliveries = await findDeliveries(pool, stream, ctx.state.auditor.clinicIds);
       ctx.body = { ok: true, deliveries };
     })
-    .all("audit.latest", "/latest", authorize, sendQueryResult(latestQuery, dependencies))
-    .all("audit.accesses", "/accesses", authorize, streamQuery(accessesQuery, dependencies))
-    .all("audit.clinics", "/clinics", authorize, sendClinics(dependencies))
-    .all("audit.appointments", "/appointments", authorize, sendAppointments(dependencies))
-    .all("audit.names", "/names", authorize, sendNames(dependencies))
-    .all("audit.search", "/search", authorizeSearch, parseJsonBody(), sendSearchResults(dependencies))
-    .all("audit.export", "/export", authorize, streamExport(dependencies))
-    .all("audit.tree-head", "/tree-head", authorize, sendTreeHead(dependencies))
-    .all("audit.inclusion-proof", "/inclusion-proof", authorize, streamInclusionProof(dependencies))
-    .all("audit.consistency-proof", "/consistency-proof", authorize, streamConsistencyProof(dependencies));
+    .get("audit.latest", "/latest", authorize, sendQueryResult(latestQuery, dependencies))
+    .get("audit.accesses", "/accesses", authorize, streamQuery(accessesQuery, dependencies))
+    .get("audit.clinics", "/clinics", authorize, sendClinics(dependencies))
+    .get("audit.appointments", "/appointments", authorize, sendAppointments(dependencies))
+    .get("audit.names", "/names", authorize, sendNames(dependencies))
+    .post("audit.search", "/search", authorize, parseJsonBody(), sendSearchResults(dependencies))
+    .get("audit.export", "/export", authorize, streamExport(dependencies))
+    .get("audit.tree-head", "/tree-head", authorize, sendTreeHead(dependencies))
+    .get("audit.inclusion-proof", "/inclusion-proof", authorize, streamInclusionProof(dependencies))
+    .get("audit.consistency-proof", "/consistency-proof", authorize, streamConsistencyProof(dependencies));
   const app = createApp({ ...options, retiredPaths: [] });
   app.use(keyRouter.routes());
   app.use(queryRouter.routes());

@@ -3,7 +3,7 @@ import type Koa from "koa";
 import { LRUCache } from "lru-cache";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
-import { createRouter } from "../../shared/http/router.ts";
+import { createRouter, READ_METHODS } from "../../shared/http/router.ts";
 import { readParameters } from "../http/parameters.ts";
 import type { QueryState, ReadRow } from "../http/read.ts";
 import { buildAuthorizedSql, requirements } from "./authorization.ts";
@@ -24,7 +24,6 @@ const MAX_TIME_ZONES = 10_000;
  */
 type TimeZoneCache = LRUCache<string, readonly string[]>;
 
-/** Creates the routes of the portal API. Methods other than GET and HEAD return 405 with `Allow`. */
 export function createPortalRouter(operations: readonly PortalOperation[], dependencies: PortalDependencies): Router {
   const router = createRouter();
   const timeZoneCache: TimeZoneCache = new LRUCache({
@@ -33,10 +32,7 @@ export function createPortalRouter(operations: readonly PortalOperation[], depen
   });
   for (const operation of operations) {
     const name = `portal.${operation.operationId}`;
-    router.register(operation.path, ["GET", "HEAD"], createHandler(operation, dependencies, timeZoneCache), { name });
-    router.all(operation.path, () => {
-      throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
-    });
+    router.register(operation.path, READ_METHODS, createHandler(operation, dependencies, timeZoneCache), { name });
   }
   return router;
 }

@@ -11,6 +11,7 @@ import type { DeprecatedPath } from "../runtime/setting-schemas.ts";
 import { checkTraceparent, isTracing, startTrace } from "../tracing/span.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
 import { type Readiness, serveHealth, shareRunningCheck } from "./health.ts";
+import { requireRoute } from "./router.ts";
 
 /** Paths of monitoring, whose frequent requests are logged at level debug and not traced. */
 const MONITORING_PATH = /^\/(health\/|metrics$)/;
@@ -41,7 +42,7 @@ interface AppOptions {
 /**
  * Creates the Koa application of a service, to which the service adds its routes. The application provides correlation
  * ids, one log line per request, error responses, headers that prevent caching and content sniffing, health checks and
- * metrics. It returns 404 for unmatched requests.
+ * metrics. If no route matches a request, it returns 404, or 405 with `Allow` if the path has other methods.
  */
 export function createApp(options: AppOptions): Koa<RequestState> {
   const { clock = Date.now, registry = createRegistry() } = options;
@@ -85,7 +86,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     }
     announceSunset(ctx, options.deprecatedPaths ?? []);
     await next();
-    if (ctx.status === 404 && ctx.body === undefined) throw new ApiError(404, "not_found");
+    requireRoute(ctx);
   });
   return app;
 }

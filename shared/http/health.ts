@@ -3,6 +3,7 @@ import type { EventStoreDBClient } from "@eventstore/db-client";
 import type Koa from "koa";
 import { appendEvents, UnexpectedRevisionError } from "../eventstore/append.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { requireReadMethod } from "./router.ts";
 
 /**
  * Checks the dependencies of a service. The result maps the name of each dependency to its problem, or to null if the
@@ -16,6 +17,7 @@ export type Readiness = () => Promise<Record<string, string | null>>;
  */
 export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
   const reportReadiness = async (ctx: Koa.Context) => {
+    requireReadMethod(ctx);
     const parts = await checkReadiness();
     const ok = Object.values(parts).every((problem) => problem === null);
     ctx.status = ok ? 200 : 503;
@@ -24,6 +26,7 @@ export function serveHealth(checkReadiness: Readiness): Koa.Middleware {
   return (ctx, next) => {
     if (ctx.path === "/health/ready") return reportReadiness(ctx);
     if (ctx.path !== "/health/live") return next();
+    requireReadMethod(ctx);
     ctx.body = { ok: true };
     return undefined;
   };

@@ -1,5 +1,6 @@
 import Router from "@koa/router";
 import type Koa from "koa";
+import { ApiError } from "./api-error.ts";
 
 /**
  * Matches paths with encoded slashes, empty segments or dot segments. A proxy may interpret such a path as a
@@ -29,4 +30,28 @@ export function createRouter<State = Koa.DefaultState>(prefix = ""): Router<Stat
     return newMatch;
   };
   return router;
+}
+
+/**
+ * Refuses a request that no route has handled.
+ *
+ * @throws {ApiError} 405 `method_not_allowed` if the path has routes with other methods, otherwise 404 `not_found`
+ */
+export function requireRoute(ctx: Koa.ParameterizedContext & { matched?: Router["stack"] }): void {
+  if (ctx.status !== 404 || ctx.body !== undefined) return;
+  const methods = ctx.matched?.flatMap((layer) => layer.methods) ?? [];
+  throw methods.length > 0 ? createMethodError(methods) : new ApiError(404, "not_found");
+}
+
+/** @throws {ApiError} 405 `method_not_allowed` if the method is neither GET nor HEAD */
+export function requireReadMethod({ method }: Pick<Koa.Context, "method">): void {
+  if (!READ_METHODS.includes(method)) throw createMethodError(READ_METHODS);
+}
+
+export const READ_METHODS = ["GET", "HEAD"];
+
+/** Creates the 405 of a path that has only routes with the given methods. */
+export function createMethodError(methods: readonly string[]): ApiError {
+  const headers = { Allow: [...new Set(methods)].sort().join(", ") };
+  return new ApiError(405, "method_not_allowed", { headers });
 }

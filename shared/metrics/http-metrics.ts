@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type Koa from "koa";
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Readiness } from "../http/health.ts";
+import { requireReadMethod } from "../http/router.ts";
 
 /**
  * Records a finished request.
@@ -61,11 +62,11 @@ const METRICS_PATH = "/metrics";
  */
 export function serveMetrics(registry: Registry): Koa.Middleware {
   const sendMetrics = async (ctx: Koa.Context) => {
+    requireReadMethod(ctx);
     ctx.body = await registry.metrics();
     ctx.type = registry.contentType;
   };
-  return (ctx, next) =>
-    ctx.path !== METRICS_PATH || ctx.method !== "GET" || isForwarded(ctx.req.headers) ? next() : sendMetrics(ctx);
+  return (ctx, next) => (ctx.path !== METRICS_PATH || isForwarded(ctx.req.headers) ? next() : sendMetrics(ctx));
 }
 
 function isForwarded(headers: IncomingHttpHeaders): boolean {

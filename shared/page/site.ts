@@ -4,7 +4,7 @@ import path from "node:path";
 import { gzipSync } from "node:zlib";
 import type Router from "@koa/router";
 import type Koa from "koa";
-import { ApiError } from "../http/api-error.ts";
+import { READ_METHODS } from "../http/router.ts";
 import { limitAddressConcurrency } from "../rate-limit/concurrency.ts";
 
 export interface Page {
@@ -28,7 +28,7 @@ export function toPage(path: string, type: string, body: Buffer): Page {
  * @param operation name of all pages in metrics
  */
 export function servePages(
-  router: Pick<Router, "register" | "all">,
+  router: Pick<Router, "register">,
   pages: readonly Page[],
   headers: Readonly<Record<string, string>>,
   operation: string,
@@ -45,10 +45,7 @@ export function servePages(
         ctx.body = compressedBody;
       } else ctx.body = body;
     };
-    router.register(path, ["GET", "HEAD"], [limitConcurrency, sendPage], { name: operation });
-    router.all(path, () => {
-      throw new ApiError(405, "method_not_allowed", { headers: { Allow: "GET, HEAD" } });
-    });
+    router.register(path, READ_METHODS, [limitConcurrency, sendPage], { name: operation });
   }
 }
 

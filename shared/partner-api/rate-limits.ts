@@ -2,6 +2,7 @@ import type Koa from "koa";
 import { ApiError, createUnavailableError } from "../http/api-error.ts";
 import type { RequestState } from "../http/app.ts";
 import { toCallerAddress } from "../http/request.ts";
+import { requireRoute } from "../http/router.ts";
 import { limitAddressConcurrency } from "../rate-limit/concurrency.ts";
 import type { RateLimiter } from "../rate-limit/limiter.ts";
 import { applyCount, enforceRateLimit, isCounted } from "../rate-limit/middleware.ts";
@@ -137,7 +138,7 @@ export function countRefusals(limiter: RateLimiter): Koa.Middleware<RequestState
     if (!PARTNER_PATH.test(ctx.path)) return next();
     try {
       await next();
-      if (ctx.status === 404 && ctx.body === undefined) throw new ApiError(404, "not_found");
+      requireRoute(ctx);
     } catch (error) {
       const isRefusal = error instanceof ApiError && error.status < 500;
       if (isRefusal && !isCounted(ctx)) await countRefusedRequest(limiter, ctx);

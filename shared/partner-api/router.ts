@@ -1,8 +1,7 @@
 import type Router from "@koa/router";
 import type Koa from "koa";
 import { type Environment, environment as environments } from "../domain/events/fields.ts";
-import { ApiError } from "../http/api-error.ts";
-import { createRouter } from "../http/router.ts";
+import { createMethodError, createRouter, READ_METHODS } from "../http/router.ts";
 import { type PartnerOperationId, partnerOperations } from "./operations.ts";
 
 type PartnerRoute = (environment: Environment) => Koa.Middleware[];
@@ -26,7 +25,7 @@ export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, P
     }
     for (const [path, methods] of methodsByPath) {
       router.all(`/${environment}/v1${path}`, () => {
-        throw new ApiError(405, "method_not_allowed", { headers: { Allow: methods.join(", ") } });
+        throw createMethodError(methods);
       });
     }
   }
@@ -34,5 +33,5 @@ export function createPartnerRouter(routes: Partial<Record<PartnerOperationId, P
 }
 
 function listRoutedMethods(method: string): string[] {
-  return method === "GET" ? ["GET", "HEAD"] : [method];
+  return method === "GET" ? READ_METHODS : [method];
 }

@@ -31,23 +31,19 @@ const MAX_CACHE_BYTES = 1024 * 1024;
 const CREDENTIAL_BYTES = 500;
 
 /**
- * Creates the middlewares that require a method, an auditor's credential, and a request rate below the limit. Both count
- * the same requests. Each process counts requests separately.
+ * Creates the middleware that requires an auditor's credential, and a request rate below the limit. Each process counts
+ * requests separately.
  */
-export function requireAuditor(log: EventLog): Record<"authorize" | "authorizePost", Koa.Middleware<AuditorState>> {
+export function requireAuditor(log: EventLog): Koa.Middleware<AuditorState> {
   const windows = new Windows();
   const authenticateRequest = createAuthenticator(log, windows);
-  const createMiddleware =
-    (method: "GET" | "POST"): Koa.Middleware<AuditorState> =>
-    async (ctx, next) => {
-      if (ctx.method !== method) throw new ApiError(405, "method_not_allowed", { headers: { Allow: method } });
-      const auditor = await authenticateRequest(ctx);
-      countRequest(windows, auditor.id, MAX_REQUESTS_PER_MINUTE);
-      ctx.state.auditor = auditor;
-      ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
-      await next();
-    };
-  return { authorize: createMiddleware("GET"), authorizePost: createMiddleware("POST") };
+  return async (ctx, next) => {
+    const auditor = await authenticateRequest(ctx);
+    countRequest(windows, auditor.id, MAX_REQUESTS_PER_MINUTE);
+    ctx.state.auditor = auditor;
+    ctx.state.isVisible = createVisibilityFilter(auditor.clinicIds);
+    await next();
+  };
 }
 
 /**

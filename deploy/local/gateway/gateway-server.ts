@@ -55,7 +55,7 @@ const DROPPED_HEADERS = [
 export function startGateway({ host, port, upstreamUrls, log, drainTimeoutMs }: GatewayOptions): Promise<HttpServer> {
   const handleRequest: http.RequestListener = (request, response) => {
     const { method = "GET", url = "" } = request;
-    if (url === "/health/live" || url === "/health/ready") return sendHealth(response);
+    if (url === "/health/live" || url === "/health/ready") return sendHealth(method, response);
     const upstream = findUpstream(method, url);
     if (!upstream) return sendError(response, 400, "malformed_request");
     forward(request, response, new URL(upstreamUrls[upstream]), (line) => log(`${upstream}: ${line}`)).catch(
@@ -138,17 +138,16 @@ function selectHeaders(rawHeaders: readonly string[], ...otherDroppedHeaders: st
   return headers;
 }
 
-function sendHealth(response: http.ServerResponse): void {
-  response
-    .writeHead(200, { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" })
-    .end('{"ok":true}');
+function sendHealth(method: string, response: http.ServerResponse): void {
+  const headers = { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" };
+  if (isRead(method)) response.writeHead(200, headers).end('{"ok":true}');
+  else sendError(response, 405, "method_not_allowed", { Allow: "GET, HEAD" });
 }
 
 /**
- * Returns the service that handles a request. Portal paths belong to the query API, and audit paths belong to the audit
- * service. These services receive all methods, so that they can refuse unsupported ones. For other paths, the method
- * determines the service. Paths are not decoded or normalized, so a path such as `//audit` does not belong to the audit
- * service.
+ * Returns the service that handles a request. Each path belongs to one service, which refuses unsupported methods. Only
+ * the operations of the partner API share paths, so the method determines their service. Paths are not decoded or
+ * normalized, so a path such as `//audit` does not belong to the audit service.
  *
  * @param target request target that the client sent
  * @returns undefined if the target is not a path, for example if it is an absolute URL or `*`
@@ -161,7 +160,8 @@ export function findUpstream(method: string, target: string): Upstream | undefin
     path.startsWith("/.well-known/oauth-authorization-server/")
   )
     return "command";
-  if (path.startsWith("/api/v1/")) return "queryApi";
   if (path === "/audit" || path.startsWith("/audit/")) return "audit";
-  return method === "GET" || method === "HEAD" ? "queryApi" : "command";
+  return /^\/(sandbox|production)\/v1\//.test(path) && !isRead(method) ? "command" : "queryApi";
 }
+
+const isRead = (method: string) => method === "GET" || method === "HEAD";

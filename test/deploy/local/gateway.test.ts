@@ -71,11 +71,11 @@ describe("gateway", () => {
     ["GET", "/sandbox/v1/appointments?from=x", "queryApi"],
     ["POST", "/sandbox/v1/appointments", "command"],
     ["DELETE", "/production/v1/webhook-endpoints/1", "command"],
-    ["PATCH", "/anything", "command"],
+    ["PATCH", "/anything", "queryApi"],
     ["POST", "/api/v1/clinics", "queryApi"],
     ["DELETE", "/api/v1/nothing?x=1", "queryApi"],
-    ["POST", "/api/v10/clinics", "command"],
-    ["POST", "/API/v1/clinics", "command"],
+    ["POST", "/docs", "queryApi"],
+    ["DELETE", "/partner/v1/openapi.json", "queryApi"],
     ["GET", "/audit", "audit"],
     ["GET", "/audit?x=1", "audit"],
     ["GET", "/audit/v1/events?clinic=x", "audit"],
@@ -85,9 +85,10 @@ describe("gateway", () => {
     ["GET", "/partner/main.js", "queryApi"],
     ["GET", "//audit", "queryApi"],
     ["GET", "/x/../audit", "queryApi"],
+    ["POST", "/sandbox/v10/appointments", "queryApi"],
     ["GET", "/.well-known/jwks.json", "command"],
     ["GET", "/.well-known/jwks.json?x=1", "command"],
-    ["GET", "/.well-known/webhook-keys.json", "command"],
+    ["POST", "/.well-known/webhook-keys.json", "command"],
     ["GET", "//.well-known/jwks.json", "queryApi"],
     ["GET", "/x/../.well-known/jwks.json", "queryApi"],
     ["GET", "/.well-known%2Fjwks.json", "queryApi"],
@@ -96,7 +97,7 @@ describe("gateway", () => {
     ["GET", "/.well-known/oauth-authorization-server", "queryApi"],
     ["GET", "/.well-known/oauth-authorization-servers/sandbox/v1", "queryApi"],
     ["GET", "/%2e%2e//command/../..%5c", "queryApi"],
-    ["POST", "/..//api/v1/clinics", "command"],
+    ["POST", "/..//sandbox/v1/appointments", "queryApi"],
   ]) {
     it(`the gateway forwards ${method} ${path} unchanged to ${service}`, async () => {
       const request = await send(`${method} ${path} HTTP/1.1`);
@@ -130,6 +131,19 @@ describe("gateway", () => {
       expect(response.headers).to.contain(`X-Correlation-ID: ${error.correlationId}`);
     });
   }
+
+  it("the gateway answers GET and HEAD of its health checks, and other methods with 405", async () => {
+    for (const path of ["/health/live", "/health/ready"]) {
+      for (const [method, status, allow] of [
+        ["GET", 200],
+        ["HEAD", 200],
+        ["POST", 405, "GET, HEAD"],
+      ] as const) {
+        const response = await fetch(gateway.url + path, { method });
+        expect([response.status, response.headers.get("Allow")]).to.deep.equal([status, allow ?? null]);
+      }
+    }
+  });
 
   it("the gateway forwards headers that are just below the size limit of the services", async () => {
     expect((await send(`GET /a HTTP/1.1\r\nx: ${"x".repeat(32_000)}`)).url).to.equal("/a");
@@ -180,7 +194,7 @@ describe("gateway", () => {
   it("the gateway returns 503 while a service is down, and forwards requests after the service restarts", async () => {
     const commandPort = getPort(commandServer);
     commandServer.close().closeAllConnections();
-    const response = await fetch(`${gateway.url}/a`, { method: "POST", body: "x" });
+    const response = await fetch(`${gateway.url}/sandbox/v1/a`, { method: "POST", body: "x" });
     expect(response.status).to.equal(503);
     expect(response.headers.get("retry-after")).to.equal("1");
     const body = (await response.json()) as Record<string, unknown>;
@@ -189,7 +203,7 @@ describe("gateway", () => {
     expect(lines.at(-1)).to.match(/^command: POST failed: /);
     expect((await fetch(`${gateway.url}/a`)).status, "the other service").to.equal(200);
     commandServer = await startService("command", commandPort);
-    expect((await fetch(`${gateway.url}/a`, { method: "POST" })).status).to.equal(200);
+    expect((await fetch(`${gateway.url}/sandbox/v1/a`, { method: "POST" })).status).to.equal(200);
   });
 });
 

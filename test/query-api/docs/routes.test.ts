@@ -1,33 +1,13 @@
 import { expect } from "chai";
-import { pino } from "pino";
-import { type CommandAppOptions, createCommandApp } from "../../../command/app.ts";
-import { createQueryApp, type QueryApiOptions } from "../../../query-api/app.ts";
 import { partnerResponseChecker } from "../../support/partner-document.ts";
 import { createPortalChecker } from "../../support/portal-document.ts";
+import { listRoutes as listMethods } from "../../support/routed-apps.ts";
 
-const settings = { operatorName: "Test Operator", cookieName: "sb-test-auth-token", brand: "SERVICE" };
-const options = { ...settings, logger: pino({ level: "silent" }), retiredPaths: [], isProxyTrusted: false };
-
-/** The test sends no requests, so only the options for creating routes are set. */
-const queryApp = createQueryApp({ ...options, origin: "http://partners.test" } as unknown as QueryApiOptions);
-const commandApp = createCommandApp({
-  ...options,
-  tokenSigner: { jwks: { keys: [] } },
-  tokenIssuer: "http://partners.test",
-} as unknown as CommandAppOptions);
-
-interface RoutedMiddleware {
-  router?: { stack: { path: string | RegExp; methods: string[] }[] };
-}
-
-/** Lists an application's routes as `METHOD /path`. Omits HEAD and the routes that return 405. */
-function listRoutes(app: { middleware: unknown[] }): string[] {
-  const layers = (app.middleware as RoutedMiddleware[]).flatMap(({ router }) => router?.stack ?? []);
-  return layers
-    .filter(({ methods }) => !methods.includes("TRACE"))
-    .flatMap(({ path, methods }) => methods.map((method) => `${method} ${path}`))
-    .filter((route) => !route.startsWith("HEAD "));
-}
+/** Lists the routes of a service as `METHOD /path`, without HEAD. */
+const listRoutes = (service: "command" | "queryApi") =>
+  [...listMethods(service)].flatMap(([path, methods]) =>
+    methods.filter((method) => method !== "HEAD").map((method) => `${method} ${path}`),
+  );
 
 const startsWithPath = (pathPattern: RegExp) => (route: string) => pathPattern.test(route);
 const portalChecker = createPortalChecker();
@@ -52,7 +32,7 @@ const endpointRoutes = [
 
 describe("the documents and the routes", () => {
   it("the portal document and the routes contain exactly the agreed portal operations", () => {
-    const routes = listRoutes(queryApp)
+    const routes = listRoutes("queryApi")
       .filter(startsWithPath(/ \/api\/v1\//))
       .filter((route) => !route.endsWith("/openapi.json"));
     const documentedRoutes = portalChecker.operations.map(
@@ -73,7 +53,7 @@ describe("the documents and the routes", () => {
   });
 
   it("the partner document and the routes of both services contain the same operations, in both environments", () => {
-    const allRoutes = [...listRoutes(queryApp), ...listRoutes(commandApp)].map((route) =>
+    const allRoutes = [...listRoutes("queryApi"), ...listRoutes("command")].map((route) =>
       route.replace(/:(\w+)/g, "{$1}"),
     );
     for (const basePath of ["/sandbox/v1", "/production/v1"]) {
@@ -85,7 +65,7 @@ describe("the documents and the routes", () => {
   });
 
   it("the only undocumented routes return the OpenAPI documents, the pages, public keys and the metadata", () => {
-    const undocumentedRoutes = [...listRoutes(queryApp), ...listRoutes(commandApp)].filter(
+    const undocumentedRoutes = [...listRoutes("queryApi"), ...listRoutes("command")].filter(
       (route) =>
         !startsWithPath(/ \/(sandbox|production)\/v1\//)(route) &&
         !portalChecker.operations.map(toRoute).includes(route),

@@ -29,7 +29,7 @@ describe("a flood of invalid credentials", () => {
     }) as typeof world.log.read;
     const logger = pino({ level: "silent" });
     const app = createApp({ logger, retiredPaths: [], isProxyTrusted: true, checkReadiness: async () => ({}) });
-    app.use(requireAuditor({ ...world.log, read }).authorize as never);
+    app.use(requireAuditor({ ...world.log, read }) as never);
     app.use((ctx) => {
       ctx.body = { id: (ctx.state as AuditorState).auditor.id };
     });

@@ -11,6 +11,7 @@ import type { DeprecatedPath } from "../runtime/setting-schemas.ts";
 import { checkTraceparent, isTracing, startTrace } from "../tracing/span.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
 import { type Readiness, serveHealth, shareRunningCheck } from "./health.ts";
+import { findForwardedAddress } from "./request.ts";
 import { requireRoute } from "./router.ts";
 
 /** Paths of monitoring, whose frequent requests are logged at level debug and not traced. */
@@ -49,9 +50,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
   const recordRequest = registerRequestMetrics(registry);
   const checkReadiness = shareRunningCheck(options.checkReadiness);
   registerReadinessMetric(registry, checkReadiness);
-  // Only the last address in X-Forwarded-For is used. The trusted proxy appends this address. The caller can forge all
-  // earlier addresses.
-  const app = new Koa<RequestState>({ proxy: options.isProxyTrusted, maxIpsCount: 1 });
+  const app = new Koa<RequestState>();
   // A middleware below logs errors and sends error responses. Only errors of broken sockets reach Koa's error handler.
   app.silent = true;
   app.on("error", (error) => options.logger.debug({ error }, "connection broke while the response was sent"));
@@ -64,6 +63,7 @@ export function createApp(options: AppOptions): Koa<RequestState> {
     ctx.res.setHeader("X-Correlation-ID", ctx.state.correlationId);
     ctx.res.setHeader("Cache-Control", "no-store");
     ctx.res.setHeader("X-Content-Type-Options", "nosniff");
+    if (options.isProxyTrusted) ctx.request.ip = findForwardedAddress(ctx.req.headers) ?? ctx.ip;
     const startedAt = performance.now();
     await renderErrors(ctx, next);
     const { waitedMs } = ctx.state;

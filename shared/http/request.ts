@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
 
@@ -15,6 +15,17 @@ export function listHeaderValues({ rawHeaders }: IncomingMessage, name: string):
     if (isMatch) values.push(rawHeaders[index + 1] as string);
   }
   return values;
+}
+
+/**
+ * Returns the last address in `X-Forwarded-For`, which the trusted proxy has appended. The caller can forge all earlier
+ * addresses. Empty elements are ignored (RFC 9110, section 5.6.1).
+ */
+export function findForwardedAddress({ "x-forwarded-for": list = "" }: IncomingHttpHeaders): string | undefined {
+  return String(list)
+    .split(",")
+    .findLast((address) => address.trim() !== "")
+    ?.trim();
 }
 
 /** Matches an address that a proxy wrote in brackets or with a port. */

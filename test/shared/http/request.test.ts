@@ -1,5 +1,19 @@
 import { expect } from "chai";
-import { toCallerAddress } from "../../../shared/http/request.ts";
+import { findForwardedAddress, toCallerAddress } from "../../../shared/http/request.ts";
+
+describe("forwarded address", () => {
+  for (const [list, address] of [
+    ["192.0.2.7", "192.0.2.7"],
+    ["192.0.2.6, 192.0.2.7", "192.0.2.7"],
+    ["192.0.2.6,192.0.2.7,", "192.0.2.7"],
+    ["192.0.2.7 , \t, ,", "192.0.2.7"],
+    ...[",", " , ", "", undefined].map((empty) => [empty, undefined]),
+  ]) {
+    it(`the forwarded address of ${JSON.stringify(list)} is ${address}`, () => {
+      expect(findForwardedAddress({ "x-forwarded-for": list })).to.equal(address);
+    });
+  }
+});
 
 describe("caller address", () => {
   const cases: [string, string, string][] = [

@@ -89,10 +89,9 @@ export async function redeemLinkCode(
   const animal = await loadLinkedAnimal(log, animalId, sandbox);
   if (animal?.clinicId !== clinicId) return refuseLinkCode();
   const { customerId } = animal;
-  const customer = sandbox ? undefined : await loadState(log, customerAggregate, customerId);
   const redemption = {
     ...{ animalId, clinicId, customerId, applicationId, linkId, sandboxCode },
-    isOwnerErased: customer !== undefined && isErased(customer),
+    isOwnerErased: await isOwnerErased(log, animal, sandbox),
     sandboxGeneration: sandbox?.generation ?? 0,
   };
   const decide = decideRedeemLinkCode(redemption, context.now);
@@ -116,6 +115,12 @@ async function findCodeTarget(log: EventLog, linkIds: readonly string[]): Promis
 
 async function loadLinkedAnimal(log: EventLog, animalId: string, sandbox: Sandbox | null) {
   return sandbox ? findFixtureAnimal(sandbox, animalId) : loadState(log, animalAggregate, animalId);
+}
+
+/** The animals of a sandbox's fixture have no owner in the log. */
+async function isOwnerErased(log: EventLog, { customerId }: Animal, sandbox: Sandbox | null): Promise<boolean> {
+  const customer = sandbox ? undefined : await loadState(log, customerAggregate, customerId);
+  return customer !== undefined && isErased(customer);
 }
 
 /**
@@ -146,7 +151,9 @@ export async function endLink(
 ): Promise<bigint | undefined> {
   const { linkId = "", sandbox, ...owner } = input;
   const target = sandbox ? getSandboxLink(sandbox) : await findCodeTarget(log, linkId === "" ? [] : [linkId]);
-  if (target?.linkId !== linkId) throw new DomainError("animal_link_not_found", "there is no such link");
+  const animal = target?.linkId === linkId && (await loadLinkedAnimal(log, target.animalId, sandbox));
+  if (!animal || (await isOwnerErased(log, animal, sandbox)))
+    throw new DomainError("animal_link_not_found", "there is no such link");
   const decide = decideWithdrawLink({ ...owner, linkId, requestedBy: "application" });
-  return (await handle(log, animalConsentAggregate, target.animalId, decide, context)).statePosition;
+  return (await handle(log, animalConsentAggregate, animal.id, decide, context)).statePosition;
 }

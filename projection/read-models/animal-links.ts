@@ -1,7 +1,7 @@
 import { animalConsentStreams } from "../../shared/domain/events/consent.ts";
 import { defineReadModel, toColumns } from "../engine/read-model.ts";
 
-/** Valid links of applications to animals. An erasure of the owner ends a link without an event, see `erasure`. */
+/** Links of applications to animals. An erasure of the owner ends a link before it is withdrawn, see `erasure`. */
 export const animalLinks = defineReadModel({
   table: "animal_link",
   columns: {

@@ -19,7 +19,7 @@ export interface EventCursor {
 }
 
 const UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
-const PATTERN = new RegExp(`^(0|[1-9]\\d{0,18}) (${UUID})(?: (${UUID}))? ([0-9a-f,-]{0,100})$`);
+const PATTERN = new RegExp(`^(0|[1-9]\\d{0,18}) (${UUID})(?: (${UUID}))? ([0-9a-f,-]{0,120})$`);
 
 /** Largest `bigint` of Postgres. */
 const MAX_POSITION = 2n ** 63n - 1n;

@@ -26,7 +26,7 @@ export const listPartnerAppointments = definePartnerRead({
 
 With \`updatedSince\`, it instead lists all appointments that changed since then, whatever their time and status. \`from\`, \`to\` and \`cursor\` are then ignored, the response has \`changes\` instead of \`window\`, and \`page.nextCursor\` is null. An appointment that changes between two requests appears again. So does one whose notes were erased, with the same \`revision\`. A date-time is only an approximate start, because imported appointments can have an earlier \`updatedAt\`.
 
-A cursor can become invalid when the access or the links of your application change, and when the sandbox is reset. The response is then 422 \`unknown_cursor\`. Start again with a date-time.`,
+A cursor becomes invalid when the access or the links of your application change, and when the sandbox is reset. The response is then 422 \`unknown_cursor\`. Start again with a date-time.`,
   parameters: { ...windowParameters, limit: createLimitParameter(250, 100), updatedSince: updatedSinceParameter },
   isPaged: true,
   response: z.strictObject({

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
-import { buildIsAnimalVisibleSql } from "../../shared/partner-api/animal-access.ts";
+import { buildIsAnimalVisibleSql, IS_LINK_VALID_SQL } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, parseTime } from "../http/parameters.ts";
 import { createEpoch, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
@@ -26,14 +26,15 @@ const isVisibleSql = `a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.br
   AND ${buildIsAnimalVisibleSql({ animalAccess: "$11::text", applicationId: "$12::uuid", animalId: "a.animal_id" })}`;
 
 /**
- * A change of the access, a new link or a sandbox reset makes other appointments visible, also some whose last change is
- * before a cursor. Such a cursor is refused.
+ * A change of the access or of the valid links, or a sandbox reset, shows or hides appointments, also some whose last
+ * change is before a cursor. Such a cursor is refused. A new link changes the newest position, and an end the number or
+ * the newest position.
  */
 const epoch = createEpoch(
   "$1::uuid",
   `(SELECT access_position FROM ${READ_MODEL_SCHEMA}.installation WHERE installation_id = $4::uuid)`,
-  `(SELECT max(position) FROM ${READ_MODEL_SCHEMA}.animal_link
-     WHERE application_id = $12::uuid AND clinic_id = $1::uuid AND $11::text = 'linked')`,
+  `(SELECT count(*) || '-' || max(l.position) FROM ${READ_MODEL_SCHEMA}.animal_link l
+     WHERE l.application_id = $12::uuid AND l.clinic_id = $1::uuid AND $11::text = 'linked' AND ${IS_LINK_VALID_SQL})`,
   `(SELECT reset_position FROM ${READ_MODEL_SCHEMA}.sandbox WHERE clinic_id = $1::uuid)`,
 );
 

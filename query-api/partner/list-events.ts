@@ -50,7 +50,7 @@ Without the clinic header, the list instead contains \`installation.approved\`, 
 
 Pass \`cursor\` of a response as \`after\` of the next request. If there is no event yet, the request waits up to \`wait\` seconds for the first one. An application can have up to 200 waiting requests for each process of the service. More requests with \`wait\` return 429 \`too_many_waiting_requests\`.
 
-Events about endpoints require the scope \`webhooks:read\`. \`animal_link.created\`, \`animal_link.withdrawn\`, \`installation.access_changed\`, \`installation.approved\` and \`sandbox.reset\` change which appointments are visible: after such an event, read the appointments again. The erasure of an animal's owner ends a link without an event.`,
+Events about endpoints require the scope \`webhooks:read\`. \`animal_link.created\`, \`animal_link.withdrawn\`, \`installation.access_changed\`, \`installation.approved\` and \`sandbox.reset\` change which appointments are visible: after such an event, read the appointments again.`,
   parameters: {
     after: createFilterParameter(
       `\`cursor\` of an earlier response. \`${LATEST}\` returns no events and the cursor of the newest event. If it is missing, the list starts with the first event.`,

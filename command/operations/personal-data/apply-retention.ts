@@ -5,6 +5,7 @@ import { isStatementTimeout } from "../../../shared/postgres/unavailable.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { endsRun, isServerFailure } from "../../handling/server-failure.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
+import { endErasedLinks } from "./end-erased-links.ts";
 import { isQuarantined, type PersonalDataStores, recordAndDestroy, waitForReadModels } from "./erase-person.ts";
 import { type DuePerson, findClinicsWithRules, findDuePersons, type RetainedType } from "./find-due-persons.ts";
 import { requireCompleteReadModels, waitForLogEnd } from "./require-complete-read-models.ts";
@@ -94,6 +95,7 @@ export async function applyRetention(
     const dueCount = await countDuePersons(findPersons, clinicIds, options);
     await eraseDuePersons({ ...stores, isComplete, findPersons }, clinicIds, context, options, summary, dueCount);
     summary.destroyedKeys += await destroyErasedKeys(pool);
+    await endErasedLinks(stores, context);
     const hasFailure = summary.refused > 0 || skippedClinicIds.size > 0 || options.signal.aborted;
     if (options.clinicId === undefined && !hasFailure)
       await pool.query("UPDATE projection.task_success SET succeeded_at = now() WHERE task = 'retention'");

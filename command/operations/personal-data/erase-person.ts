@@ -7,6 +7,7 @@ import { createPositionWatch, readPosition } from "../../../shared/postgres/read
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { CommandContext } from "../../handling/handle.ts";
 import { destroyErasedKeys } from "./destroy-erased-keys.ts";
+import { endErasedLinks } from "./end-erased-links.ts";
 import { recordErasure, recordErasureWithoutClinic, type TypeWithoutClinic } from "./record-erasure.ts";
 
 /** Stores that hold personal data. The user of the database must own the read models. */
@@ -33,7 +34,8 @@ export class ReadModelsBehindError extends Error {
 const READ_MODELS_TIMEOUT_MS = 60_000;
 
 /**
- * Erases a person's data: records the act, destroys the data keys, and waits until the read models show neutral values.
+ * Erases a person's data: records the act, destroys the data keys, waits until the read models show neutral values, and
+ * informs applications with a link to the person's animals.
  * An interrupted erasure is completed by repeating it.
  *
  * @throws {DomainError} `<object>_not_found` if there is no such person, or `auditor_not_revoked`
@@ -52,6 +54,7 @@ export async function erasePerson(
   if (result.position !== undefined) await waitForReadModels(stores.pool, result.position);
   await requireResumedStream(stores.pool, `${person.type}-${person.id}`);
   destroyedKeyCount += result.destroyedKeyCount + (await destroyErasedKeys(stores.pool, person.id));
+  if (person.type === "customer") await endErasedLinks(stores, context, person.id);
   return { ...result, destroyedKeyCount };
 }
 

@@ -115,8 +115,8 @@ interface Redemption extends Omit<DataOf<AnimalConsentEvent, "AnimalLinked">, "c
 }
 
 /**
- * Redeems a link code. Repeating the redemption returns no event while the link is valid. All refusals are equal, so
- * that they reveal nothing about the code.
+ * Redeems a link code. An earlier link of the application ends. Repeating the redemption returns no event while the link
+ * is valid. All refusals are equal, so that they reveal nothing about the code.
  *
  * @param now milliseconds since 1970
  * @throws {DomainError} `link_code_invalid`
@@ -133,7 +133,10 @@ export function decideRedeemLinkCode(redemption: Redemption, now: number): Anima
     const isUsed = consent.lastLinkId === linkId;
     if (code?.linkId !== linkId || isUsed || (code.expiresAt !== null && Date.parse(code.expiresAt) <= now))
       refuseLinkCode();
-    return [{ type: "AnimalLinked", data: { ...link, covers: code.covers } }];
+    const withdrawal = consent.link
+      ? decideWithdrawLink({ ...link, linkId: consent.link.linkId, requestedBy: "application" })(state)
+      : [];
+    return [...withdrawal, { type: "AnimalLinked", data: { ...link, covers: code.covers } }];
   };
 }
 

@@ -33,7 +33,7 @@ export const animalConsentStreams = defineCategory(
   {
     /** Replaces an earlier code of the same application that was not redeemed. */
     AnimalLinkCodeCreated: z.object({ ...linkFields, expiresAt: instant }),
-    /** Replaces an earlier link of the same application. */
+    /** An earlier link of the same application has been withdrawn before. */
     AnimalLinked: z.object({
       ...linkFields,
       /** Owner of the animal. The erasure of the owner ends the link. */

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { createLinkCode, redeemLinkCode, withdrawLink } from "../../../command/operations/animal-link-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
-import { registerAnimal } from "../../../command/operations/people-operations.ts";
+import { registerAnimal, registerCustomer } from "../../../command/operations/people-operations.ts";
 import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
 import { toStreamName } from "../../../shared/domain/events/category.ts";
 import { animalConsentStreams, type ConsentCoverage } from "../../../shared/domain/events/consent.ts";
@@ -82,6 +82,11 @@ describe("animal links", () => {
       { applicationId: partner.applicationId, ...clinic, requestedBy: "owner" },
       createTestOperatorContext(),
     );
+  const eraseOwner = ({ clinicId, customerId }: Pick<TestClinic, "clinicId" | "customerId">) => {
+    const erasure = { categories: ["contact" as const], cause: "request" as const, reason: "Request 17" };
+    const command = { clinicId, id: customerId, ...erasure };
+    return recordErasure.customer(api.command.log, command, createTestOperatorContext());
+  };
   async function addAnimal({ clinicId, customerId }: TestClinic): Promise<string> {
     const animalId = randomUUID();
     const details = { name: "Duman", species: "dog", breed: null, sex: null, birthDate: null, microchip: null };
@@ -263,7 +268,47 @@ describe("animal links", () => {
     await redeem(installation, await createCode(installation, { animalId: otherAnimalId }));
     expect(await listChanges(installation, cursor)).to.include({ status: 422 });
     expect((await listChanges(installation, "2026-01-01T00:00:00Z")).ids).to.eql([earlier, id]);
+    const { cursor: laterCursor } = await listChanges(installation, "2026-01-01T00:00:00Z");
+    // The older link ends, by a withdrawal or an erasure, and the newer one remains.
+    await withdraw(installation);
+    await eventually("the end", async () => (await listChanges(installation, laterCursor)).status === 422);
+    expect((await listChanges(installation, "2026-01-01T00:00:00Z")).ids).to.eql([earlier]);
     expect(await listChanges(inHouse, inHouseCursor)).to.include({ status: 200 });
+  });
+
+  it("the erasure of the owner of an older link makes cursors of the list of changes invalid", async () => {
+    const installation = await install("linked");
+    const { log } = api.command;
+    const customerId = randomUUID();
+    const { clinicId } = installation.clinic;
+    const contact = { fullName: "Cem Kaya", phone: null, email: null, city: null };
+    await registerCustomer(log, { customerId, clinicId, ...contact }, createTestOperatorContext());
+    await redeem(installation, await createCode(installation));
+    const animalId = await addAnimal({ ...installation.clinic, customerId });
+    await redeem(installation, await createCode(installation, { animalId }));
+    await book(installation, animalId);
+    const listSince = (since: string) => send(installation, "GET", `/appointments?updatedSince=${since}`);
+    const { cursor } = (await listSince("2026-01-01T00:00:00Z")).body.changes;
+    await eraseOwner(installation.clinic);
+    await eventually("the end", async () => (await listSince(cursor)).body.error === "unknown_cursor");
+  });
+
+  it("a second code for a linked animal ends the link, which the feed reports, and creates another", async () => {
+    const installation = await install("linked");
+    const { animalId } = installation.clinic;
+    const { link: first } = (await redeem(installation, await createCode(installation))).body;
+    const code = await createCode(installation, { covers: "appointments_read" });
+    const { link: second } = (await redeem(installation, code)).body;
+    expect(second.id).to.not.equal(first.id);
+    expect((await redeem(installation, code)).body.link).to.eql(second);
+    expect((await send(installation, "GET", "/animal-links")).body.links).to.eql([second]);
+    const { events } = (await send(installation, "GET", "/events")).body;
+    const linkEvents = events.filter(({ data }: { data: { link?: object } }) => data.link);
+    expect(linkEvents.map(({ type, data }: { type: string; data: object }) => [type, data])).to.eql([
+      ["animal_link.created", { link: { id: first.id, animalId } }],
+      ["animal_link.withdrawn", { link: { id: first.id, animalId } }],
+      ["animal_link.created", { link: { id: second.id, animalId } }],
+    ]);
   });
 
   it("a consent to read does not cover new appointments", async () => {
@@ -305,18 +350,13 @@ describe("animal links", () => {
     expect(await listAppointmentIds(installation)).to.eql([body.appointment.id]);
   });
 
-  it("the erasure of the owner ends the link without an event, and the animal looks unknown instead of erased", async () => {
+  it("the erasure of the owner ends the link at once, and the animal looks unknown instead of erased", async () => {
     const installation = await install("linked");
     const { animalId, clinicId, customerId } = installation.clinic;
     const code = await createCode(installation);
     const { link } = (await redeem(installation, code)).body;
     await book(installation, animalId);
-    const erasure = { categories: ["contact" as const], cause: "request" as const, reason: "Request 17" };
-    const { statePosition } = await recordErasure.customer(
-      api.command.log,
-      { clinicId, id: customerId, ...erasure },
-      createTestOperatorContext(),
-    );
+    const { statePosition } = await eraseOwner({ clinicId, customerId });
     await eventually("the refusal", async () => (await book(installation, animalId)).status === 422);
     const refusals = [await book(installation, animalId), await book(installation, randomUUID())].map(toRefusal);
     expect(refusals[0]).to.eql(refusals[1]);
@@ -326,6 +366,9 @@ describe("animal links", () => {
     expect(status).to.equal(404);
     expect((await send(installation, "GET", "/animal-links")).body.links).to.eql([]);
     expect(await listAppointmentIds(installation)).to.eql([]);
+    expect((await send(installation, "DELETE", `/animal-links/${link.id}`)).body.error).to.equal(
+      "animal_link_not_found",
+    );
     expect(await readConsentTypes(animalId)).to.eql(["AnimalLinkCodeCreated", "AnimalLinked"]);
   });
 

@@ -1,11 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
+import { handle } from "../../../../command/handling/handle.ts";
 import { registerAuditor, revokeAuditor } from "../../../../command/operations/auditor-operations.ts";
 import { destroyErasedKeys } from "../../../../command/operations/personal-data/destroy-erased-keys.ts";
 import { erasePerson } from "../../../../command/operations/personal-data/erase-person.ts";
 import { recordErasure } from "../../../../command/operations/personal-data/record-erasure.ts";
+import { animalConsentAggregate } from "../../../../shared/domain/clinic/animal-consent.ts";
 import { READ_MODEL_SCHEMA } from "../../../../shared/postgres/read-model-schema.ts";
-import { createClinic, createTestOperatorContext, type TestClinic } from "../../../support/partner.ts";
+import {
+  createApplication,
+  createClinic,
+  createTestOperatorContext,
+  type TestClinic,
+} from "../../../support/partner.ts";
 import { runClinic } from "../../cli/terminal.ts";
 import { createPersonalDataWorld, type PersonalDataWorld } from "./personal-data-world.ts";
 
@@ -176,6 +183,39 @@ describe("erasure of personal data", function () {
       await destroyErasedKeys(world.pool, id);
       expect(await world.countKeys("customer", id), `${skewMs} ms: a restored key`).to.equal(2);
     }
+  });
+
+  it("an erasure of contact data withdraws the owner's links, also if it was interrupted before", async () => {
+    const application = await createApplication(world.log);
+    const link = async ({ clinicId, customerId, animalId }: TestClinic) => {
+      const ids = { clinicId, customerId, animalId, applicationId: application.applicationId, linkId: randomUUID() };
+      const data = { ...ids, covers: "appointments_read" as const, sandboxGeneration: 0 };
+      const context = { ...createTestOperatorContext(), clinicId, environment: "production" as const };
+      await handle(
+        world.log,
+        animalConsentAggregate,
+        animalId,
+        () => [{ type: "AnimalLinked" as const, data }],
+        context,
+      );
+    };
+    const readLast = async ({ animalId }: TestClinic) => {
+      const event = await world.log.readLast(`animalConsent-${animalId}`);
+      return [event?.type, event?.metadata.environment];
+    };
+    const interrupted = await createClinic(world.log);
+    await link(clinic);
+    await link(interrupted);
+    await world.eraseCustomer(clinic.customerId, clinic.clinicId, "--categories", "notes");
+    expect(await readLast(clinic)).to.eql(["AnimalLinked", "production"]);
+    await world.eraseCustomer(clinic.customerId, clinic.clinicId);
+    expect(await readLast(clinic)).to.eql(["AnimalLinkWithdrawn", "production"]);
+    const erasure = { categories: ["contact" as const], cause: "request" as const, reason: "Request 17" };
+    const { clinicId, customerId: id } = interrupted;
+    await recordErasure.customer(world.log, { clinicId, id, ...erasure }, createTestOperatorContext());
+    expect(await readLast(interrupted)).to.eql(["AnimalLinked", "production"]);
+    await world.run("retention", "apply", "--clinic", clinicId);
+    expect(await readLast(interrupted)).to.eql(["AnimalLinkWithdrawn", "production"]);
   });
 
   it("an erasure fails while the stream of the customer is quarantined, because the read models then keep the data", async () => {

@@ -29,17 +29,18 @@ export function authorize(operation: PartnerOperation, decide: Decide, brand: st
  * it is approved and its clinic belongs to the application's environment.
  */
 function createAccessFinder(load: LoadAggregate): FindAccess {
-  return async ({ applicationId, credentialId, environment, clinicId }) => {
+  return async ({ applicationId, credentialId, environment, clinicId, branchId }) => {
     const [{ state: application }, installation] = await Promise.all([
       load(applicationAggregate, applicationId),
       clinicId && load(installationAggregate, deriveInstallationId(applicationId, clinicId)),
     ]);
     const approved = installation ? toInstallationRecord(installation.state) : null;
-    const clinic = approved && clinicId && (await load(clinicAggregate, clinicId)).state;
+    const clinic = approved && clinicId ? (await load(clinicAggregate, clinicId)).state : undefined;
     return {
       isCredentialActive: application?.environment === environment && isActiveCredential(application, credentialId),
       applicationScopes: application?.scopes ?? [],
-      installation: clinic && clinic.environment === environment ? approved : null,
+      installation: clinic?.environment === environment ? approved : null,
+      isBranchKnown: !branchId || (clinic?.branches.some(({ id }) => id === branchId) === true),
     };
   };
 }

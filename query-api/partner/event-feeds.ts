@@ -3,7 +3,7 @@ import { applicationEventType } from "../../shared/domain/events/partner.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createEpoch, type Epoch, type EventCursor, parseEventCursor } from "./event-cursor.ts";
-import { branchRefusalSql, buildIsBranchVisibleSql, type PartnerRequest } from "./read.ts";
+import { buildIsBranchVisibleSql, type PartnerRequest } from "./read.ts";
 
 /** Value of the parameter `after` that skips all events until now. */
 export const LATEST = "latest";
@@ -17,23 +17,22 @@ interface Feed {
   /** Is true for the event `c` of a cursor that the feed can have returned. */
   isOwnCursor: string;
   epoch: Epoch;
-  refusal: string;
 }
 
 /**
  * Builds the statement of a feed. It selects one row more than the page contains, to detect a next page. $4 and $5:
  * cursor, $6: true to skip all events, $7: limit, $8: epoch of the cursor, $9 and $10: position and epoch of the last wait.
  */
-function buildFeedSql({ from, isVisible, isOwnCursor, epoch, refusal }: Feed): string {
+function buildFeedSql({ from, isVisible, isOwnCursor, epoch }: Feed): string {
   return `WITH page_and_next_row AS MATERIALIZED (
       SELECT e.position, e.event_id, e.type, e.clinic_id, e.branch_id, e.stream, e.revision FROM ${from}
        WHERE ${isVisible} AND NOT $6::boolean AND e.position > greatest($4::bigint, CASE WHEN $10::text = ${epoch.current} THEN $9::bigint END, -1)
        ORDER BY e.position
        LIMIT $7::integer + 1)
-    SELECT coalesce(${refusal}, CASE WHEN $4::bigint IS NOT NULL AND (NOT ${epoch.buildIsValidSql("$8::text")} OR NOT EXISTS (
+    SELECT CASE WHEN $4::bigint IS NOT NULL AND (NOT ${epoch.buildIsValidSql("$8::text")} OR NOT EXISTS (
         SELECT FROM ${READ_MODEL_SCHEMA}.public_event c
          WHERE c.event_id = $5::uuid AND c.position = $4::bigint AND ${isOwnCursor}
-      )) THEN 'unknown_cursor' END) AS refusal,
+      )) THEN 'unknown_cursor' END AS refusal,
     json_build_object('position', (SELECT position::text FROM ${READ_MODEL_SCHEMA}.checkpoint),
       'epoch', ${epoch.current},
       'newest', CASE WHEN $6::boolean THEN (
@@ -61,7 +60,6 @@ export const clinicFeedSql = buildFeedSql({
        WHERE w.endpoint_id = e.endpoint_id AND w.application_id = $11::uuid)))`,
   isOwnCursor: "c.clinic_id = $1::uuid",
   epoch: createEpoch("$1::uuid"),
-  refusal: branchRefusalSql,
 });
 
 const ownInstallationsSql = `SELECT i.installation_id FROM ${READ_MODEL_SCHEMA}.installation i
@@ -77,7 +75,6 @@ export const applicationFeedSql = buildFeedSql({
   isVisible: `e.installation_id IN (${ownInstallationsSql}) AND e.type = ANY ($3::text[])`,
   isOwnCursor: `c.installation_id IN (${ownInstallationsSql})`,
   epoch: createEpoch(`SELECT clinic_id FROM ${READ_MODEL_SCHEMA}.installation WHERE application_id = $1::uuid`),
-  refusal: "NULL",
 });
 
 type FeedRequest = PartnerRequest & { parameters: { after: string | null; limit: number } };

@@ -3,7 +3,7 @@ import { animalAccess, rateLimit, scope } from "../../shared/domain/events/partn
 import { animalAccessText } from "../../shared/partner-api/records.ts";
 import { buildNameSortSql, READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { clinicFields, uuid } from "../http/fields.ts";
-import { branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
+import { buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 
 export const getClinicContext = definePartnerRead({
   operationId: "getClinicContext",
@@ -20,8 +20,8 @@ export const getClinicContext = definePartnerRead({
       rateLimitPerMinute: rateLimit,
     }),
   }),
-  refusals: { branch_denied: 403 },
-  sql: `SELECT ${branchRefusalSql} AS refusal, json_build_object(
+  refusals: {},
+  sql: `SELECT NULL AS refusal, json_build_object(
       'clinic', json_build_object('id', c.clinic_id, 'slug', c.slug, 'name', c.name, 'timezone', c.timezone,
         'currency', c.currency, 'locale', c.locale, 'status', c.status),
       'branches', coalesce((

@@ -6,7 +6,7 @@ import { timeWindow } from "../http/fields.ts";
 import { createLimitParameter, MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
 import { changeProgress, listChanges, updatedSinceParameter } from "./list-changes.ts";
-import { APPOINTMENT_FIELDS_SQL, branchRefusalSql, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
+import { APPOINTMENT_FIELDS_SQL, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
@@ -36,11 +36,11 @@ A cursor becomes invalid when the access or the links of your application change
     appointments: z.array(partnerAppointment),
     page: partnerPage,
   }),
-  refusals: { branch_denied: 403, validation_failed: 400, unknown_cursor: 422 },
+  refusals: { validation_failed: 400, unknown_cursor: 422 },
   alternative: listChanges,
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY scheduled_at, appointment_id LIMIT $6::integer)
-    SELECT ${branchRefusalSql} AS refusal, json_build_object(
+    SELECT NULL AS refusal, json_build_object(
       'window', json_build_object('from', rfc3339($4::timestamptz), 'to', rfc3339($5::timestamptz),
         'maximumDays', ${MAX_WINDOW_DAYS}),
       'appointments', coalesce((SELECT json_agg(json_build_object(${APPOINTMENT_FIELDS_SQL})

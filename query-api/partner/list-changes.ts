@@ -5,7 +5,7 @@ import { buildIsAnimalVisibleSql, IS_LINK_VALID_SQL } from "../../shared/partner
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createFilterParameter, parseTime } from "../http/parameters.ts";
 import { createEpoch, formatEventCursor, parseEventCursor } from "./event-cursor.ts";
-import { APPOINTMENT_FIELDS_SQL, branchRefusalSql, buildIsBranchVisibleSql, type ReadAlternative } from "./read.ts";
+import { APPOINTMENT_FIELDS_SQL, buildIsBranchVisibleSql, type ReadAlternative } from "./read.ts";
 
 /** Progress of a caller that follows the changes of appointments. */
 export const changeProgress = z.strictObject({
@@ -64,14 +64,14 @@ const sqlBody = z.looseObject({
 
 /** The list of appointments in the order of their last changes. */
 export const listChanges: ReadAlternative = {
-  appliesTo: ({ parameters: { updatedSince } }) => typeof updatedSince === "string",
+  appliesTo: (_, { updatedSince }) => typeof updatedSince === "string",
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY position, appointment_id LIMIT $10::integer)
-    SELECT coalesce(${branchRefusalSql}, CASE WHEN $6::bigint IS NOT NULL AND (
+    SELECT CASE WHEN $6::bigint IS NOT NULL AND (
         NOT ${epoch.buildIsValidSql("$9::text")} OR NOT EXISTS (
           SELECT FROM ${READ_MODEL_SCHEMA}.public_event e
            WHERE e.event_id = $7::uuid AND e.position = $6::bigint AND e.clinic_id = $1::uuid)
-      ) THEN 'unknown_cursor' END) AS refusal,
+      ) THEN 'unknown_cursor' END AS refusal,
     json_build_object(
       'appointments', coalesce((SELECT json_agg(json_build_object(${APPOINTMENT_FIELDS_SQL})
         ORDER BY a.position, a.appointment_id) FROM page a), '[]'),

@@ -66,7 +66,6 @@ Events about endpoints require the scope \`webhooks:read\`. \`animal_link.create
     hasMore: z.boolean().describe("True if more events are available without waiting."),
   }),
   refusals: {
-    branch_denied: 403,
     invalid_cursor: 400,
     validation_failed: 400,
     unknown_cursor: 422,
@@ -76,7 +75,7 @@ Events about endpoints require the scope \`webhooks:read\`. \`animal_link.create
   sql: clinicFeedSql,
   getSqlParameters: (request) => getClinicFeedParameters(request),
   alternative: {
-    appliesTo: ({ state }) => !hasClinic(state),
+    appliesTo: (state) => !hasClinic(state),
     sql: applicationFeedSql,
     getSqlParameters: getApplicationFeedParameters,
     completeBody,

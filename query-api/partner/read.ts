@@ -7,7 +7,6 @@ import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
 import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
 import { type EndpointOperationId, toApplicationOperationId } from "../../shared/partner-api/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
-import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
 import type { QueryState } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
@@ -68,7 +67,7 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
 
 /** SQL of a read for certain requests. */
 export interface ReadAlternative extends Pick<PartnerRead, "sql" | "getSqlParameters" | "completeBody"> {
-  appliesTo(request: PartnerRequest): boolean;
+  appliesTo(state: PartnerRequest["state"], parameters: PartnerRequest["parameters"]): boolean;
 }
 
 export interface WaitForEvent {
@@ -128,8 +127,3 @@ export const APPOINTMENT_FIELDS_SQL = `'id', a.appointment_id, 'clinicId', a.cli
   'animalId', a.animal_id, 'scheduledAt', rfc3339(a.scheduled_at), 'durationMinutes', a.duration_minutes,
   'status', a.status, 'notes', a.notes, 'revision', a.revision, 'createdAt', rfc3339(a.created_at),
   'updatedAt', rfc3339(a.updated_at)`;
-
-/** SQL that returns `branch_denied` if the branch header ($3) names a branch that the clinic ($1) does not have. */
-export const branchRefusalSql = `CASE WHEN $3::uuid IS NOT NULL AND NOT EXISTS (
-    SELECT FROM ${READ_MODEL_SCHEMA}.branch b WHERE b.clinic_id = $1::uuid AND b.branch_id = $3::uuid
-  ) THEN 'branch_denied' END`;

@@ -104,10 +104,14 @@ function authorize(
 /** Maximum number of requests of an application that are authorized and read at the same time after a wait. */
 const MAX_RESUMED_REQUESTS = 4;
 
+/** Maximum time from the end of a wait to the end of the read. Milliseconds. */
+const MAX_RESUME_MS = 25_000;
+
 /**
  * Waits for the caller's log position, runs the operation's SQL and responds. Must run after authorization and rate
- * limiting, so that only valid requests wait. A request that waits for an event is authorized again after the wait, with
- * a new deadline. One event can end the waits of many requests, so only a few of an application resume at once.
+ * limiting, so that only valid requests wait. A request that waits for an event is authorized again after the wait. One
+ * event can end the waits of many requests, so only a few of an application resume at once. The new deadline of a request
+ * starts when it resumes.
  */
 function respond(
   partnerRead: PartnerRead,
@@ -124,15 +128,19 @@ function respond(
     ctx.res.once("close", () => reading.abort(new ApiError(408, "request_timeout")));
     const read = async (lastWait?: WaitForEvent) => {
       const context = { log: limitLogReads(dependencies.log, ctx.state.deadline, reading), brand: dependencies.brand };
+      const { operationId, isPaged } = partnerRead;
+      const parameters = readParameters(partnerRead.parameters ?? {}, ctx.query);
+      const alternative = partnerRead.alternative?.appliesTo(ctx.state, parameters)
+        ? partnerRead.alternative
+        : undefined;
       const request = {
         state: ctx.state,
         pathParams: (ctx as { params?: Record<string, string> }).params ?? {},
-        parameters: readParameters(partnerRead.parameters ?? {}, ctx.query),
-        cursor: partnerRead.isPaged ? readCursor(ctx.query.cursor) : undefined,
+        parameters,
+        cursor: isPaged && !alternative ? readCursor(ctx.query.cursor) : undefined,
         lastWait,
       };
-      const { alternative, operationId } = partnerRead;
-      const { sql, getSqlParameters, completeBody } = alternative?.appliesTo(request) ? alternative : partnerRead;
+      const { sql, getSqlParameters, completeBody } = alternative ?? partnerRead;
       const statement = { name: `partner ${operationId}${sql === partnerRead.sql ? "" : " alternative"}`, text: sql };
       const values = await getSqlParameters(request, context);
       const body = await readBody(partnerRead, statement, values, ctx.state, dependencies.readRow);
@@ -145,9 +153,10 @@ function respond(
     };
     let result = await read();
     while (await waitForEvent(result)) {
-      ctx.state.deadline = performance.now() + READ_TIMEOUT_MS;
       const { wait } = result;
+      const lastDeadline = performance.now() + MAX_RESUME_MS;
       result = await resume(ctx.state.applicationId, async () => {
+        ctx.state.deadline = Math.min(performance.now() + READ_TIMEOUT_MS, lastDeadline);
         await requireAccess(ctx);
         return read(wait);
       });
@@ -206,7 +215,9 @@ const accessStatement = {
     coalesce(NOT a.revoked AND a.credential_ids ? $2, false) AS "isCredentialActive",
     coalesce(a.scopes, '[]') AS "applicationScopes",
     CASE WHEN c.clinic_id IS NOT NULL THEN json_build_object('scopes', i.scopes, 'branchIds', i.branch_ids,
-      'animalAccess', i.animal_access, 'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT_PER_MINUTE})) END AS installation
+      'animalAccess', i.animal_access, 'rateLimitPerMinute', coalesce(i.rate_limit_per_minute, ${DEFAULT_RATE_LIMIT_PER_MINUTE})) END AS installation,
+    $5::uuid IS NULL OR EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.branch
+      WHERE clinic_id = $4::uuid AND branch_id = $5::uuid) AS "isBranchKnown"
   FROM (VALUES (1)) request
   LEFT JOIN ${READ_MODEL_SCHEMA}.partner_application a ON a.application_id = $1::uuid AND a.environment = $3
   LEFT JOIN ${READ_MODEL_SCHEMA}.installation i
@@ -225,11 +236,12 @@ const accessRecordSchema = z.object({
       rateLimitPerMinute: rateLimit,
     })
     .nullable(),
+  isBranchKnown: z.boolean(),
 }) satisfies z.ZodType<AccessRecord>;
 
 function createAccessFinder(readRow: ReadRow, deadline: number): FindAccess {
-  return async ({ applicationId, credentialId, environment, clinicId }) =>
-    accessRecordSchema.parse(
-      await readRow(accessStatement, [applicationId, credentialId, environment, clinicId], deadline, applicationId),
-    );
+  return async ({ applicationId, credentialId, environment, clinicId, branchId }) => {
+    const values = [applicationId, credentialId, environment, clinicId, branchId];
+    return accessRecordSchema.parse(await readRow(accessStatement, values, deadline, applicationId));
+  };
 }

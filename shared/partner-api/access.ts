@@ -20,6 +20,8 @@ export interface AccessRecord {
    * approval, or belongs to the other environment.
    */
   installation: InstallationRecord | null;
+  /** False if the branch header names no branch of the clinic. */
+  isBranchKnown: boolean;
 }
 
 export type InstallationRecord = Pick<Installation, "scopes" | "branchIds" | "animalAccess" | "rateLimitPerMinute">;
@@ -31,6 +33,8 @@ export interface AccessQuery {
   environment: Environment;
   /** Clinic whose installation grants access; null if the request names no valid clinic. */
   clinicId: string | null;
+  /** Branch that the branch header names; null if the header is absent, undefined if it is malformed or repeated. */
+  branchId: string | null | undefined;
 }
 
 /**
@@ -84,7 +88,8 @@ export function setCaller(
   const { requiresClinic, acceptsClinic, requiresSandbox } = operation;
   const headerClinicId = requiresClinic || acceptsClinic ? readUuidHeader(ctx, `X-${brand}-Clinic-ID`) : null;
   const clinicId = requiresSandbox ? deriveSandboxClinicId(applicationId) : (headerClinicId ?? null);
-  const accessQuery = { applicationId, credentialId, environment, clinicId };
+  const branchId = requiresClinic || acceptsClinic ? readUuidHeader(ctx, `X-${brand}-Branch-ID`) : null;
+  const accessQuery = { applicationId, credentialId, environment, clinicId, branchId };
   Object.assign(ctx.state, { applicationId, environment, token, accessQuery });
 }
 
@@ -96,7 +101,8 @@ export function setCaller(
  * 2. Token and application have the operation's scope (403).
  * 3. The application has an installation at the clinic in the clinic header, or at its own sandbox (403). If the clinic
  *    header is optional and absent, the checks end here.
- * 4. The installation has the scope, and permits the branch in the branch header, if the header is present (403).
+ * 4. The installation has the scope. If the branch header is present, it names a branch of the clinic that the
+ *    installation permits (403).
  *
  * @param accessRecord stored data for the request's {@link AccessQuery}
  * @param brand brand in header names, as in `X-<brand>-Clinic-ID`
@@ -114,27 +120,25 @@ export function requirePartnerAccess(
   if (requiresSandbox && environment !== "sandbox") throw new ApiError(403, "sandbox_only");
   requireScope(operation.scope, token.scopes, accessRecord.applicationScopes);
   ctx.state.log.addFields({ applicationId: token.applicationId, environment });
-  const namesClinic = () => ["Clinic", "Branch"].some((name) => readUuidHeader(ctx, `X-${brand}-${name}-ID`) !== null);
+  const namesClinic = () => accessQuery.branchId !== null || readUuidHeader(ctx, `X-${brand}-Clinic-ID`) !== null;
   if (requiresClinic || requiresSandbox || (acceptsClinic && namesClinic())) {
     const scopes = token.scopes.filter((name) => accessRecord.applicationScopes.includes(name));
-    authorizeClinic(ctx, operation, accessQuery.clinicId, accessRecord.installation, scopes, brand);
+    authorizeClinic(ctx, operation, accessRecord, scopes);
   }
 }
 
 function authorizeClinic(
   ctx: Koa.ParameterizedContext<ClinicState>,
   operation: PartnerOperation,
-  clinicId: string | null,
-  installation: InstallationRecord | null,
+  { installation, isBranchKnown }: AccessRecord,
   scopes: readonly Scope[],
-  brand: string,
 ): void {
+  const { clinicId, branchId } = ctx.state.accessQuery;
   if (!clinicId) throw new ApiError(403, "clinic_header_invalid");
   if (!installation) throw new ApiError(403, "installation_denied");
   requireScope(operation.scope, installation.scopes);
-  const branchId = operation.requiresSandbox ? null : readUuidHeader(ctx, `X-${brand}-Branch-ID`);
   const isBranchPermitted = branchId === null || installation.branchIds?.includes(branchId ?? "") !== false;
-  if (branchId === undefined || !isBranchPermitted) throw new ApiError(403, "branch_denied");
+  if (branchId === undefined || !isBranchKnown || !isBranchPermitted) throw new ApiError(403, "branch_denied");
   ctx.state.clinicId = clinicId;
   ctx.state.installation = installation;
   ctx.state.scopes = scopes.filter((name) => installation.scopes.includes(name));

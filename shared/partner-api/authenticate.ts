@@ -85,6 +85,6 @@ export function createAuthentication({ verify, limiter, brand }: AuthenticationO
   return { authenticate, concurrencyLimiter };
 }
 
-function toKey({ applicationId, credentialId, environment, clinicId }: AccessQuery): string {
-  return `${environment} ${applicationId} ${credentialId} ${clinicId}`;
+function toKey({ applicationId, credentialId, environment, clinicId, branchId }: AccessQuery): string {
+  return `${environment} ${applicationId} ${credentialId} ${clinicId} ${branchId}`;
 }

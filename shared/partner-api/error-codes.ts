@@ -15,7 +15,8 @@ export const partnerErrors = {
   insufficient_scope: "The token, the application or the installation lacks the required scope.",
   clinic_header_invalid: "The clinic header is missing, repeated or not a UUID.",
   installation_denied: "The clinic has not approved the application, or has withdrawn its approval.",
-  branch_denied: "The branch header is not a UUID, or names a branch outside the installation.",
+  branch_denied:
+    "The branch header is not a UUID, or names a branch that the clinic does not have or the installation does not cover.",
   sandbox_only: "The operation is available only in the sandbox environment.",
   clinic_not_operational: "The clinic is suspended or closed.",
   rate_limit_exceeded: "Too many requests. Wait the number of seconds in `Retry-After`.",

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import fc from "fast-check";
 import type { PartnerOperationId } from "../../../shared/partner-api/operations.ts";
@@ -7,6 +8,8 @@ import { statusTriggers } from "./partner-provocations.ts";
 import { validRequests } from "./partner-requests.ts";
 import { type PartnerContractWorld, startPartnerContractWorld } from "./partner-world.ts";
 import { send } from "./sandbox-request.ts";
+
+const BRANCH_HEADER = "X-SERVICE-Branch-ID";
 
 /** Provokes each documented status of each partner operation, and compares the response with the document. */
 describe("responses of the partner API", function () {
@@ -32,6 +35,16 @@ describe("responses of the partner API", function () {
       it(`the tests provoke exactly the documented statuses of the partner operation ${operationId}`, () => {
         expect(Object.keys(operation.responses)).to.have.members(Object.keys(operationTriggers));
       });
+
+      const parameters = (operation.parameters ?? []) as { name?: string }[];
+      if (parameters.some(({ name }) => name === BRANCH_HEADER)) {
+        it(`the partner operation ${operationId} refuses a branch header that names no branch of the clinic`, async () => {
+          const request = await validRequests[operationId as PartnerOperationId](world.unrestrictedPartner, world);
+          const headers = { ...request.headers, [BRANCH_HEADER]: randomUUID() };
+          const { status, body } = await send(world.origins, { ...request, headers });
+          expect([status, body.error]).to.deep.equal([403, "branch_denied"]);
+        });
+      }
 
       for (const [status, sendRequest] of Object.entries(operationTriggers)) {
         it(`the partner operation ${operationId} returns ${status} as documented`, async () => {

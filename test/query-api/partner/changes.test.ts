@@ -227,6 +227,10 @@ describe("the list of changed appointments", () => {
     expect((await readSandbox(first.changes.cursor)).body.error).to.equal("unknown_cursor");
   });
 
+  it("parameters of the window are ignored next to updatedSince", async () => {
+    expect((await read("2020-01-01T00:00:00Z", "&cursor=nowhere&from=x&to=y")).appointments).to.deep.equal([]);
+  });
+
   it("a value that is neither a cursor nor a date-time returns 400", async () => {
     for (const value of ["yesterday", "2026-01-01", "", "0000-01-01T00:00:00Z"]) {
       expect((await list(value)).body.error, value).to.equal("invalid_cursor");

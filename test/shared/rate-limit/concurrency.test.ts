@@ -130,6 +130,7 @@ describe("the authentication of a partner's request", () => {
     isCredentialActive: true,
     applicationScopes: ["clinic:read"],
     installation: { scopes: ["clinic:read"], branchIds: null, animalAccess: "all", rateLimitPerMinute: 120 } as never,
+    isBranchKnown: true,
   };
 
   /** Serves one operation that looks up the access data with the given function. */

@@ -27,23 +27,25 @@ DATABASE="${BASH_REMATCH[1]}@${BASH_REMATCH[3]}"
 PGPASSWORD=$(printf %b "${BASH_REMATCH[2]//%/\\x}")
 export PGPASSWORD
 
-# The order makes the copy consistent: what a checkpoint covers is in the files that are copied later. The other files
-# are the chunks. In alphabetical order, they are also the files of the embedded log.
-list_log_files() {
-  cd $LOG
-  find . -maxdepth 1 -type f -name '*.chk' -printf '%P\n'
-  find . -type f -path './index/*' -printf '%P\n'
-  find . -type f ! -path './index/*' ! -path './*.chk' -printf '%P\n' | sort
+# Copies files of the log in alphabetical order: copy_files <target folder> <conditions of find>...
+copy_files() {
+  (
+    cd $LOG
+    find . -type f "${@:2}" -printf '%P\n' | sort | xargs --delimiter='\n' --no-run-if-empty \
+      cp --parents --preserve=mode,timestamps --sparse=always --target-directory="$1"
+  )
 }
 
-# The server can delete a listed file of the index, so a failed copy is repeated.
+# Copies the checkpoints, then the index, then the chunks, so that what a checkpoint covers is copied later. The third
+# step also copies the files of the embedded log. The server can delete a listed file of the index, so a failed copy is
+# repeated.
 copy_log() {
   local attempt
   for attempt in 1 2 3; do
     rm -rf "$1"
     mkdir "$1"
-    if list_log_files | (cd $LOG && xargs --delimiter='\n' cp --parents --preserve=mode,timestamps --sparse=always \
-      --target-directory="$1"); then return; fi
+    if copy_files "$1" -name '*.chk' ! -path './*/*' && copy_files "$1" -path './index/*' &&
+      copy_files "$1" ! -path './index/*' ! -name '*.chk'; then return; fi
     echo "backup: attempt $attempt to copy the event log failed" >&2
   done
   fail "the event log cannot be copied"

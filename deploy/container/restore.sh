@@ -11,8 +11,13 @@ backup=${1:?Name a backup, for example 2026-11-28T020000Z}
 [ -d secrets ] || { echo "Copy the folder secrets of the former installation here first." >&2; exit 1; }
 ./create-secrets.sh
 docker-compose --profile restore up --detach --no-deps postgres restore
-docker-compose exec -T restore bash /usr/local/bin/backup restore "$backup"
+code=0
+docker-compose exec -T restore bash /usr/local/bin/backup restore "$backup" || code=$?
 docker-compose --profile restore rm --stop --force restore
+if [ $code != 0 ]; then
+  echo "Before you try again, delete the volumes: docker-compose --profile '*' down --volumes" >&2
+  exit $code
+fi
 
 # The other services start when the read models reflect the event log.
 docker-compose up --detach --no-deps eventstore nats migrate projection clinic

@@ -30,15 +30,7 @@ const stack = {
   personalDataKeys: keyEnv.PERSONAL_DATA_KEYS,
   webhookSecretKeys: keyEnv.WEBHOOK_SECRET_KEYS,
 };
-const PORTAL_USER = {
-  id: "7f3e9d0c-51b2-4a6e-9c1d-2f8a6b4e0001",
-  name: "Ada Owner",
-  role: "owner",
-  clinic: "Lake Vets",
-  clinicId: "0b54a8f0-62ff-4a34-a5a5-3f2fc6f3a001",
-  email: "ada@example.com",
-  cookie: "c",
-};
+const PORTAL_USER = { id: "u1", name: "Ada", role: "owner", clinic: "c", clinicId: "c1", email: "e", cookie: "c" };
 const otherLogUrl = "esdb://log.example.com:2113";
 const otherDatabaseUrl = "postgres://owner@db.example.com/clinic";
 const stackEnv = { ...urls, ...keyEnv };
@@ -95,7 +87,7 @@ describe("the message of a ready stack", () => {
     const message = formatReadyMessage({ ...stackFile, urls: externalUrls }, "/data", 1_250);
     expect(message).to.contain("\n  event log     esdb://a:2113,b:2113?tls=true\n");
     expect(message).to.contain("\n  Postgres      db.example:5432/clinic\n");
-    expect(message).to.contain(`\n  portal user   ${PORTAL_USER.id} (Ada Owner;`);
+    expect(message).to.contain(`\n  portal user   ${PORTAL_USER.id} (Ada;`);
     expect(message).to.contain("\n  NATS          nats://nats.example:4222\n");
     expect(message).to.contain("\n  logs          /data/logs/*.log\n");
     expect(message).not.to.match(/secret|cret@|clinic:/);

@@ -1,7 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
-import { createAuditSigner } from "../../../../command/audit/export/signing.ts";
 import { keySettings } from "../../../../command/cli/commands/generate-keys.ts";
 import { generateKeys } from "../../../../shared/auth/generate-keys.ts";
 import { importSigningKeys } from "../../../../shared/auth/signing-keys.ts";
@@ -33,12 +32,6 @@ describe("the command `keys generate`", () => {
       else await importSigningKeys("TOKEN_SIGNING_KEYS", Object.values(extendedKeys.keys));
     });
   }
-
-  it("generated keys sign audit exports", async () => {
-    const { outputLines } = await runClinic(["keys", "generate", "--for", "AUDIT_SIGNING_KEYS"], { env });
-    const signer = await createAuditSigner(readConfig(["AUDIT_SIGNING_KEYS"], { AUDIT_SIGNING_KEYS: outputLines[0] }));
-    expect(signer.jwks.keys).to.have.length(1);
-  });
 
   it("a file that does not exist, and one with the keys of another kind, are refused", async () => {
     const add = (setting: string, file: string) =>

@@ -22,19 +22,10 @@ export async function checkBackup(
   program: string,
 ): Promise<void> {
   const { compose, tryCompose, folder } = installation;
-  const backUp = () => compose(["exec", "-T", "backup", "bash", "/usr/local/bin/backup", "now"]);
+  const exec = (service: string, ...args: string[]) => compose(["exec", "-T", service, ...args]);
   const listBackups = () => readdirSync(path.join(folder, "backups")).filter((name) => name.endsWith("Z"));
-  const query = (statement: string) =>
-    compose(["exec", "-T", "postgres", "psql", "-U", "postgres", "-At", "-c", statement, "clinic"]);
-  const readMetrics = () =>
-    compose([
-      "exec",
-      "-T",
-      "projection",
-      "node",
-      "-e",
-      "fetch('http://127.0.0.1:8080/metrics').then((r) => r.text()).then(console.log)",
-    ]);
+  const query = (sql: string) => exec("postgres", "psql", "-U", "postgres", "-At", "-c", sql, "clinic");
+  const readMetrics = "fetch('http://127.0.0.1:8080/metrics').then((r) => r.text()).then(console.log)";
   const restore = (name: string) =>
     run("./restore.sh", [name], {
       env: { ...engine.env, PATH: `${path.dirname(program)}:${process.env.PATH}` },
@@ -50,7 +41,8 @@ export async function checkBackup(
     await compose(["--profile", "backup", "up", "--detach", "--no-deps", "backup"]);
     await eventually("the first backup", () => listBackups().length > 0, 120_000);
     await eventually("the metric", async () => {
-      const [, value] = /^task_last_success_timestamp_seconds\{task="backup"\} (\S+)$/m.exec(await readMetrics()) ?? [];
+      const metrics = await exec("projection", "node", "-e", readMetrics);
+      const [, value] = /^task_last_success_timestamp_seconds\{task="backup"\} (\S+)$/m.exec(metrics) ?? [];
       return Number(value) >= Math.floor(startedAt);
     });
   });
@@ -60,7 +52,7 @@ export async function checkBackup(
     expect(created.status, created.body).to.equal(201);
     kept = created.body;
     const load = Array.from({ length: 20 }, (_, index) => partner.createAppointment(`during-the-backup-${index}`));
-    const output = await backUp();
+    const output = await exec("backup", "bash", "/usr/local/bin/backup", "now");
     await Promise.all(load);
     name = listBackups().at(-1) ?? "";
     keyCount = await query("SELECT count(*) FROM data_keys.data_key");

@@ -22,6 +22,7 @@ export const partnerErrors = {
   rate_limit_exceeded: "Too many requests. Wait the number of seconds in `Retry-After`.",
   rate_limit_unavailable: "The service could not count the request in time. Nothing was changed; try again.",
   appointment_not_found: "The clinic has no appointment with this id at a branch that the installation covers.",
+  insufficient_consent: "The consent of the animal's owner does not cover new appointments.",
   link_code_invalid: "The code is wrong, used or expired, or belongs to another application or clinic.",
   animal_link_not_found: "The application has no link with this id at this clinic, or the link has ended.",
   fixture_appointment: "The appointment is part of the sandbox's fixture. Create an appointment of your own.",

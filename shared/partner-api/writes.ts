@@ -74,7 +74,7 @@ export const partnerWrites = {
   },
   createPartnerAppointment: {
     description:
-      "Creates an appointment with status `requested`. A repeated request with the same idempotency key returns the first response.",
+      "Creates an appointment with status `requested`. A repeated request with the same idempotency key returns the first response, as long as your application has access to the branch and the animal.",
     request: appointmentRequest,
     requestHeaders: idempotencyKeyHeader,
     successResponse: {
@@ -87,6 +87,7 @@ export const partnerWrites = {
       ...clinicStatusErrors,
       idempotency_conflict: 409,
       validation_failed: 422,
+      insufficient_consent: 422,
       concurrent_changes: 503,
       data_source_unavailable: 503,
     },

@@ -19,8 +19,7 @@ interface RequestContext {
   /** Owner of the animal; undefined if there is no animal, or the animal belongs to a sandbox's fixture. */
   customer: Customer | undefined;
   /**
-   * What the caller may do with the animal's data. `none`: the animal is reported as missing, also if a request is
-   * repeated.
+   * What the caller may do with the animal's data. `none`: the animal is reported as missing.
    */
   animalAccess: "none" | ConsentCoverage;
   /** Branches that the caller may use; null for all branches of the clinic. */
@@ -39,24 +38,25 @@ export class InvalidAppointmentError extends DomainError {
 }
 
 /**
- * Requests an appointment for the animal's owner. Repeating a request changes nothing, even if the requested time has
- * passed or a referenced object has changed.
+ * Requests an appointment for the animal's owner. Without access to its branch and animal, a repeated request is refused
+ * like a new one. With access, repeating a request changes nothing, even if the requested time has passed.
  *
  * @throws {InvalidAppointmentError}
- * @throws {DomainError} `idempotency_conflict` if the id belongs to another request
+ * @throws {DomainError} `insufficient_consent`; `idempotency_conflict` if the id belongs to another request
  */
 export function decideRequest(
   request: AppointmentRequest,
   context: RequestContext,
 ): Decision<Appointment, AppointmentEvent> {
   return (state) => {
-    if (state) {
-      if (!isRepeated(state, request))
-        throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
-      if (context.animalAccess === "none") throw new InvalidAppointmentError([UNKNOWN_ANIMAL]);
-      return [];
+    const accessProblems = findAccessProblems(request, context);
+    if (accessProblems.length === 0 && context.animalAccess === "appointments_read")
+      throw new DomainError("insufficient_consent", "the owner has not consented to new appointments of the animal");
+    if (state && accessProblems.length === 0) {
+      if (isRepeated(state, request)) return [];
+      throw new DomainError("idempotency_conflict", "the idempotency key was used for another request");
     }
-    const details = findProblems(request, context);
+    const details = [...accessProblems, ...findFurtherProblems(request, context)];
     if (details.length > 0) throw new InvalidAppointmentError(details);
     const customerId = request.animalId === null ? null : (context.animal?.customerId ?? null);
     return [{ type: "AppointmentRequested", data: { ...request, customerId } }];
@@ -75,31 +75,36 @@ export function isRepeated(
   return requestHash !== null && requestHash === repetition.requestHash && hasSameTexts;
 }
 
-const UNKNOWN_ANIMAL: ErrorDetail = { path: "animalId", message: "is not an animal of the clinic" };
-
 /** Problem with an animal whose owner's contact data is erased. */
 export const OWNER_ERASED = "belongs to a customer whose personal data was erased";
 
 /**
- * Checks a request. An object of another clinic is reported as missing, so that the existence of the object is not
- * revealed.
+ * Checks the access to the branch and the animal. An object of another clinic is reported as missing, so that the
+ * existence of the object is not revealed.
  */
-function findProblems(request: AppointmentRequest, context: RequestContext): ErrorDetail[] {
-  const { clinic, animal, customer, animalAccess, permittedBranchIds, now } = context;
-  const { branchId } = request;
+function findAccessProblems({ branchId, animalId }: AppointmentRequest, context: RequestContext): ErrorDetail[] {
+  const { clinic, permittedBranchIds } = context;
   const details: ErrorDetail[] = [];
   const isBranchKnown = clinic.branches.some(({ id }) => id === branchId);
   if (!isBranchKnown || permittedBranchIds?.includes(branchId) === false) {
     details.push({ path: "branchId", message: "is not a branch of the clinic" });
   }
-  if (request.animalId !== null && (animal?.clinicId !== clinic.id || animalAccess === "none")) {
-    details.push(UNKNOWN_ANIMAL);
-  } else if (animalAccess === "appointments_read") {
-    details.push({ path: "animalId", message: "is an animal whose owner has not consented to new appointments" });
-  } else if (customer && isErased(customer)) {
+  if (animalId !== null && !isAnimalVisible(context)) {
+    details.push({ path: "animalId", message: "is not an animal of the clinic" });
+  }
+  return details;
+}
+
+function isAnimalVisible({ clinic, animal, animalAccess }: RequestContext): boolean {
+  return animal?.clinicId === clinic.id && animalAccess !== "none";
+}
+
+function findFurtherProblems({ scheduledAt }: AppointmentRequest, context: RequestContext): ErrorDetail[] {
+  const details: ErrorDetail[] = [];
+  if (isAnimalVisible(context) && context.customer && isErased(context.customer)) {
     details.push({ path: "animalId", message: OWNER_ERASED });
   }
-  if (Date.parse(request.scheduledAt) <= now) {
+  if (Date.parse(scheduledAt) <= context.now) {
     details.push({ path: "scheduledAt", message: "must be in the future" });
   }
   return details;

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { expect } from "chai";
 import { createLinkCode, redeemLinkCode, withdrawLink } from "../../../command/operations/animal-link-operations.ts";
+import { narrowInstallation } from "../../../command/operations/installation-operations.ts";
 import { createLinkCodes } from "../../../command/operations/link-codes.ts";
 import { registerAnimal, registerCustomer } from "../../../command/operations/people-operations.ts";
 import { recordErasure } from "../../../command/operations/personal-data/record-erasure.ts";
@@ -319,7 +321,27 @@ describe("animal links", () => {
     await send(inHouse, "GET", `/appointments/${body.appointment.id}`);
     expect(await listAppointmentIds(installation)).to.eql([body.appointment.id]);
     const { status, body: refusal } = await book(installation, installation.clinic.animalId);
-    expect([status, refusal.error, refusal.details[0].path]).to.eql([422, "validation_failed", "animalId"]);
+    expect([status, refusal.error]).to.eql([422, "insufficient_consent"]);
+  });
+
+  it("a repeated create gets what a new one gets if the access to its branch or its consent has ended", async () => {
+    const installation = await install("linked");
+    const { animalId, clinicId } = installation.clinic;
+    await redeem(installation, await createCode(installation));
+    const [key, otherKey] = [randomUUID(), randomUUID()];
+    await book(installation, animalId, key);
+    const isSameRefusal = async (error: string) => {
+      const refusals = [await book(installation, animalId, key), await book(installation, animalId, otherKey)];
+      return isDeepStrictEqual(toRefusal(refusals[0]!), toRefusal(refusals[1]!)) && refusals[0]!.body.error === error;
+    };
+    await redeem(installation, await createCode(installation, { covers: "appointments_read" }));
+    await eventually("the consent", () => isSameRefusal("insufficient_consent"));
+    await redeem(installation, await createCode(installation));
+    await eventually("the new consent", async () => (await book(installation, animalId, key)).status === 201);
+    const branchIds = [installation.clinic.otherBranchId];
+    const narrowing = { applicationId: installation.partner.applicationId, clinicId, branchIds };
+    await narrowInstallation(api.command.log, narrowing, createTestOperatorContext());
+    await eventually("the branch", () => isSameRefusal("validation_failed"));
   });
 
   it("after a withdrawal, reads find nothing, and new and repeated requests are refused like those for an unknown animal", async () => {

@@ -120,6 +120,17 @@ describe("appointment", () => {
         .thenRefused("idempotency_conflict");
   });
 
+  it("without access to its branch or a sufficient consent, a repeated request is refused like a new one", () => {
+    for (const history of [[], [requested]]) {
+      givenAppointment(...history)
+        .when(decideRequest(request, { ...facts, permittedBranchIds: [otherBranchId] as never }))
+        .thenRefused("validation_failed");
+      givenAppointment(...history)
+        .when(decideRequest(request, { ...facts, animalAccess: "appointments_read" }))
+        .thenRefused("insufficient_consent");
+    }
+  });
+
   it("an appointment request needs a permitted branch, a known animal and a future time", () => {
     const expectRefused = (overrides: Partial<AppointmentRequest>, moreFacts: Partial<typeof facts> = {}) =>
       givenAppointment()
@@ -128,14 +139,20 @@ describe("appointment", () => {
     expectRefused({ branchId: "elsewhere" });
     expectRefused({}, { permittedBranchIds: [otherBranchId] as never });
     expectRefused({ animalId: "stray" });
-    expectRefused({}, { animalAccess: "appointments_read" });
     expectRefused({ scheduledAt: DEFAULT_EVENT_TIME });
   });
 
   it("an animal without access is reported like an unknown animal, also to a repeated request", () => {
     const animal = fold(animalAggregate, [animalRegistered(clinicId, "ada", "luna")] as never[])!;
     const ofAnimal = { ...request, animalId: "luna" };
-    const hidden = { ...facts, animal, animalAccess: "none" as const };
+    const customer = fold(customerAggregate, [
+      customerRegistered(clinicId, "ada"),
+      {
+        type: "CustomerDataErased",
+        data: { customerId: "ada", categories: ["contact"], cause: "request", reason: "Asked" },
+      },
+    ] as never[]) as never;
+    const hidden = { ...facts, animal, customer, animalAccess: "none" as const };
     const unknown = { ...facts, animal: undefined };
     const getDetails = (history: AppointmentEvent[], context: typeof hidden | typeof unknown, hash = "hash") => {
       const decide = decideRequest({ ...ofAnimal, requestHash: hash }, context);

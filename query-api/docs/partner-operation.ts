@@ -172,7 +172,7 @@ function describePartnerErrors(
 function listReadErrors(operation: PartnerOperation, partnerRead: PartnerRead): PartnerRefusals {
   return {
     ...listAccessErrors(operation),
-    invalid_log_position: 400,
+    ...{ invalid_log_position: 400, validation_failed: 400 },
     ...(partnerRead.isPaged && { invalid_cursor: 400 }),
     ...partnerRead.refusals,
     internal_error: 500,

@@ -36,7 +36,7 @@ A cursor becomes invalid when the access or the links of your application change
     appointments: z.array(partnerAppointment),
     page: partnerPage,
   }),
-  refusals: { validation_failed: 400, unknown_cursor: 422 },
+  refusals: { unknown_cursor: 422 },
   alternative: listChanges,
   sql: `WITH page_and_next_row AS MATERIALIZED (${pageAndNextRowSql}),
     page AS (SELECT * FROM page_and_next_row ORDER BY scheduled_at, appointment_id LIMIT $6::integer)

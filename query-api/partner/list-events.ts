@@ -67,7 +67,6 @@ Events about endpoints require the scope \`webhooks:read\`. \`animal_link.create
   }),
   refusals: {
     invalid_cursor: 400,
-    validation_failed: 400,
     unknown_cursor: 422,
     too_many_waiting_requests: 429,
     event_log_unavailable: 503,

@@ -188,7 +188,7 @@ export const listWebhookDeliveries = definePartnerRead({
   parameters: { limit: createLimitParameter(100, 50), ...deliveryFilters },
   isPaged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),
-  refusals: { validation_failed: 400, webhook_endpoint_not_found: 404, event_log_unavailable: 503 },
+  refusals: { webhook_endpoint_not_found: 404, event_log_unavailable: 503 },
   sql: `WITH ${DELIVERY_PAGE_SQL},
     page AS (SELECT * FROM page_and_next_row ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
     SELECT CASE WHEN NOT EXISTS (SELECT FROM endpoint) THEN 'webhook_endpoint_not_found' END AS refusal,

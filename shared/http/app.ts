@@ -11,7 +11,7 @@ import type { DeprecatedPath } from "../runtime/setting-schemas.ts";
 import { checkTraceparent, isTracing, startTrace } from "../tracing/span.ts";
 import { ApiError, createUnavailableError } from "./api-error.ts";
 import { type Readiness, serveHealth, shareRunningCheck } from "./health.ts";
-import { findForwardedAddress } from "./request.ts";
+import { findForwardedAddress, parseQuery } from "./request.ts";
 import { requireRoute } from "./router.ts";
 
 /** Paths of monitoring, whose frequent requests are logged at level debug and not traced. */
@@ -53,6 +53,17 @@ export function createApp(options: AppOptions): Koa<RequestState> {
   const app = new Koa<RequestState>();
   // A middleware below logs errors and sends error responses. Only errors of broken sockets reach Koa's error handler.
   app.silent = true;
+  // Koa's own parsers need up to seconds of CPU time for hostile texts. All routers read the host, but no route uses it.
+  Object.defineProperties(app.request, {
+    host: { value: "" },
+    query: {
+      get(this: Koa.Request) {
+        const value = parseQuery(this);
+        Object.defineProperty(this, "query", { value });
+        return value;
+      },
+    },
+  });
   app.on("error", (error) => options.logger.debug({ error }, "connection broke while the response was sent"));
   if (isTracing()) app.use(traceRequests());
   app.use(async (ctx, next) => {

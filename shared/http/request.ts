@@ -1,6 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
+import type Koa from "koa";
+import { ApiError } from "./api-error.ts";
 
 /**
  * Lists the values of a request header, in order. Unlike `headersDistinct`, it does not convert all other headers.
@@ -45,4 +47,30 @@ export function toCallerAddress(text: string): string {
   if (!(address instanceof ipaddr.IPv6)) return address.toString();
   const networkParts = address.parts.slice(0, 4).map((part) => part.toString(16));
   return `${networkParts.join(":")}::/64`;
+}
+
+/** Maximum number of members of a query. No operation has half as many parameters. */
+export const MAX_QUERY_MEMBERS = 100;
+
+/** Beginning of the paths of the portal API. Its contract knows no error for a query. */
+const PORTAL_PREFIX = "/api/v1/";
+
+/**
+ * Parses the query of a request, as form-urlencoded (WHATWG URL standard). The value of a repeated name is an array.
+ *
+ * @returns members by name. For the portal API, only the first 100 members
+ * @throws {ApiError} 400 `validation_failed` if the query of another API has more than 100 members
+ */
+export function parseQuery({ path, querystring }: Pick<Koa.Request, "path" | "querystring">): Koa.Request["query"] {
+  const members = [...new URLSearchParams(querystring)];
+  if (members.length > MAX_QUERY_MEMBERS && !path.startsWith(PORTAL_PREFIX)) {
+    const details = [{ path: "query", message: `must have at most ${MAX_QUERY_MEMBERS} members` }];
+    throw new ApiError(400, "validation_failed", { details });
+  }
+  const query = new Map<string, string | string[]>();
+  for (const [name, value] of members.slice(0, MAX_QUERY_MEMBERS)) {
+    const earlier = query.get(name);
+    query.set(name, earlier === undefined ? value : [earlier, value].flat());
+  }
+  return Object.fromEntries(query);
 }

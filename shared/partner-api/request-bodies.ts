@@ -13,6 +13,7 @@ import {
 } from "../domain/events/partner.ts";
 import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
 import { SANDBOX_LINK_CODES } from "../domain/partner/sandbox-link-code.ts";
+import { MAX_URL_LENGTH } from "../webhooks/destination.ts";
 import { asymmetricSignatureText, bodyFormatText, orderingText } from "./records.ts";
 
 /**
@@ -79,7 +80,8 @@ export const idempotencyKey = z
   .regex(/^[\x20-\x7e]{8,128}$/, "must be 8 to 128 printable ASCII characters")
   .meta({ minLength: 8, maxLength: 128 });
 
-const endpointUrl = z.string().meta({
+// A longer URL is not parsed: the time to normalize its host grows with the square of the length.
+const endpointUrl = z.string().max(MAX_URL_LENGTH).meta({
   format: "uri",
   description:
     "HTTPS URL of a public host. In production, the operator must first approve the URL's origin. If the operator withdraws the approval, deliveries stay `pending` until the origin is approved again.",

@@ -46,8 +46,8 @@ export interface SafeDestination {
   address: string;
 }
 
-/** Applies to the normalized URL, which is stored and checked again before each attempt. */
-const MAX_URL_LENGTH = 2_048;
+/** Applies to the URL as given, and to the normalized URL, which is stored and checked again before each attempt. */
+export const MAX_URL_LENGTH = 2_048;
 const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 
 /** Matches host names that are never public, even if a resolver returns a public address. */

@@ -93,9 +93,12 @@ function isStorableDeep(value: unknown): boolean {
 
 /**
  * Schema of a short text that a person wrote, such as a name. The text must not be blank. Converts it to the Unicode
- * normal form C, so that searches find it in any form.
+ * normal form C, so that searches find it in any form. The time of this conversion grows with the square of the length,
+ * so the text is limited before. No text with 200 characters in form C has more than 800 in other forms.
  */
-export const label = storableText.pipe(z.string().normalize().trim().min(1).max(200));
+export const label = storableText
+  .pipe(z.string().trim().max(800, "must have at most 200 characters"))
+  .pipe(z.string().normalize().min(1).max(200));
 
 /** Creates the schema of a non-empty word or code with a maximum length in characters. */
 export const boundedText = (maxLength: number) => storableText.pipe(z.string().min(1).max(maxLength));

@@ -1,8 +1,5 @@
-const SPACE_PATTERN = /[ \t\n\r]*/y;
-
-/** Matches a token. Captures a bracket or separator, or a string. */
-const TOKEN_PATTERN =
-  /([{}[\],:])|("[ !#-[\]-\uffff]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[ !#-[\]-\uffff]*)*")|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+const STRING_PATTERN = /"[ !#-[\]-\uffff]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[ !#-[\]-\uffff]*)*"/y;
+const SCALAR_PATTERN = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
 /** Kinds of tokens that may start a value: brackets, a string (`"`), or another scalar (`0`). */
 const VALUE_KINDS = '{["0';
@@ -17,17 +14,18 @@ export function findJsonError(text: string): number | undefined {
   const brackets: string[] = [];
   let allowedKinds = VALUE_KINDS;
   let index = 0;
-  const match = (pattern: RegExp) => {
-    pattern.lastIndex = index;
-    return pattern.exec(text) ?? [];
-  };
   for (;;) {
-    index += match(SPACE_PATTERN)[0]?.length ?? 0;
+    while (index < text.length && " \t\n\r".includes(text.charAt(index))) index += 1;
     if (index === text.length && allowedKinds === "") return undefined;
-    const [token, mark, string] = match(TOKEN_PATTERN);
-    const kind = mark ?? (string === undefined ? "0" : '"');
-    if (token === undefined || !allowedKinds.includes(kind)) return index;
-    index += token.length;
+    const character = text.charAt(index);
+    const kind = character !== "" && '{}[],:"'.includes(character) ? character : "0";
+    if (!allowedKinds.includes(kind)) return index;
+    if (kind === '"' || kind === "0") {
+      const pattern = kind === '"' ? STRING_PATTERN : SCALAR_PATTERN;
+      pattern.lastIndex = index;
+      if (!pattern.test(text)) return index;
+      index = pattern.lastIndex;
+    } else index += 1;
     if (kind === "{" || kind === "[") brackets.push(kind);
     else if (kind === "}" || kind === "]") brackets.pop();
     const isInObject = brackets.at(-1) === "{";

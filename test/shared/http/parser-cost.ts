@@ -136,7 +136,7 @@ async function createApps(log: EventLog, application: partner.TestApplication) {
     throw createUnavailableError("data_source_unavailable", undefined);
   };
   const installation = { scopes, branchIds: null, animalAccess: "all", rateLimitPerMinute: 1 };
-  const access = { isCredentialActive: true, applicationScopes: scopes, installation };
+  const access = { isCredentialActive: true, applicationScopes: scopes, installation, isBranchKnown: true };
   const options = {
     ...{ log, logger, brand: "SERVICE", retiredPaths: [], isProxyTrusted: true, checkReadiness: async () => ({}) },
     ...{ operatorName: "Test", cookieName: COOKIE_NAME, origin: tokenIssuer, tokenIssuer, tokenSigner },

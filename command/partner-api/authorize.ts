@@ -40,7 +40,7 @@ function createAccessFinder(load: LoadAggregate): FindAccess {
       isCredentialActive: application?.environment === environment && isActiveCredential(application, credentialId),
       applicationScopes: application?.scopes ?? [],
       installation: clinic?.environment === environment ? approved : null,
-      isBranchKnown: !branchId || (clinic?.branches.some(({ id }) => id === branchId) === true),
+      isBranchKnown: !branchId || clinic?.branches.some(({ id }) => id === branchId) === true,
     };
   };
 }

@@ -1,4 +1,3 @@
-import { StreamDeletedError } from "@eventstore/db-client";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
@@ -66,8 +65,6 @@ async function removeReleasedPlaces(
       if (!/(Reported|Summarized)$/.test(lastEvent.type)) return lastEvent.type !== "WebhookEndpointRevoked";
       return (await loadAggregate(log, endpointAggregate, endpointId)).state?.status !== "revoked";
     } catch (error) {
-      // A deleted endpoint cannot be revoked.
-      if (error instanceof StreamDeletedError) return false;
       // An unreadable endpoint keeps its place.
       if (await concernsOneStream(log, error)) return true;
       throw error;

@@ -1,4 +1,5 @@
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
+import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type DataOf, toStreamName } from "../../shared/domain/events/category.ts";
 import type { ClinicEvent } from "../../shared/domain/events/clinic.ts";
 import { deriveInstallationId, deriveSandboxClinicId } from "../../shared/domain/events/ids.ts";
@@ -151,7 +152,7 @@ export function toSandbox({ data, metadata, revision, position }: RecordedEvent<
  * Loads the sandbox that a clinic belongs to, and adds the sandbox's generation to the clinic. A clinic that is not a
  * sandbox is returned unchanged.
  *
- * @throws {Error} if the sandbox was never filled, which cannot happen for a published clinic id
+ * @throws {DomainError} `object_deleted` if the sandbox was deleted. A sandbox is filled before its clinic's id is published
  */
 export async function resolveSandbox(
   log: EventLog,
@@ -159,6 +160,6 @@ export async function resolveSandbox(
 ): Promise<{ clinic: Clinic; sandbox: Sandbox | null }> {
   if (clinic.sandboxOf === null) return { clinic, sandbox: null };
   const sandbox = await loadSandbox(log, clinic.sandboxOf);
-  if (!sandbox) throw new Error(`the sandbox of application ${clinic.sandboxOf} is empty`);
+  if (!sandbox) throw new DomainError("object_deleted", `the sandbox of application ${clinic.sandboxOf} was deleted`);
   return { clinic: { ...clinic, sandboxGeneration: sandbox.generation }, sandbox };
 }

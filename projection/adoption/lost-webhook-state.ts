@@ -1,6 +1,7 @@
-import { type EventStoreDBClient, StreamDeletedError, StreamNotFoundError } from "@eventstore/db-client";
+import type { EventStoreDBClient } from "@eventstore/db-client";
 import type pg from "pg";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
+import { readStoredEvents } from "../../shared/eventstore/read-log.ts";
 import { closeConnection, connectWithoutTimeouts } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 
@@ -12,8 +13,6 @@ interface LostRows {
 
 const PAGE_SIZE = 1_000;
 const MAX_PARALLEL_READS = 16;
-
-const READ_TIMEOUT_MS = 4_000;
 
 interface RowOfEvent {
   key: string;
@@ -100,16 +99,8 @@ async function findRowsWithoutEvent(
 }
 
 async function isInLog(client: EventStoreDBClient, { stream, revision, id }: RowOfEvent): Promise<boolean> {
-  let isFound = false;
-  try {
-    const options = { fromRevision: revision, maxCount: 1, deadline: READ_TIMEOUT_MS };
-    for await (const { event } of client.readStream(stream, options)) {
-      isFound = event?.revision === revision && (id === null || event.id === id);
-    }
-  } catch (error) {
-    if (!(error instanceof StreamNotFoundError || error instanceof StreamDeletedError)) throw error;
-  }
-  return isFound;
+  const [event] = await readStoredEvents(client, stream, { fromRevision: revision, maxCount: 1 });
+  return event?.revision === revision && (id === null || event.id === id);
 }
 
 /**

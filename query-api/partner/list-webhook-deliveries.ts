@@ -5,7 +5,6 @@ import { instant, uuid } from "../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
 import { deliveredEventType, deliveredEventTypes } from "../../shared/domain/events/partner.ts";
 import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { readStreamIfPresent } from "../../shared/eventstore/read-log.ts";
 import { createUnavailableError } from "../../shared/http/api-error.ts";
 import { hasClinic } from "../../shared/partner-api/access.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
@@ -69,7 +68,7 @@ async function toFilterValues(
  */
 async function deriveDeliveryIds(log: ReadContext["log"], appointmentId: string, endpointId: string) {
   try {
-    const events = await readStreamIfPresent(log, toStreamName(appointmentStreams, appointmentId));
+    const events = await log.read(toStreamName(appointmentStreams, appointmentId));
     return events.map(({ id }) => deriveWebhookDeliveryId(id, endpointId));
   } catch (error) {
     if (error instanceof EventSchemaError) throw createUnavailableError("event_log_unavailable", error);

@@ -6,6 +6,7 @@ import {
   type EventStoreDBClient,
   NotLeaderError,
   type ReadStreamOptions,
+  StreamDeletedError,
   StreamNotFoundError,
 } from "@eventstore/db-client";
 import { DomainError } from "../domain/domain-error.ts";
@@ -59,7 +60,8 @@ const FORWARD_PAGE_SIZE = 500;
 export interface EventLog {
   /**
    * Reads the events of a stream that its state depends on, in order: from a recent complete event
-   * ({@link getCompleteTypes}), or from the start. Returns an empty array if the stream does not exist.
+   * ({@link getCompleteTypes}), or from the start. Returns an empty array if the stream does not exist or was deleted.
+   * If the first events were deleted, returns the other events.
    *
    * @param maxRevision last revision to read; all revisions if undefined
    * @param signal aborts when nobody waits for the events any longer. The read then throws the signal's reason before
@@ -75,7 +77,7 @@ export interface EventLog {
     signal?: AbortSignal,
   ): Promise<RecordedEvent<Event>[]>;
   /**
-   * Reads the last event of a stream. Returns undefined if the stream does not exist.
+   * Reads the last event of a stream. Returns undefined if the stream does not exist or was deleted.
    *
    * @param maxRevision last revision to consider; all revisions if undefined
    *
@@ -93,8 +95,9 @@ export interface EventLog {
    * @throws {LogUnavailableError}
    * @throws {KeyStoreUnavailableError} if the data keys of the events' personal data are unavailable
    * @throws {EventSchemaError} if an event is invalid; in this case, no event is appended
-   * @throws {DomainError} `event_too_large` or `too_many_changes` if the events exceed the limit of the log or the stream;
-   *   in this case, no event is appended
+   * @throws {DomainError} `event_too_large` or `too_many_changes` if the events exceed the limit of the log or the stream,
+   *   or `object_deleted` if the stream was deleted permanently, or all its events were; in these cases, no event is
+   *   appended
    */
   append(stream: string, expectedRevision: bigint, events: NewEvent[]): Promise<bigint>;
 }
@@ -109,14 +112,19 @@ interface EventLogOptions {
  * append personal data.
  */
 export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLogOptions = {}): EventLog {
-  async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
+  async function readClientEvents(stream: string, options: ReadStreamOptions): Promise<ClientEvent[]> {
     const clientEvents: ClientEvent[] = [];
     const readEvents = async () => {
       for await (const { event } of client.readStream(stream, options)) if (event) clientEvents.push(event);
     };
     await withTimeout(REQUEST_TIMEOUT_MS, readEvents()).catch((error: unknown) => {
-      if (!(error instanceof StreamNotFoundError)) throw toLogError(error);
+      if (!isMissingStream(error)) throw toLogError(error);
     });
+    return clientEvents;
+  }
+
+  async function readStream<Event extends CatalogEvent>(stream: string, options: ReadStreamOptions) {
+    const clientEvents = await readClientEvents(stream, options);
     // Events are parsed after the read has ended, because an unfinished read would prevent the client's disposal.
     const events = clientEvents.map(toRecordedEvent);
     const keys = dataKeys && (await findKeysOf(events, dataKeys));
@@ -161,6 +169,9 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
     return [...(await readBack<Event>(stream, completeTypes, firstEvent.revision - 1n, signal)), ...page];
   }
 
+  const isEmpty = async (stream: string) =>
+    (await readClientEvents(stream, { direction: BACKWARDS, fromRevision: END, maxCount: 1n })).length === 0;
+
   return {
     async read<Event extends CatalogEvent>(stream: string, maxRevision?: bigint, signal?: AbortSignal) {
       const completeTypes = getCompleteTypes(stream);
@@ -186,6 +197,11 @@ export function createEventLog(client: EventStoreDBClient, { dataKeys }: EventLo
       return traceAppend(stream, events, (tracedEvents) => {
         const proposedEvents = tracedEvents.map((event, index) => toProposedEvent(event, encryptedData[index]));
         return appendAtMostOnce(client, stream, expectedRevision, proposedEvents);
+      }).catch(async (error: unknown) => {
+        const isConflictOfNew = error instanceof WrongExpectedRevisionError && expectedRevision === EMPTY_STREAM;
+        // Without this check, a change of a stream whose events are hidden would be repeated in vain.
+        const isDeleted = error instanceof StreamDeletedError || (isConflictOfNew && (await isEmpty(stream)));
+        throw isDeleted ? new DomainError("object_deleted", "the object was deleted permanently") : error;
       });
     },
   };
@@ -196,6 +212,11 @@ function requireOneClinic<Event extends CatalogEvent>(events: readonly RecordedE
   const otherEvent = events.find(({ metadata }) => metadata.clinicId !== events[0]?.metadata.clinicId);
   if (otherEvent)
     throw new EventSchemaError(`${otherEvent.type} belongs to another clinic than the stream's earlier events`);
+}
+
+/** Returns true if a read failed because its stream does not exist or was deleted. */
+export function isMissingStream(error: unknown): boolean {
+  return error instanceof StreamNotFoundError || error instanceof StreamDeletedError;
 }
 
 /** Maximum size of an append, which is the default of EventStoreDB. */

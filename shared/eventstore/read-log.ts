@@ -6,12 +6,8 @@ import {
   type EventStoreDBClient,
   type ReadStreamOptions,
   type RecordedEvent as StoredEvent,
-  StreamDeletedError,
-  StreamNotFoundError,
 } from "@eventstore/db-client";
-import type { CatalogEvent } from "../domain/events/catalog.ts";
-import type { RecordedEvent } from "../domain/events/recorded-event.ts";
-import { type EventLog, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "./log.ts";
+import { type EventLog, isMissingStream, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "./log.ts";
 
 type StreamingRead<T> = Readable & AsyncIterable<T> & { cancel(): Promise<void> };
 
@@ -100,7 +96,7 @@ export async function readStoredEvents(
     const streamingRead = client.readStream(stream, { ...options, deadline: PAGE_TIMEOUT_MS });
     for await (const { event } of readWithin(PAGE_TIMEOUT_MS, streamingRead)) if (event) events.push(event);
   } catch (error) {
-    if (error instanceof StreamNotFoundError || error instanceof StreamDeletedError) return [];
+    if (isMissingStream(error)) return [];
     throw error;
   }
   return events;
@@ -127,22 +123,3 @@ export async function readLogEnd(
 }
 
 export type StreamReader = Pick<EventLog, "read">;
-
-/**
- * Reads a stream up to a revision. Returns no events if the stream was deleted or never existed.
- *
- * @throws {LogUnavailableError}
- * @throws {EventSchemaError} if an event of the stream is unreadable
- */
-export async function readStreamIfPresent<Event extends CatalogEvent>(
-  log: StreamReader,
-  stream: string,
-  lastRevision?: bigint,
-): Promise<RecordedEvent<Event>[]> {
-  try {
-    return await log.read<Event>(stream, lastRevision);
-  } catch (error) {
-    if (error instanceof StreamDeletedError) return [];
-    throw error;
-  }
-}

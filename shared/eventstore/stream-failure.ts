@@ -1,4 +1,4 @@
-import { isCommandError, StreamDeletedError } from "@eventstore/db-client";
+import { isCommandError } from "@eventstore/db-client";
 import { toStreamName } from "../domain/events/category.ts";
 import { quarantineStreams } from "../domain/events/quarantine.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
@@ -9,11 +9,11 @@ const OTHER_STREAM = toStreamName(quarantineStreams, "streams");
 
 /**
  * Returns true if an error means that only one stream cannot be read, and that a retry cannot succeed. Examples are an
- * unreadable event, a deleted stream, and a stream that the user may not read. Reads another stream, because the log may
+ * unreadable event, and a stream that the user may not read. Reads another stream, because the log may
  * refuse all streams.
  */
 export async function concernsOneStream(log: Pick<EventLog, "readLast">, error: unknown): Promise<boolean> {
-  if (error instanceof EventSchemaError || error instanceof StreamDeletedError) return true;
+  if (error instanceof EventSchemaError) return true;
   return error instanceof Error && isCommandError(error) && isLogAvailable(log);
 }
 

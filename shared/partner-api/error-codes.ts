@@ -49,6 +49,7 @@ export const partnerErrors = {
   concurrent_rotation: "Another request changed the endpoint at the same time. This request did not rotate the secret.",
   delivery_not_replayable:
     "The delivery cannot be replayed. Only a failed or skipped delivery of an active endpoint can be replayed.",
+  object_deleted: "The operator has deleted the object permanently, so it cannot be changed.",
   idempotency_conflict: "The idempotency key was already used for a different request.",
   event_log_unavailable:
     "The service cannot reach its event log at the moment. The outcome of a change is unknown; you may repeat the request.",

@@ -13,7 +13,7 @@ import {
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
 import { type Endpoint, endpointAggregate } from "../domain/partner/webhook-endpoint.ts";
-import { readStreamIfPresent, type StreamReader } from "../eventstore/read-log.ts";
+import type { StreamReader } from "../eventstore/read-log.ts";
 import { partnerAppointment, toPartnerAppointment } from "./records.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
@@ -234,7 +234,7 @@ export async function createWebhookBody(
   log: StreamReader,
   { stream, revision }: { stream: string; revision: bigint },
 ): Promise<AppointmentBody | EndpointTestBody | OperationalBody | undefined> {
-  const history = await readStreamIfPresent(log, stream, revision);
+  const history = await log.read(stream, revision);
   const lastEvent = history.at(-1);
   if (lastEvent?.revision !== revision) return undefined;
   if (lastEvent.type === "WebhookEndpointTested") return toTestBody(lastEvent);

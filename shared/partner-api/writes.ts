@@ -46,6 +46,7 @@ const sandboxAppointmentErrors = {
   appointment_not_found: 404,
   fixture_appointment: 409,
   illegal_transition: 409,
+  object_deleted: 409,
   validation_failed: 422,
   concurrent_changes: 503,
   data_source_unavailable: 503,
@@ -86,6 +87,7 @@ export const partnerWrites = {
     refusals: {
       ...clinicStatusErrors,
       idempotency_conflict: 409,
+      object_deleted: 409,
       validation_failed: 422,
       insufficient_consent: 422,
       concurrent_changes: 503,
@@ -102,6 +104,7 @@ export const partnerWrites = {
     },
     refusals: {
       ...clinicStatusErrors,
+      object_deleted: 409,
       validation_failed: 422,
       link_code_invalid: 422,
       concurrent_changes: 503,
@@ -116,7 +119,7 @@ export const partnerWrites = {
       description: "The link has ended.",
       body: z.strictObject({ ok, link: z.strictObject({ id: z.guid() }) }),
     },
-    refusals: { animal_link_not_found: 404, concurrent_changes: 503 },
+    refusals: { animal_link_not_found: 404, object_deleted: 409, concurrent_changes: 503 },
   },
   resetSandbox: {
     description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,
@@ -125,7 +128,7 @@ export const partnerWrites = {
       description: "The sandbox after the reset.",
       body: z.strictObject({ ok, sandbox: sandboxRecord }),
     },
-    refusals: { sandbox_only: 403 },
+    refusals: { sandbox_only: 403, object_deleted: 409 },
   },
   changeSandboxAppointmentStatus: {
     description:

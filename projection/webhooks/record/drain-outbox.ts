@@ -1,5 +1,5 @@
-import { StreamDeletedError } from "@eventstore/db-client";
 import type pg from "pg";
+import { DomainError } from "../../../shared/domain/domain-error.ts";
 import type { CatalogEvent } from "../../../shared/domain/events/catalog.ts";
 import type { WebhookEndpointEvent } from "../../../shared/domain/events/partner.ts";
 import type { RecordedEvent } from "../../../shared/domain/events/recorded-event.ts";
@@ -93,7 +93,7 @@ async function appendOutboxEvent(log: EventLog, outboxEvent: OutboxEvent): Promi
         await log.append(outboxEvent.stream, events.at(-1)?.revision ?? -1n, [outboxEvent]);
       return true;
     } catch (error) {
-      if (error instanceof StreamDeletedError) return false;
+      if (error instanceof DomainError && error.code === "object_deleted") return false;
       // A connection may break during one call.
       if (error instanceof LogUnavailableError && tryCount === 1) continue;
       if (!(error instanceof WrongExpectedRevisionError) || tryCount === MAX_APPEND_TRIES) throw error;

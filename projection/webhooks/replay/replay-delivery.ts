@@ -3,7 +3,6 @@ import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
 import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { readStreamIfPresent } from "../../../shared/eventstore/read-log.ts";
 import { createFeedEvent, findAnimalId, type WebhookBody } from "../../../shared/partner-api/feed-event.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
@@ -110,7 +109,7 @@ async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, now: nu
   const { deliveryId, endpointId } = request;
   const { rowCount } = await pool.query("SELECT FROM webhooks.delivery WHERE delivery_id = $1", [deliveryId]);
   if (rowCount !== 0) return "unchanged";
-  const history = await readStreamIfPresent<WebhookDeliveryEvent>(log, `webhookDelivery-${deliveryId}`);
+  const history = await log.read<WebhookDeliveryEvent>(`webhookDelivery-${deliveryId}`);
   const lastEvent = history.at(-1);
   // A message can arrive twice. The request is new only if it is the last event of the delivery's stream.
   if (lastEvent?.id !== request.requestId || lastEvent.type !== "WebhookDeliveryReplayRequested") return "unchanged";

@@ -67,8 +67,8 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
   let client: EventStoreDBClient;
   let log: EventLog;
   let eventsRead = 0;
-  const context = createTestOperatorContext();
   const [applicationId, clinicId] = [randomUUID(), randomUUID()];
+  const context = { ...createTestOperatorContext(), clinicId };
   const owner = { applicationId, clinicId, environment: "production" } as const;
 
   before(async () => {
@@ -88,6 +88,9 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     await ownLog.stop();
   });
 
+  const findClinic = (event: { data: object } | undefined) =>
+    event && "clinicId" in event.data && { clinicId: event.data.clinicId as string };
+
   /** Repeats events in a stream, as commands do that append them. */
   async function lengthen<C extends Category, State>(
     aggregate: Aggregate<C, State>,
@@ -95,12 +98,16 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     events: EventOf<C>[],
   ): Promise<void> {
     for (let count = 0; count < EVENT_COUNT; count += events.length)
-      await handle(log, aggregate, id, () => events, context);
+      await handle(log, aggregate, id, () => events, {
+        ...context,
+        ...findClinic(events[0] as unknown as { data: object }),
+      });
   }
 
   /** Appends 20,000 events with the same data to a new stream. */
   async function fill(stream: string, event: CatalogEvent): Promise<void> {
-    const newEvents = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), event, metadata: toMetadata(context) }));
+    const metadata = toMetadata({ ...context, ...findClinic(event) });
+    const newEvents = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), event, metadata }));
     for (let revision = EMPTY_STREAM; revision < EVENT_COUNT - 1; revision += BigInt(newEvents.length))
       await log.append(
         stream,
@@ -254,7 +261,11 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     const other = { ...input, applicationId: otherApplicationId };
     const { code: otherCode } = await createLinkCode({ log, linkCodes }, other, context);
     const redeem = (applicationId: string, code: string) =>
-      redeemLinkCode({ log, linkCodes }, { applicationId, clinicId: input.clinicId, code, sandbox: null }, context);
+      redeemLinkCode(
+        { log, linkCodes },
+        { applicationId, clinicId: input.clinicId, code, sandbox: null },
+        { ...context, clinicId: input.clinicId },
+      );
     const { link: otherLink } = await redeem(otherApplicationId, otherCode);
     const link = { animalId, clinicId: input.clinicId, applicationId: input.applicationId, linkId: randomUUID() };
     const created = { ...link, covers: input.covers, expiresAt: previousExpiresAt };

@@ -50,14 +50,15 @@ describe("the recovery of an endpoint's deliveries", () => {
 
   /** Records the given events of a new delivery, one hour apart. Returns the id of the delivery. */
   async function createDelivery(
-    { endpointId }: EndpointReference,
+    { endpointId, owner }: EndpointReference,
     firstEventMs: number,
     ...eventTypes: string[]
   ): Promise<string> {
     const deliveryId = randomUUID();
     const facts = eventTypes.map((type, index) => {
       const data = { deliveryId, endpointId, ...(type === FAILED_EVENT_TYPE && { attempts: 8 }) };
-      const metadata = toMetadata(createTestOperatorContext(firstEventMs + index * HOUR_MS));
+      const context = createTestOperatorContext(firstEventMs + index * HOUR_MS);
+      const metadata = toMetadata({ ...context, clinicId: owner.clinicId });
       return { id: randomUUID(), event: { type, data } as CatalogEvent, metadata };
     });
     await log.append(`webhookDelivery-${deliveryId}`, -1n, facts);
@@ -133,7 +134,8 @@ describe("the recovery of an endpoint's deliveries", () => {
       type: FAILED_EVENT_TYPE,
       data: { deliveryId: firstDeliveryId, endpointId: endpoint.endpointId, attempts: 9 },
     };
-    const fact = { id: randomUUID(), event: event as CatalogEvent, metadata: toMetadata(createTestOperatorContext()) };
+    const metadata = toMetadata({ ...createTestOperatorContext(), clinicId: endpoint.owner.clinicId });
+    const fact = { id: randomUUID(), event: event as CatalogEvent, metadata };
     await log.append(`webhookDelivery-${firstDeliveryId}`, 1n, [fact]);
     expect(await recoverEndpointDeliveries(endpoint)).to.include({ found: 1, requested: 1 });
     expect(await readTypes(firstDeliveryId!)).to.deep.equal([

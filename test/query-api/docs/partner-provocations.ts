@@ -108,6 +108,17 @@ const createRevocationTrigger =
     return send(world.origins, request);
   };
 
+/** Deletes the sandbox of a new partner permanently, and then sends a request. */
+function createDeletedSandboxTrigger(id: PartnerOperationId): StatusTrigger {
+  return async (world) => {
+    const partner = await world.createPartner();
+    const ownWorld = { ...world, unrestrictedPartner: partner, createPartner: async () => partner };
+    const request = await validRequests[id](partner, ownWorld);
+    await world.tombstoneSandbox(partner);
+    return send(world.origins, request);
+  };
+}
+
 const createValidTrigger = (id: PartnerOperationId) => createChangeTrigger(id, () => ({}));
 
 /** Operations on clinics' endpoints that a revoked endpoint refuses. */
@@ -212,12 +223,19 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
     })),
   },
   // The body is malformed, because the number of wrong codes is limited.
-  linkAnimal: { 422: createChangeTrigger("linkAnimal", () => ({ body: { code: "" } })) },
+  linkAnimal: {
+    409: createDeletedSandboxTrigger("linkAnimal"),
+    422: createChangeTrigger("linkAnimal", () => ({ body: { code: "" } })),
+  },
   getAnimalLink: {
     200: createReadAfterWriteTrigger("getAnimalLink"),
     404: createChangeTrigger("getAnimalLink", () => ({ path: `/animal-links/${randomUUID()}` })),
   },
-  endAnimalLink: { 404: createChangeTrigger("endAnimalLink", () => ({ path: `/animal-links/${randomUUID()}` })) },
+  endAnimalLink: {
+    404: createChangeTrigger("endAnimalLink", () => ({ path: `/animal-links/${randomUUID()}` })),
+    409: createDeletedSandboxTrigger("endAnimalLink"),
+  },
+  resetSandbox: { 409: createDeletedSandboxTrigger("resetSandbox") },
   changeSandboxAppointmentStatus: {
     404: createChangeTrigger("changeSandboxAppointmentStatus", () => ({
       path: `/appointments/${randomUUID()}/transitions`,

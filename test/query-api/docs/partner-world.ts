@@ -13,6 +13,8 @@ import {
   webhookDeliveryStreams,
   webhookEndpointPlacesStreams,
 } from "../../../shared/domain/events/partner.ts";
+import { sandboxStreams } from "../../../shared/domain/events/sandbox.ts";
+import { connectEventStore } from "../../../shared/eventstore/connect.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createTemporaryDir, LogProcess } from "../../deploy/eventstore/log-process.ts";
 import { insertAttempts, insertDelivery } from "../../support/deliveries.ts";
@@ -61,6 +63,8 @@ export interface PartnerContractWorld {
   createPartner(): Promise<SandboxPartner>;
   /** Uses up the partner's endpoint quotas: at its clinic, and without a clinic. */
   useUpEndpointQuotas(partner: SandboxPartner): Promise<void>;
+  /** Deletes the partner's sandbox permanently. */
+  tombstoneSandbox(partner: SandboxPartner): Promise<void>;
   /** Creates a failed delivery and returns its id. */
   createFailedDelivery(
     owner: Omit<SandboxPartner, "clinicId"> & { clinicId: string | null },
@@ -105,6 +109,11 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
           data: { ownerId, places: quotaPlaces },
         });
       }
+    },
+    async tombstoneSandbox({ applicationId }) {
+      const client = connectEventStore(api.eventstoreUrl, "test");
+      await client.tombstoneStream(toStreamName(sandboxStreams, applicationId));
+      await client.dispose();
     },
     async createFailedDelivery(partner, endpointId) {
       const { clinicId, applicationId, environment } = partner;

@@ -210,7 +210,7 @@ describe("a second import of a complete file", function () {
       },
       Date.now(),
     );
-    await handle(log, animalConsentAggregate, linkedAnimal, decide, createTestOperatorContext());
+    await handle(log, animalConsentAggregate, linkedAnimal, decide, { ...createTestOperatorContext(), clinicId });
     const ids = {
       clinic: clinicId,
       application,

@@ -132,6 +132,11 @@ describe("webhook endpoints", () => {
       ["a missing URL", { events: validEndpoint.events }, "invalid_destination"],
       ["a URL that is a number", { ...validEndpoint, url: 7 }, "invalid_destination"],
       ["a text that is not a URL", { ...validEndpoint, url: "hooks" }, "invalid_destination"],
+      [
+        "a URL of 2,049 characters",
+        { ...validEndpoint, url: "https://x.example/./".padEnd(2_049, "./") },
+        "invalid_destination",
+      ],
       ["a URL of another origin", { ...validEndpoint, url: "https://hooks.example.com/" }, "destination_not_approved"],
       ["missing events", { url: validEndpoint.url }, "validation_failed"],
       ["an empty list of events", { ...validEndpoint, events: [] }, "validation_failed"],

@@ -94,6 +94,14 @@ describe("the fields of events", () => {
     expect(parse(label, " Zoe\u0308 ")).to.equal("Zo\u00eb");
   });
 
+  it("the maximum length of a label is counted in the Unicode normal form C, without outer spaces", () => {
+    // No letter is longer in another form than this one, which has four code points then.
+    const letter = "\u1f82";
+    expect(parse(label, ` ${letter.normalize("NFD").repeat(200)} `.padEnd(5_000))).to.equal(letter.repeat(200));
+    expect(parse(label, letter.normalize("NFD").repeat(201))).to.equal(undefined);
+    expect(parse(label, letter.repeat(201))).to.equal(undefined);
+  });
+
   it("a bounded text must not be empty or exceed the maximum length", () => {
     expect([parse(boundedText(3), ""), parse(boundedText(3), "abcd"), parse(boundedText(3), "abc")]).to.eql([
       undefined,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { uuid } from "../domain/events/fields.ts";
 import { describeIssue } from "../domain/validation/describe-issue.ts";
-import { findInexactNumber, isExactNumber } from "../domain/validation/inexact-number.ts";
+import { findJsonLoss, isExactNumber } from "../domain/validation/json-loss.ts";
 import { InputError } from "./failure.ts";
 
 export interface Option<Schema extends z.ZodType = z.ZodType> {
@@ -79,12 +79,15 @@ export const option = {
     const jsonSchema = z
       .unknown()
       .optional()
-      .refine((value) => typeof value !== "string", "must be JSON, with numbers that can be stored exactly")
+      .refine(
+        (value) => typeof value !== "string",
+        "must be JSON, with numbers that can be stored exactly, and each name once in an object",
+      )
       .pipe(schema);
     return createOption(jsonSchema, help, "json", (text) => {
       try {
         const value: unknown = JSON.parse(text);
-        return findInexactNumber(text) === undefined ? value : text;
+        return findJsonLoss(text) ? text : value;
       } catch {
         return text;
       }

@@ -2,16 +2,17 @@ import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
 import bodyParser from "koa-bodyparser";
 import type { ErrorDetail } from "../domain/domain-error.ts";
-import { findInexactNumber } from "../domain/validation/inexact-number.ts";
 import { findJsonError } from "../domain/validation/json-error.ts";
+import { findJsonLoss } from "../domain/validation/json-loss.ts";
 import { ApiError } from "./api-error.ts";
 
 /**
  * Parses a JSON request body into `ctx.request.body`, without validating its shape.
  *
- * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8, or contains a number that would change; 413
- *   `body_too_large` if the body exceeds 64 KiB or has more than 1,000 values; 415 `unsupported_media_type` if the
- *   headers declare a content type other than JSON, a charset other than UTF-8, or a compressed body
+ * @throws {ApiError} 400 `invalid_json` if the body is not JSON in UTF-8, contains a number that would change, or repeats
+ *   a name in an object; 413 `body_too_large` if the body exceeds 64 KiB or has more than 1,000 values; 415
+ *   `unsupported_media_type` if the headers declare a content type other than JSON, a charset other than UTF-8, or a
+ *   compressed body
  */
 export function parseJsonBody(): Koa.Middleware {
   const parse = bodyParser({
@@ -33,8 +34,9 @@ export function parseJsonBody(): Koa.Middleware {
       const rawBody = String(ctx.request.rawBody);
       if (!isUtf8()) throw createJsonError("must be encoded in UTF-8");
       if (rawBody === "") throw createJsonError("must not be empty");
-      if (findInexactNumber(rawBody) !== undefined)
-        throw createJsonError("must contain only numbers that can be stored exactly");
+      const loss = findJsonLoss(rawBody);
+      if (loss?.number) throw createJsonError("must contain only numbers that can be stored exactly");
+      if (loss) throw createJsonError("must not contain an object with the same name twice");
       if (hasMoreValues(ctx.request.body, MAX_VALUES)) throw createBodyTooLargeError(TOO_MANY_VALUES);
       await next();
     });

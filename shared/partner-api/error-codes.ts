@@ -1,6 +1,6 @@
 export const partnerErrors = {
   not_found: "The path does not exist, for example because an id contains an encoded slash.",
-  invalid_json: "The body is not valid JSON in UTF-8.",
+  invalid_json: "The body is not valid JSON in UTF-8, or an object in it has the same name twice.",
   body_too_large: "The body is larger than 64 KiB, or has more than 1,000 values.",
   unsupported_media_type: "The operation does not support the content type or charset, or the body is compressed.",
   validation_failed: "The request is not valid. `details` lists all problems.",

@@ -2,11 +2,10 @@ import { hash } from "node:crypto";
 import { formatProblems } from "../../../shared/command-line/option.ts";
 import { InvalidAppointmentError } from "../../../shared/domain/appointment/request.ts";
 import type { DomainError } from "../../../shared/domain/domain-error.ts";
-import { findInexactNumber } from "../../../shared/domain/validation/inexact-number.ts";
 import { findJsonError } from "../../../shared/domain/validation/json-error.ts";
+import { findJsonLoss } from "../../../shared/domain/validation/json-loss.ts";
 import { domainCommands } from "../commands/domain-commands.ts";
 import type { DomainCommand, PreparedCommand } from "../domain-command.ts";
-import { findDuplicateKey } from "./duplicate-key.ts";
 
 /** Namespace of the ids that are derived from lines and files. Must never change. */
 const ID_NAMESPACE = "d8a1f6f2-5b0d-4b6e-9c3a-2f7e1c9b4a60";
@@ -37,12 +36,11 @@ export function parseLine(text: string): CommandLine | InvalidLine {
   if (value === undefined) return createInvalidLine(`is not valid JSON at column ${(findJsonError(text) ?? 0) + 1}`);
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return createInvalidLine("is not a JSON object");
-  const inexactNumber = findInexactNumber(text);
-  if (inexactNumber !== undefined)
-    return createInvalidLine(`contains the number ${inexactNumber.slice(0, 60)}, which cannot be stored exactly`);
-  const duplicateKey = findDuplicateKey(text);
-  if (duplicateKey !== undefined)
-    return createInvalidLine(`contains ${JSON.stringify(duplicateKey.slice(0, 60))} more than once in one object`);
+  const { number, repeatedName } = findJsonLoss(text) ?? {};
+  if (number !== undefined)
+    return createInvalidLine(`contains the number ${number.slice(0, 60)}, which cannot be stored exactly`);
+  if (repeatedName !== undefined)
+    return createInvalidLine(`contains ${JSON.stringify(repeatedName.slice(0, 60))} more than once in one object`);
   const { command: name, ...givenValues } = value as Record<string, unknown>;
   if (name === undefined) return createInvalidCommandLine("is missing");
   const command = typeof name === "string" ? importableCommands.get(name) : undefined;

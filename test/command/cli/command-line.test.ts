@@ -99,7 +99,7 @@ describe("the operator's command line", () => {
         ...["resource", "add", "--clinic", randomUUID(), "--branch", randomUUID(), "--type", "x", "--name", "x"],
         ...["--metadata", '{"a":1e400}', "--capacity", "12345678901234567890"],
       ],
-      "clinic: --capacity must be of type number; --metadata must be JSON, with numbers that can be stored exactly",
+      "clinic: --capacity must be of type number; --metadata must be JSON, with numbers that can be stored exactly, and each name once in an object",
     ],
     [
       "a deprecated time zone name",

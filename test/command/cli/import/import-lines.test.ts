@@ -5,9 +5,8 @@ import path from "node:path";
 import { Readable } from "node:stream";
 import { expect } from "chai";
 import fc from "fast-check";
-import { findDuplicateKey } from "../../../../command/cli/import/duplicate-key.ts";
 import { type Line, readLines } from "../../../../command/cli/import/import-lines.ts";
-import { findInexactNumber } from "../../../../shared/domain/validation/inexact-number.ts";
+import { findJsonLoss } from "../../../../shared/domain/validation/json-loss.ts";
 import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
 import { runClinic } from "../terminal.ts";
 
@@ -139,8 +138,8 @@ describe("the lines of an import", function () {
       '{"a": [{"b": 1}, {"b": 2}], "c": {"a": "b"}, "b": "a"}',
       '{"a": {}, "b": {"c": 1, "d": {"c": 2}}}',
     ];
-    for (const json of repeatedKeys) expect(findDuplicateKey(json), json).to.equal(undefined);
-    expect(findDuplicateKey('[{"a": {"b": 1, "b": 2}}]')).to.equal("b");
+    for (const json of repeatedKeys) expect(findJsonLoss(json), json).to.equal(undefined);
+    expect(findJsonLoss('[{"a": {"b": 1, "b": 2}}]')).to.deep.equal({ repeatedName: "b" });
   });
 
   it("numbers are inexact exactly if reading and writing them changes the value", () => {
@@ -155,15 +154,15 @@ describe("the lines of an import", function () {
       "0.1",
       "9007199254740992e1",
     ];
-    for (const number of exactNumbers) expect(findInexactNumber(`[${number}]`), number).to.equal(undefined);
+    for (const number of exactNumbers) expect(findJsonLoss(`[${number}]`), number).to.equal(undefined);
     for (const number of ["9007199254740993", "1.00000000000000000001", "1e309", "1e-325"])
-      expect(findInexactNumber(`{"1e400": "\\"1e400", "a": ${number}}`)).to.equal(number);
+      expect(findJsonLoss(`{"1e400": "\\"1e400", "a": ${number}}`)).to.deep.equal({ number });
     fc.assert(
       fc.property(fc.jsonValue(), fc.double({ noNaN: true, noDefaultInfinity: true }), (value, number) => {
-        expect(findInexactNumber(JSON.stringify([value, number]))).to.equal(undefined);
+        expect(findJsonLoss(JSON.stringify([value, number]))).to.equal(undefined);
       }),
     );
-    expect(findInexactNumber(`"${"\\\\".repeat(500_000)}"`)).to.equal(undefined);
+    expect(findJsonLoss(`"${"\\\\".repeat(500_000)}"`)).to.equal(undefined);
   });
 
   it("an import accepts a byte order mark, CRLF, and a last line without a line ending", async () => {

@@ -62,7 +62,8 @@ export function createConnections(egressProxy?: EgressProxy): Connections {
         host: address,
         port: url.port || (isSecure ? 443 : 80),
         servername: isIP(name) === 0 ? name : "",
-        path: url.pathname + url.search,
+        // `pathname` and `search` omit the `?` of an empty query.
+        path: url.href.slice(url.origin.length),
         headers: { Host: url.host, ...headers },
         maxHeaderSize: MAX_HEADER_BYTES,
         agent: useNewConnection ? isSecure && singleUseAgent : agents[isSecure ? "https:" : "http:"],

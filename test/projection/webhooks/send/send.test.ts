@@ -51,6 +51,14 @@ describe("one attempt", () => {
     expect(request.headers).not.to.have.any.keys("accept-encoding");
   });
 
+  for (const target of ["/x?", "/?", "/a%2Fb/./c;d=1?e=&f=%20+g?h", "/%C3%A9?é", "/x??", "//y?"]) {
+    it(`an attempt requests ${target} exactly as the URL is stored`, async () => {
+      const { href } = new URL(receiver.url + target);
+      expect((await attempt(href))?.statusCode).to.equal(200);
+      expect(receiver.requests.at(-1)?.path).to.equal(href.slice(receiver.url.length));
+    });
+  }
+
   it("twenty consecutive attempts at an endpoint use the same connection", async () => {
     for (let i = 0; i < 20; i += 1) {
       await attempt();

@@ -10,10 +10,15 @@ import {
   decideSetRetentionRule,
   decideSuspendClinic,
 } from "../../../../shared/domain/clinic/clinic.ts";
+import { currencies } from "../../../../shared/domain/clinic/locality.ts";
 import type { ClinicEvent } from "../../../../shared/domain/events/clinic.ts";
 import { given } from "../../../support/given.ts";
 import { branchesOpened, registered, registration } from "./a-clinic.ts";
 import { clinicId, mainBranchId, otherBranchId, someId } from "./ids.ts";
+
+/** Codes that the runtime still knows. */
+const WITHDRAWN_CURRENCIES = ["ANG", "BGN", "CUC", "HRK", "SLL", "ZWL"];
+const UNITS_OF_ACCOUNT = ["XDR", "XSU"];
 
 const suspended: ClinicEvent = { type: "ClinicSuspended", data: { clinicId, reason: "Overdue" } };
 const closed: ClinicEvent = { type: "ClinicClosed", data: { clinicId, reason: "Given up" } };
@@ -36,10 +41,20 @@ describe("registering a clinic", () => {
         .thenRefused("invalid_timezone");
     });
   }
-  it("a clinic cannot be registered with an unknown currency", () => {
-    given(clinicAggregate)
-      .when(decideRegisterClinic({ ...registration, currency: "ABC" }))
-      .thenRefused("invalid_currency");
+  for (const currency of ["ABC", ...WITHDRAWN_CURRENCIES, ...UNITS_OF_ACCOUNT]) {
+    it(`a clinic cannot be registered with the currency ${currency}`, () => {
+      given(clinicAggregate)
+        .when(decideRegisterClinic({ ...registration, currency }))
+        .thenRefused("invalid_currency");
+    });
+  }
+
+  it("a clinic can be registered with each currency that the runtime knows and that is not withdrawn", () => {
+    const refusedCurrencies = [...WITHDRAWN_CURRENCIES, ...UNITS_OF_ACCOUNT];
+    const missingCurrencies = Intl.supportedValuesOf("currency").filter((code) => !currencies.has(code));
+    for (const code of missingCurrencies) expect(refusedCurrencies).to.include(code);
+    for (const code of currencies) expect([...Intl.supportedValuesOf("currency"), "VED"], code).to.include(code);
+    expect(currencies).to.have.property("size", 155);
   });
   for (const locale of ["not a locale", "zz-ZZ"]) {
     it(`a clinic cannot be registered with the locale "${locale}"`, () => {

@@ -44,8 +44,17 @@ const STATE_TEXTS = {
 };
 
 function formatStatus(status: Status, now: number): string[] {
-  const { differentLog, isOwnRelease, isFilled, otherReadModels, followers, webhooks, readModels, quarantined } =
-    status;
+  const {
+    differentLog,
+    isOwnRelease,
+    isFilled,
+    otherReadModels,
+    followers,
+    webhooks,
+    readModels,
+    quarantined,
+    runtime,
+  } = status;
   const tableTexts = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
   return [
     ...(differentLog === null ? [] : [differentLog, ""]),
@@ -62,6 +71,7 @@ function formatStatus(status: Status, now: number): string[] {
     "",
     quarantined.length === 0 ? "quarantined streams: none" : `quarantined streams: ${quarantined.length}`,
     ...quarantined.flatMap(formatQuarantinedStream),
+    `runtime: Node.js ${runtime.node}, ICU ${runtime.icu}, time zone data ${runtime.tz}`,
   ];
 }
 

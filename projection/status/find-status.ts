@@ -27,6 +27,8 @@ export interface Status {
   /** Empty if another release built the read models. */
   readModels: { table: string; rows: number; exact: boolean }[];
   quarantined: QuarantinedStatus[];
+  /** Versions of the command's Node.js, of its ICU, and of the time zone data in it. */
+  runtime: Record<"node" | "icu" | "tz", string | undefined>;
 }
 
 export interface FollowerStatus extends RoleProcesses {
@@ -94,7 +96,9 @@ export async function findStatus(
     isFilled: await isFilled(pool, READ_MODEL_SCHEMA),
     otherReadModels: await listOtherReadModels(pool),
   };
-  return { differentLog, isOwnRelease, ...releases, followers, webhooks, readModels, quarantined };
+  const { node, icu, tz } = process.versions;
+  const runtime = { node, icu, tz };
+  return { differentLog, isOwnRelease, ...releases, followers, webhooks, readModels, quarantined, runtime };
 }
 
 function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessStatus[], now: number): RoleProcesses {

@@ -79,6 +79,9 @@ describe("the operator's status of webhooks", () => {
     expect(text).to.match(
       /^webhooks: sends deliveries to partners\n {2}deliveries .*\n {2}process {6}test:[12] is running, 1 more running\n {2}last error {3}none$/m,
     );
+    const { node, icu, tz } = process.versions;
+    expect(await readStatus(false)).to.contain(`\nruntime: Node.js ${node}, ICU ${icu}, time zone data ${tz}`);
+    expect(JSON.parse(await readStatus(true)).runtime).to.deep.equal({ node, icu, tz });
     await eventually("the status as JSON", async () => {
       const { pending, failed } = await countDeliveries();
       const { webhooks } = JSON.parse(await readStatus(true));

@@ -14,7 +14,6 @@ export interface OpenApiDocument {
     summary: string;
     description: string;
     contact: { name: string };
-    license: { name: string };
   };
   servers: Server[];
   tags: { name: string; description: string }[];

@@ -72,7 +72,6 @@ export function buildPartnerDocument(
       summary: "Clinic data, appointments and webhooks for approved applications.",
       description: `${introduction}\n\n${buildPartnerGuides(brand, describeServers(origin, ["sandbox"])[0]?.url ?? "")}`,
       contact: { name: operatorName },
-      license: { name: "All rights reserved" },
     },
     servers: describeServers(origin),
     tags: partnerTags,

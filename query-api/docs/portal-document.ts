@@ -84,7 +84,6 @@ export function buildPortalDocument(
       summary: "Read-only operations for signed-in members of a clinic's staff.",
       description: introduction,
       contact: { name: operatorName },
-      license: { name: "All rights reserved" },
     },
     servers: [{ url: "/", description: "Origin of the portal" }],
     tags: [{ name: "Portal", description: "Read data of the signed-in user's clinics." }],

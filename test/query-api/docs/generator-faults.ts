@@ -7,10 +7,11 @@ import type { JsonSchema, OpenApiDocument, Operation } from "../../../query-api/
  * @param closedSchemas matches the names of the schemas that permit no additional members in any release
  */
 export function findGeneratorFaults(document: OpenApiDocument, closedSchemas: RegExp): string[] {
-  const { paths, webhooks = {}, components } = document;
+  const { info, paths, webhooks = {}, components } = document;
   const operations = Object.values(paths).flatMap((item) => Object.values(item));
   const events = Object.values(webhooks).flatMap((item) => Object.values(item));
   return [
+    ...("license" in info ? ["openapi-generator refuses a licence without an identifier"] : []),
     ...findSharedTags(operations, events),
     ...[...operations, ...events].flatMap(findAlternatives),
     ...operations.flatMap(findFormattedHeaders),

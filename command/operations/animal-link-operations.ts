@@ -13,6 +13,7 @@ import {
 } from "../../shared/domain/clinic/animal-consent.ts";
 import { refuseSandbox } from "../../shared/domain/clinic/clinic.ts";
 import { customerAggregate } from "../../shared/domain/clinic/customer.ts";
+import { normalizeLinkCode } from "../../shared/domain/clinic/link-code.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import type { AnimalLinkCodeEvent, ConsentCoverage, WithdrawalParty } from "../../shared/domain/events/consent.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
@@ -24,7 +25,7 @@ import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import { type CommandContext, type CommandResult, handle, loadAggregate } from "../handling/handle.ts";
-import { type LinkCodes, normalizeLinkCode } from "./link-codes.ts";
+import type { LinkCodes } from "./link-codes.ts";
 import { createClinicContext, loadClinicObject, loadCommandClinic, loadState, type Operation } from "./operation.ts";
 
 /** The application and the clinic of a link. */

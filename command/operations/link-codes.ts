@@ -1,12 +1,7 @@
 import { createHmac, hkdfSync, randomInt } from "node:crypto";
+import { LINK_CODE_ALPHABET, LINK_CODE_LENGTH, normalizeLinkCode } from "../../shared/domain/clinic/link-code.ts";
 import { deriveAnimalLinkId } from "../../shared/domain/events/ids.ts";
 import type { Config } from "../../shared/runtime/config.ts";
-
-/** Crockford's Base32: no letter looks or sounds like a digit. */
-const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-
-/** Characters of a code, 5 bits each: 60 bits. */
-const CODE_LENGTH = 12;
 
 const GROUP_PATTERN = /.{4}(?=.)/g;
 
@@ -16,7 +11,7 @@ export interface LinkCodes {
   /**
    * Derives the ids of the links that a code may have created, one for each key.
    *
-   * @param code as a person has typed it: in any case, with or without hyphens and spaces
+   * @param code as a person has typed it, see {@link normalizeLinkCode}
    */
   listLinkIds(code: string): string[];
 }
@@ -32,17 +27,15 @@ export function createLinkCodes({ current, keys }: Config<"PERSONAL_DATA_KEYS">[
     deriveAnimalLinkId(createHmac("sha256", key).update(normalizeLinkCode(code)).digest("hex"));
   return {
     generate() {
-      const characters = Array.from({ length: CODE_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
+      const characters = Array.from(
+        { length: LINK_CODE_LENGTH },
+        () => LINK_CODE_ALPHABET[randomInt(LINK_CODE_ALPHABET.length)],
+      ).join("");
       const code = characters.replace(GROUP_PATTERN, "$&-");
       return { code, linkId: deriveLinkId(code, hmacKeys.get(current) as Buffer) };
     },
     listLinkIds: (code) => Array.from(hmacKeys.values(), (key) => deriveLinkId(code, key)),
   };
-}
-
-/** Converts a typed code to the form of the HMAC. The letters O, I and L, which no code contains, count as digits. */
-export function normalizeLinkCode(code: string): string {
-  return code.toUpperCase().replace(/[\s-]/g, "").replaceAll("O", "0").replace(/[IL]/g, "1");
 }
 
 function deriveHmacKey(masterKey: string): Buffer {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../domain/appointment/appointment.ts";
+import { isLinkCode, LINK_CODE_LENGTH } from "../domain/clinic/link-code.ts";
 import { appointmentStreams, scheduledAt } from "../domain/events/appointment.ts";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import {
@@ -66,8 +67,9 @@ export const animalLinkRequest = z.strictObject({
     .string()
     .min(1)
     .max(100)
+    .refine(isLinkCode, `must have ${LINK_CODE_LENGTH} letters and digits, without the letter U`)
     .meta({
-      description: `Code from the animal's owner. Case, hyphens and spaces do not matter. In the sandbox, \`${SANDBOX_LINK_CODES.valid}\` can be redeemed once after each reset; \`${SANDBOX_LINK_CODES.expired}\` has expired, and \`${SANDBOX_LINK_CODES.used}\` is used.`,
+      description: `Code from the animal's owner: ${LINK_CODE_LENGTH} letters and digits. Case and all other characters do not matter. Other text returns 422 \`validation_failed\` and does not count as a wrong code. In the sandbox, \`${SANDBOX_LINK_CODES.valid}\` can be redeemed once after each reset; \`${SANDBOX_LINK_CODES.expired}\` has expired, and \`${SANDBOX_LINK_CODES.used}\` is used.`,
     }),
 });
 

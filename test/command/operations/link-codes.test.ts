@@ -15,7 +15,10 @@ describe("link codes", () => {
   it("a code gives the same id in any case, without hyphens, with spaces, and with similar letters", () => {
     const linkCodes = createLinkCodes({ current: "a", keys: { a: createKey() } });
     const [expected] = linkCodes.listLinkIds("01AB-CD01-EF01");
-    for (const typed of ["01abcd01ef01", " 01ab cd01 ef01 ", "OIAB-CDOL-EFoi"])
+    const separators = ["\u2010", "\u2011", "\u2013", "\u2212", "\u00ad", "\u200b", "_", ".", "\u3000"];
+    const copied = separators.map((separator) => `01AB${separator}CD01${separator}EF01`);
+    const fullWidth = "\uff10\uff11\uff21\uff22\uff0d\uff43\uff44\uff10\uff11\uff0dEF01";
+    for (const typed of ["01abcd01ef01", " 01ab cd01 ef01 ", "OIAB-CDOL-EFoi", ...copied, fullWidth])
       expect(linkCodes.listLinkIds(typed)).to.eql([expected]);
     expect(linkCodes.listLinkIds("01AB-CD01-EF02")).to.not.include(expected);
   });

@@ -48,6 +48,8 @@ describe("the limit of wrong link codes", () => {
     await command.stop();
   });
 
+  const createWrongCode = (index: number) => `WR0NG-${String(index).padStart(7, "0")}`;
+
   /** Sends all codes at the same time, alternately to both applications. Returns the statuses in order. */
   const redeemAll = ({ headers }: PartnerWorld, codes: readonly string[]): Promise<number[]> =>
     Promise.all(
@@ -76,17 +78,25 @@ describe("the limit of wrong link codes", () => {
     const [correctCode] = await createCodes(world, 1);
     const statuses = await redeemAll(
       world,
-      Array.from({ length: 60 }, (_, index) => `WRONG-${index}`),
+      Array.from({ length: 60 }, (_, index) => createWrongCode(index)),
     );
     expect([422, 429].map((expected) => statuses.filter((status) => status === expected).length)).to.eql([10, 50]);
     expect(await redeemAll(world, [correctCode!, correctCode!])).to.eql([429, 429]);
     expect(examinedCodes).to.have.length(MAX_WRONG_CODES_PER_HOUR);
   });
 
+  it("text that cannot be a code does not count as a wrong code", async () => {
+    const world = await createPartnerWorld(command);
+    const texts = ["", " ", "-", "WRONG-1", "0000-0000-000U", "0000-0000-00000", "\u0000", "https://example.com/code"];
+    const statuses = await redeemAll(world, [...texts, ...texts]);
+    expect(statuses).to.eql(Array(2 * texts.length).fill(422));
+    expect(await redeemAll(world, await createCodes(world, 1))).to.eql([201]);
+  });
+
   it("20 correct codes sent at once to two processes all succeed, and do not reduce the number of wrong codes", async () => {
     const world = await createPartnerWorld(command);
     expect(await redeemAll(world, await createCodes(world, 20))).to.eql(Array(20).fill(201));
-    const wrongCodes = Array.from({ length: MAX_WRONG_CODES_PER_HOUR + 1 }, (_, index) => `WRONG-${index}`);
+    const wrongCodes = Array.from({ length: MAX_WRONG_CODES_PER_HOUR + 1 }, (_, index) => createWrongCode(index));
     const statuses = await redeemAll(world, wrongCodes);
     expect(statuses.sort()).to.eql([...Array(MAX_WRONG_CODES_PER_HOUR).fill(422), 429]);
   });

@@ -163,7 +163,7 @@ function describePartnerErrors(
     return {
       ...toHeaderRefs("X-Correlation-ID"),
       ...rateHeaders,
-      ...(status === 401 && challengeHeaders),
+      ...((status === 401 || (status === 403 && scope)) && challengeHeaders),
       ...retryAfterHeaders,
     };
   });

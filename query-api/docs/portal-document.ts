@@ -10,7 +10,7 @@ import {
   toContent,
   toSchemaName,
 } from "./openapi.ts";
-import { commonHeaders, describeErrors, errorBody, toHeaderRefs } from "./responses.ts";
+import { commonHeaders, describeErrors, errorBody, sessionChallengeHeader, toHeaderRefs } from "./responses.ts";
 
 export interface PortalDocumentOptions {
   operatorName: string;
@@ -95,7 +95,7 @@ export function buildPortalDocument(
         { ...Object.fromEntries(responses), Page: limitedPage, TimeWindow: timeWindow, Error: errorBody },
         "output",
       ),
-      headers: { ...commonHeaders },
+      headers: { ...commonHeaders, ...sessionChallengeHeader },
       securitySchemes: {
         session: {
           type: "apiKey",
@@ -131,9 +131,11 @@ function describeOperation(
           insertName(examples[operationId]?.response, operatorName),
         ),
       },
-      ...describeErrors(statuses, errorDescriptions, (status) =>
-        status === 503 ? toHeaderRefs("X-Correlation-ID", "Retry-After") : toHeaderRefs("X-Correlation-ID"),
-      ),
+      ...describeErrors(statuses, errorDescriptions, (status) => ({
+        ...toHeaderRefs("X-Correlation-ID"),
+        ...(status === 401 && toHeaderRefs("WWW-Authenticate")),
+        ...(status === 503 && toHeaderRefs("Retry-After")),
+      })),
     },
   };
 }

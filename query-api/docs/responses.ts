@@ -80,10 +80,18 @@ export const rateLimitHeaders = {
 };
 
 export const challengeHeader = {
-  "WWW-Authenticate": describeHeader(
-    "Authentication scheme `Bearer`. If the request had a token, the parameter `error` contains an error code of RFC 6750.",
-    { type: "string" },
-  ),
+  "WWW-Authenticate": {
+    ...describeHeader(
+      "Authentication scheme `Bearer`. If the request had a token, the parameter `error` contains an error code of RFC 6750. With `insufficient_scope`, the parameter `scope` contains the required scope. Other 403 responses do not have this header.",
+      { type: "string" },
+    ),
+    required: false,
+  },
+};
+
+/** Challenge of the portal API. */
+export const sessionChallengeHeader = {
+  "WWW-Authenticate": describeHeader("Authentication scheme `Cookie`.", { type: "string" }),
 };
 
 /** Challenge of the token operation, which a response has only if the client used HTTP Basic authentication. */

@@ -61,7 +61,7 @@ export async function createSessionVerifier(settings: SessionSettings, logger: L
     const cachedSession = cache.get(digest);
     if (cachedSession && now < cachedSession.validUntil) return cachedSession.session;
     const token = extractAccessToken(sessionCookies, settings.PORTAL_COOKIE_NAME);
-    if (token === undefined) throw new ApiError(401, "authentication_required");
+    if (token === undefined) throw createSessionError("authentication_required");
     try {
       const { payload } = await jwtVerify(token, key, {
         algorithms,
@@ -75,15 +75,17 @@ export async function createSessionVerifier(settings: SessionSettings, logger: L
       cache.set(digest, { session, validUntil: Math.min(exp * 1_000, now + MAX_CACHE_AGE_MS) });
       return session;
     } catch (error) {
-      if (error instanceof errors.JWTExpired) {
-        throw new ApiError(401, "session_expired", { cause: error });
-      }
-      if (error instanceof errors.JOSEError || error instanceof z.ZodError) {
-        throw new ApiError(401, "authentication_required", { cause: error });
-      }
+      if (error instanceof errors.JWTExpired) throw createSessionError("session_expired", error);
+      if (error instanceof errors.JOSEError || error instanceof z.ZodError)
+        throw createSessionError("authentication_required", error);
       throw error;
     }
   };
+}
+
+/** HTTP requires a challenge (RFC 9110, section 15.5.2). Browsers ignore its scheme, which is not registered. */
+function createSessionError(code: "authentication_required" | "session_expired", cause?: unknown): ApiError {
+  return new ApiError(401, code, { headers: { "WWW-Authenticate": 'Cookie realm="portal"' }, cause });
 }
 
 /** Selects the key by algorithm, so that a public key is never used as a shared secret or vice versa. */

@@ -148,7 +148,8 @@ function authorizeClinic(
 
 function requireScope(scope: Scope | null, ...grants: Scope[][]): void {
   if (scope !== null && !grants.every((grant) => grant.includes(scope))) {
-    throw new ApiError(403, "insufficient_scope");
+    const challenge = `Bearer error="insufficient_scope", scope="${scope}"`;
+    throw new ApiError(403, "insufficient_scope", { headers: { "WWW-Authenticate": challenge } });
   }
 }
 

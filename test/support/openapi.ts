@@ -36,6 +36,27 @@ const UNDOCUMENTED_HEADERS = new Set([
   "x-content-type-options",
 ]);
 
+const COOKIE = ['Cookie realm="portal"'];
+const BASIC_OR_NONE = ['Basic realm="token", charset="UTF-8"', null];
+const NONE = [null];
+
+/**
+ * Possible values of the header `WWW-Authenticate`, or null for no header, by error code with status 401 or 403. A new
+ * token would not help against the 403 responses without the header. A token request without an Authorization header
+ * gets none, because browsers open a dialog for the scheme Basic.
+ */
+export const challenges: Readonly<Record<string, readonly (string | null)[]>> = {
+  missing_token: ["Bearer"],
+  invalid_token: ['Bearer error="invalid_token"'],
+  insufficient_scope: ['Bearer error="insufficient_scope", scope="{scope}"'],
+  ...{ authentication_required: COOKIE, session_expired: COOKIE },
+  ...{ invalid_client: BASIC_OR_NONE, invalid_request: BASIC_OR_NONE, invalid_scope: BASIC_OR_NONE },
+  unsupported_grant_type: BASIC_OR_NONE,
+  ...{ clinic_header_invalid: NONE, installation_denied: NONE, branch_denied: NONE, sandbox_only: NONE },
+  ...{ clinic_not_operational: NONE, no_active_membership: NONE, branch_not_in_scope: NONE },
+  ...{ permission_required: NONE, entitlement_required: NONE, operational_access_denied: NONE },
+};
+
 export function createResponseChecker(document: OpenApiDocument): ResponseChecker {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   // ajv-formats is a CommonJS module, so its types and its default export do not match.
@@ -68,6 +89,15 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
     }
   }
 
+  function checkChallenge(label: string, { security }: Operation, { status, headers, body }: CheckedResponse) {
+    const { error = "" } = body as { error?: string };
+    const [scope = ""] = Object.values(security?.[0] ?? {}).flat();
+    const expectedChallenges = (status === 401 || status === 403 ? challenges[error] : NONE) ?? [];
+    const challenge = headers.get("WWW-Authenticate");
+    if (!expectedChallenges.some((text) => (text?.replace("{scope}", scope) ?? null) === challenge))
+      throw new Error(`${label} ${error} has the challenge ${challenge}`);
+  }
+
   return {
     operations,
     findOperation: (method, path) =>
@@ -79,6 +109,7 @@ export function createResponseChecker(document: OpenApiDocument): ResponseChecke
       const pointer = ["paths", path, method.toLowerCase(), "responses", String(status), "content"];
       validate(label, [...pointer, "application/json", "schema"], body);
       checkHeaders(label, documentedResponse.headers, headers);
+      checkChallenge(label, operation, { status, headers, body });
       if (!headers.get("Content-Type")?.startsWith("application/json")) throw new Error(`${label} is not JSON`);
       if (headers.get("Cache-Control") !== "no-store") throw new Error(`${label} lacks Cache-Control: no-store`);
     },

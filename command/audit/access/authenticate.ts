@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
+import { createUnauthorizedError } from "../../../shared/auth/access-token.ts";
 import { type Auditor, auditorAggregate } from "../../../shared/domain/audit/auditor.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { ApiError } from "../../../shared/http/api-error.ts";
 import { loadAggregate } from "../../handling/handle.ts";
 import { type Credential, readCredential } from "../../operations/auditor-operations.ts";
 
@@ -15,9 +15,9 @@ const DUMMY_HASH = "0".repeat(64);
  */
 export function readAuthorization(authorization: string): Credential {
   const token = /^Bearer +(\S+)$/i.exec(authorization)?.[1];
-  if (token === undefined) throw toUnauthorizedError("missing_token");
+  if (token === undefined) throw createUnauthorizedError("missing_token");
   const credential = readCredential(token);
-  if (!credential) throw toUnauthorizedError("invalid_token");
+  if (!credential) throw createUnauthorizedError("invalid_token");
   return credential;
 }
 
@@ -35,11 +35,6 @@ export async function authenticate(log: EventLog, credential: Credential, now: n
   const storedHash = Buffer.from(state?.secretHash ?? DUMMY_HASH, "hex");
   const isMatch = timingSafeEqual(Buffer.from(credential.secretHash, "hex"), storedHash);
   const isExpired = typeof state?.expiresAt === "string" && Date.parse(state.expiresAt) <= now;
-  if (!state || !isMatch || state.revoked || isExpired) throw toUnauthorizedError("invalid_token");
+  if (!state || !isMatch || state.revoked || isExpired) throw createUnauthorizedError("invalid_token");
   return state;
-}
-
-function toUnauthorizedError(code: "missing_token" | "invalid_token"): ApiError {
-  const challenge = code === "missing_token" ? "Bearer" : 'Bearer error="invalid_token"';
-  return new ApiError(401, code, { headers: { "WWW-Authenticate": challenge } });
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { CheckedResponse } from "../../support/openapi.ts";
+import { type CheckedResponse, challenges } from "../../support/openapi.ts";
 import { partnerResponseChecker } from "../../support/partner-document.ts";
+import { createPortalChecker } from "../../support/portal-document.ts";
 
 describe("the response checker", () => {
   const operation = partnerResponseChecker.findOperation("POST", "/webhook-endpoints/any/deliveries/any/replay");
@@ -47,6 +48,20 @@ describe("the response checker", () => {
     expect(checkResponse({ body: { ...body, delivery: { id: "x", status: "pending" } } })).to.match(/format "uuid"/);
     const error = { ok: false, error: "not_replayable", correlationId: randomUUID() };
     expect(checkResponse({ status: 409, body: error })).to.match(/must be equal to one of the allowed values/);
+  });
+
+  it("the response checker knows the challenge of each documented error code with status 401 or 403", () => {
+    const operations = [...partnerResponseChecker.operations, ...createPortalChecker().operations];
+    const responses = operations.flatMap((documented) => [401, 403].map((it) => documented.operation.responses[it]));
+    const codes = JSON.stringify(responses).matchAll(/"enum":\[([^\]]*)\]/g);
+    const documentedCodes = new Set([...codes].flatMap(([, list = ""]) => JSON.parse(`[${list}]`) as string[]));
+    expect(Object.keys(challenges)).to.have.members([...documentedCodes]);
+    const body = { ok: false, error: "insufficient_scope", correlationId: randomUUID() };
+    const checkChallenge = (challenge: string | null) =>
+      checkResponse({ status: 403, body }, { "WWW-Authenticate": challenge });
+    expect(checkChallenge('Bearer error="insufficient_scope", scope="webhooks:write"')).to.equal("");
+    for (const challenge of [null, "Bearer", 'Bearer error="insufficient_scope", scope="webhooks:read"'])
+      expect(checkChallenge(challenge)).to.match(/ has the challenge /);
   });
 
   it("the response checker rejects a header that is missing, undocumented or malformed", () => {

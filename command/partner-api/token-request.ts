@@ -136,7 +136,7 @@ function readClientCredentials(form: FormParameters, authHeaders: readonly strin
     throw createParameterError("client_secret", "must be absent if the request has an Authorization header");
   const credentials = parseBasicCredentials(authHeader);
   if (!credentials) throw createTokenError("invalid_client");
-  if (clientId !== undefined && clientId !== credentials.clientId)
+  if (clientId !== undefined && uuid.safeParse(clientId).data !== uuid.safeParse(credentials.clientId).data)
     throw createParameterError("client_id", "must match the Authorization header");
   return credentials;
 }

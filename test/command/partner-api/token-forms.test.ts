@@ -94,6 +94,10 @@ describe("exchangeToken with a form", () => {
     ["the client id in upper case", () => postFields({ client_id: application.applicationId.toUpperCase() })],
     ["empty fields between ampersands", () => post(`&&${new URLSearchParams(createFields())}&`)],
     ["Basic and the same client id", () => postWithBasic(getBasic(), { client_id: application.applicationId })],
+    [
+      "Basic and the same client id in upper case",
+      () => postWithBasic(getBasic(), { client_id: application.applicationId.toUpperCase() }),
+    ],
     ["`basic` in lower case", () => postWithBasic(getBasic().replace("Basic", "basic"))],
     ["Basic and an escaped id and secret", () => postWithBasic(toBasic(escapeAll(getBasic())))],
   ];

@@ -11,6 +11,12 @@ import { send } from "./sandbox-request.ts";
 
 const BRANCH_HEADER = "X-SERVICE-Branch-ID";
 
+const documentsBody = (operationId: string) =>
+  partnerResponseChecker.operations.find((it) => it.operationId === operationId)?.operation.requestBody !== undefined;
+
+const toUpperCaseIds = (text: string) =>
+  text.replace(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, (id) => id.toUpperCase());
+
 /** Provokes each documented status of each partner operation, and compares the response with the document. */
 describe("responses of the partner API", function () {
   this.timeout(120_000);
@@ -57,6 +63,28 @@ describe("responses of the partner API", function () {
   }
 
   for (const operationId of Object.keys(validRequests) as PartnerOperationId[]) {
+    it(`${operationId} accepts ids in upper case`, async () => {
+      const { headers, body, path, ...request } = await validRequests[operationId](world.unrestrictedPartner, world);
+      const clinicHeader = headers["X-SERVICE-Clinic-ID"]?.toUpperCase();
+      const response = await send(world.origins, {
+        ...{ ...request, path: toUpperCaseIds(path), body: body && JSON.parse(toUpperCaseIds(JSON.stringify(body))) },
+        headers: { ...headers, ...(clinicHeader && { "X-SERVICE-Clinic-ID": clinicHeader }) },
+      });
+      expect(response.status, response.text).to.be.within(200, 299);
+    });
+
+    if (documentsBody(operationId)) {
+      it(`${operationId} returns 400 invalid_json if an object in the body has a name twice`, async () => {
+        const request = await validRequests[operationId](world.unrestrictedPartner, world);
+        const members = JSON.stringify(request.body ?? {}).slice(1, -1);
+        const nestedBody = `{${members ? `${members},` : ""}"x":[{"y":"\\"y\\":{","\\u0079":1}]}`;
+        for (const body of [`{"a":1,${members ? `${members},` : ""}"a":1}`, nestedBody]) {
+          const response = await send(world.origins, { ...request, body });
+          expect([response.status, response.body.error], response.text).to.deep.equal([400, "invalid_json"]);
+        }
+      });
+    }
+
     it(`no generated request to ${operationId} returns 500, and all responses are as documented`, async () => {
       const validRequest = await validRequests[operationId](world.unrestrictedPartner, world);
       const { headers } = validRequest;

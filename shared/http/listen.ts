@@ -126,13 +126,14 @@ function handleInTurn(handler: RequestListener): RequestListener {
     const { socket } = request;
     const handle = () => {
       response.once("close", () => {
-        const handleNext = socket.destroyed ? undefined : waitingRequests.get(socket)?.shift();
-        // Other connections get their turn, although a response may have needed no input or output.
-        if (handleNext) setImmediate(handleNext);
-        else {
+        // If the connection closes, further requests could not be answered. They wait until then.
+        if (response.shouldKeepAlive && !socket.destroyed) {
+          const handleNext = waitingRequests.get(socket)?.shift();
+          // Other connections get their turn, although a response may have needed no input or output.
+          if (handleNext) return void setImmediate(handleNext);
           waitingRequests.delete(socket);
-          if (socket.isPaused()) socket.resume();
         }
+        if (socket.isPaused()) socket.resume();
       });
       handler(request, response);
     };
@@ -231,13 +232,14 @@ function respondToClientErrors(server: Server): void {
 
 /**
  * Refuses a request that does not have exactly one Host header (RFC 9112, section 3.2). Node's own check returns no
- * body.
+ * body. After a chunked request of HTTP/1.0, closes the connection, because its framing is faulty (section 6.1).
  */
 function requireHost(handler: RequestListener): RequestListener {
   return (request, response) => {
+    const isOld = request.httpVersion === "1.0";
+    if (isOld && request.headers["transfer-encoding"] !== undefined) response.shouldKeepAlive = false;
     const hostHeaderCount = listHeaderValues(request, "host").length;
-    if (hostHeaderCount === 1 || (hostHeaderCount === 0 && request.httpVersion === "1.0"))
-      return handler(request, response);
+    if (hostHeaderCount === 1 || (hostHeaderCount === 0 && isOld)) return handler(request, response);
     sendError(response, 400, "malformed_request", { Connection: "close" });
   };
 }

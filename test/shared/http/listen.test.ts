@@ -151,6 +151,16 @@ describe("an HTTP server with broken, slow or malicious clients", () => {
     expect(statuses).to.deep.equal([...new Array(22).fill(200), 404]);
   });
 
+  it("the server closes the connection of a chunked HTTP/1.0 request, and ignores what follows it", async () => {
+    const head = `POST /echo HTTP/1.0\r\nConnection: keep-alive\r\n${jsonHeader}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    const countBefore = heldRequestCount;
+    for (const next of ["", "GET /held HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2)]) {
+      const responses = await sendRaw(server.url, `${head}2\r\n{}\r\n0\r\n\r\n${next}`);
+      expect(responses.map(({ status, headers }) => [status, headers.connection])).to.deep.equal([[200, "close"]]);
+    }
+    expect(heldRequestCount).to.equal(countBefore);
+  });
+
   it("the server sends 100 Continue and ignores an unknown Expect header", async () => {
     const [continueResponse, finalResponse] = await sendRaw(
       server.url,

@@ -5,6 +5,7 @@ import { runner } from "node-pg-migrate";
 import type pg from "pg";
 import { formatCommandLine } from "../shared/command-line/format-command-line.ts";
 import { createClient } from "../shared/postgres/client.ts";
+import { TRANSACTION_PAUSE_LIMIT_MS } from "../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../shared/postgres/read-model-schema.ts";
 import { isPostgresUnavailable } from "../shared/postgres/unavailable.ts";
 import type { Logger } from "../shared/runtime/logger.ts";
@@ -60,12 +61,32 @@ export async function migrate(databaseUrl: string, logger: Logger, folder = MIGR
         error: (text) => logger.error(text),
       },
     });
+    await limitIdleTransactions(dbClient, logger);
     return migrations.map(({ name }) => name);
   } finally {
     await dbClient.end();
   }
 
   function ignoreMessage(): void {}
+}
+
+/** SQLSTATE of a statement for which the role lacks a right. */
+const INSUFFICIENT_PRIVILEGE = "42501";
+
+/**
+ * Ends a transaction of any login that keeps its locks without a statement. Otherwise a forgotten transaction of a human
+ * would stop the projectors. A backup of the database does not contain this setting, so each migration sets it.
+ */
+async function limitIdleTransactions(client: pg.Client, logger: Logger): Promise<void> {
+  try {
+    await client.query(`DO $$ BEGIN
+      PERFORM pg_advisory_xact_lock(hashtextextended('settings of the database', 0));
+      EXECUTE format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = ${TRANSACTION_PAUSE_LIMIT_MS}', current_database());
+    END $$`);
+  } catch (error) {
+    if ((error as pg.DatabaseError).code !== INSUFFICIENT_PRIVILEGE) throw error;
+    logger.warn("The role does not own the database, so idle transactions of other logins have no time limit.");
+  }
 }
 
 /**

@@ -53,6 +53,7 @@ function formatStatus(status: Status, now: number): string[] {
     webhooks,
     readModels,
     quarantined,
+    blockingSessions,
     runtime,
   } = status;
   const tableTexts = readModels.map(({ table, rows, exact }) => `${table} ${exact ? "" : "~"}${rows}`);
@@ -71,6 +72,10 @@ function formatStatus(status: Status, now: number): string[] {
     "",
     quarantined.length === 0 ? "quarantined streams: none" : `quarantined streams: ${quarantined.length}`,
     ...quarantined.flatMap(formatQuarantinedStream),
+    ...blockingSessions.map(
+      ({ pid, user, application, seconds }) =>
+        `blocked for ${Math.round(seconds)} s by the session of user ${user} (${application || "no application name"}); SELECT pg_terminate_backend(${pid}) ends it`,
+    ),
     `runtime: Node.js ${runtime.node}, ICU ${runtime.icu}, time zone data ${runtime.tz}`,
   ];
 }

@@ -12,6 +12,7 @@ import { type QuarantineDecision, readQuarantineDecisions } from "../quarantine/
 import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { type ProcessStatus, readProcessStatuses } from "../roles/process-status.ts";
 import type { LogRole } from "../roles/role.ts";
+import { type BlockingSession, findBlockingSessions } from "./blocking-sessions.ts";
 import { type Lag, LagMeter } from "./lag.ts";
 import { countDeliveries, type DeliveryCounts } from "./measure-deliveries.ts";
 
@@ -27,6 +28,8 @@ export interface Status {
   /** Empty if another release built the read models. */
   readModels: { table: string; rows: number; exact: boolean }[];
   quarantined: QuarantinedStatus[];
+  /** Sessions whose locks delay the service. */
+  blockingSessions: BlockingSession[];
   /** Versions of the command's Node.js, of its ICU, and of the time zone data in it. */
   runtime: Record<"node" | "icu" | "tz", string | undefined>;
 }
@@ -97,8 +100,8 @@ export async function findStatus(
     otherReadModels: await listOtherReadModels(pool),
   };
   const { node, icu, tz } = process.versions;
-  const runtime = { node, icu, tz };
-  return { differentLog, isOwnRelease, ...releases, followers, webhooks, readModels, quarantined, runtime };
+  const rest = { blockingSessions: await findBlockingSessions(pool), runtime: { node, icu, tz } };
+  return { differentLog, isOwnRelease, ...releases, followers, webhooks, readModels, quarantined, ...rest };
 }
 
 function findProcesses(role: LogRole | "webhooks", statuses: readonly ProcessStatus[], now: number): RoleProcesses {

@@ -39,6 +39,11 @@ export function createMetrics(pools: readonly pg.Pool[] = []) {
       registers,
     }),
     quarantinedStreams: createGauge("projection_quarantined_streams", "Number of quarantined streams."),
+    blockingSessions: createGauge(
+      "postgres_blocking_sessions",
+      "Sessions that hold a lock for which the projection service has waited for more than a second, by user.",
+      "user",
+    ),
     quarantinedEvents: createGauge("projection_quarantined_events", "Number of events that the read models lack."),
     taskSuccess: createGauge(
       "task_last_success_timestamp_seconds",

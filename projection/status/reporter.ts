@@ -13,6 +13,7 @@ import { readQuarantinedStreams } from "../quarantine/quarantined-streams.ts";
 import { STANDBY_DETAIL } from "../roles/leadership.ts";
 import { type ProcessStatus, writeProcessStatus } from "../roles/process-status.ts";
 import type { Detail, Role, RoleStatus } from "../roles/role.ts";
+import { findBlockingSessions } from "./blocking-sessions.ts";
 import { isLogRole, type Lag, LagMeter } from "./lag.ts";
 import { countDeliveries, measureDeliveryDelays } from "./measure-deliveries.ts";
 import type { Metrics } from "./metrics.ts";
@@ -85,6 +86,7 @@ export function startReporter(options: ReporterOptions): Reporter {
       if (meter) await runOrLogError(`lag of ${role.name}`, () => measureLag(role, meter));
     }
     await runOrLogError("quarantine", () => measureQuarantine(options));
+    await runOrLogError("blocking sessions", () => measureBlockingSessions(options));
     await runOrLogError("daily tasks", () => measureTasks(options));
     await runOrLogError("numbers of deliveries", () => measureDeliveries(options, clock()));
     await runOrLogError("delays of deliveries", () => measureDelays(options, clock()));
@@ -131,6 +133,12 @@ async function measureQuarantine({ client, pool, metrics }: ReporterOptions): Pr
   metrics.quarantinedStreams.set(new Set([...streams.keys(), ...quarantinedStreams.keys(), ...unsentStreams]).size);
   const skippedCount = [...quarantinedStreams.values()].reduce((sum, { events }) => sum + events, 0n);
   metrics.quarantinedEvents.set(Number(skippedCount));
+}
+
+async function measureBlockingSessions({ pool, metrics }: MetricsDeps): Promise<void> {
+  const sessions = await findBlockingSessions(pool);
+  metrics.blockingSessions.reset();
+  for (const { user } of sessions) metrics.blockingSessions.inc({ user });
 }
 
 export async function measureTasks({ pool, metrics }: MetricsDeps): Promise<void> {

@@ -58,9 +58,11 @@ export function createAppender(log: EventLog) {
     const metadata = { ...createStoredMetadata(event), ...options, occurredAt: new Date().toISOString() };
     // The service may append to the same stream concurrently.
     for (;;) {
-      const revision = (await log.readLast(stream))?.revision ?? -1n;
+      const lastEvent = await log.readLast(stream);
+      const clinicId = lastEvent ? lastEvent.metadata.clinicId : metadata.clinicId;
+      const newEvent = { id, event, metadata: { ...metadata, clinicId } };
       try {
-        await log.append(stream, revision, [{ id, event, metadata }]);
+        await log.append(stream, lastEvent?.revision ?? -1n, [newEvent]);
         return id;
       } catch (error) {
         if (!(error instanceof WrongExpectedRevisionError)) throw error;

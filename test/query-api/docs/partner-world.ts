@@ -87,8 +87,9 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
   const admin = new pg.Pool({ connectionString: api.database.urls.projection, max: 1 });
   const damagedServices = await startWithDamagedData();
   const { log } = api.command;
-  const record = async (stream: string, event: CatalogEvent) => {
-    await log.append(stream, -1n, [{ id: randomUUID(), event, metadata: toMetadata(createTestOperatorContext()) }]);
+  const record = async (stream: string, event: CatalogEvent, clinicId: string | null = null) => {
+    const metadata = toMetadata({ ...createTestOperatorContext(), clinicId });
+    await log.append(stream, -1n, [{ id: randomUUID(), event, metadata }]);
   };
   return {
     origins: { queryOrigin: api.queryUrl, commandOrigin: api.command.url },
@@ -121,10 +122,8 @@ export async function startPartnerContractWorld(): Promise<PartnerContractWorld>
         clinicId === null ? { branchId: null, type: "installation.approved" } : { branchId: partner.branchId };
       const deliveryId = await insertDelivery(admin, { endpointId, clinicId, applicationId, environment, ...kind });
       await insertAttempts(admin, deliveryId, 1);
-      await record(toStreamName(webhookDeliveryStreams, deliveryId), {
-        type: "WebhookDeliveryFailed",
-        data: { deliveryId, endpointId, attempts: 8 },
-      });
+      const data = { deliveryId, endpointId, attempts: 8 };
+      await record(toStreamName(webhookDeliveryStreams, deliveryId), { type: "WebhookDeliveryFailed", data }, clinicId);
       return deliveryId;
     },
     async stop() {

@@ -48,7 +48,8 @@ describe("commands of partners while an event is in the outbox", () => {
   });
 
   async function addToOutbox(stream: string, revision: bigint, event: CatalogEvent): Promise<void> {
-    const newEvent = { id: randomUUID(), event, metadata: toMetadata(createTestOperatorContext()) };
+    const metadata = toMetadata({ ...createTestOperatorContext(), clinicId: world.clinicId });
+    const newEvent = { id: randomUUID(), event, metadata };
     await outboxPool.query(
       "INSERT INTO webhooks.outbox (event_id, stream, event, metadata, created_at) VALUES ($1, $2, $3, '{}', now())",
       [newEvent.id, stream, JSON.stringify(event)],

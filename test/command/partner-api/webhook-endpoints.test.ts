@@ -35,7 +35,8 @@ describe("webhook endpoints", () => {
   ): Promise<void> {
     const data = { deliveryId, endpointId, ...(type === "WebhookDeliveryFailed" && { attempts: 8 }) };
     const event = { type, data } as CatalogEvent;
-    const fact = { id: randomUUID(), event, metadata: toMetadata(createTestOperatorContext()) };
+    const metadata = toMetadata({ ...createTestOperatorContext(), clinicId: world.clinicId });
+    const fact = { id: randomUUID(), event, metadata };
     await command.log.append(`webhookDelivery-${deliveryId}`, revision, [fact]);
   }
 

@@ -39,13 +39,18 @@ describe("the replay of a delivery whose row or event was deleted", () => {
   });
   afterEach(() => receiver.close());
 
-  const appendEvent = (type: CatalogEvent["type"], deliveryId: string, { endpointId }: Endpoint, otherData = {}) =>
+  const appendEvent = (
+    type: CatalogEvent["type"],
+    deliveryId: string,
+    { endpointId, clinicId }: Endpoint,
+    otherData = {},
+  ) =>
     world.append(
       `webhookDelivery-${deliveryId}`,
       { type, data: { deliveryId, endpointId, ...otherData } } as CatalogEvent,
       {
         environment: "production",
-        clinicId: randomUUID(),
+        clinicId,
       },
     );
   const readEventTypes = (deliveryId: string) => world.listEventTypes(`webhookDelivery-${deliveryId}`);

@@ -58,7 +58,7 @@ describe("an event that concerns two clinics", () => {
       }
     expect(typesWithoutClinic).to.deep.equal([
       // A portal user may select any clinic.
-      ...["ClinicSelected", "PortalUserDataErased"],
+      ...["ClinicSelected", "PortalUserDataErased", "PortalUserSummarized"],
       // No read model has rows of these events, or of these objects.
       ...["AnimalLinkCodeCreated", "AnimalConsentSummarized", "AnimalLinkCodeAssigned"],
       // These objects belong to no clinic.

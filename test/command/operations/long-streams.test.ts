@@ -277,7 +277,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     const { code } = await expectBounded("create", createLinkCode({ log, linkCodes }, input, context));
     const redemption = await expectBounded("redeem", redeem(input.applicationId, code));
     const ending = { ...link, linkId: redemption.link.linkId, sandbox: null };
-    await expectBounded("end", endLink(log, ending, context));
+    await expectBounded("end", endLink(log, ending, { ...context, clinicId: input.clinicId }));
     const { state } = await expectBounded("withdraw", withdrawLink(log, { ...other, requestedBy: "owner" }, context));
     expect(state?.applications[input.applicationId]).to.include({ code: null, link: null });
     expect(state?.applications[otherApplicationId]).to.include({ link: null, lastLinkId: otherLink.linkId });

@@ -101,7 +101,7 @@ describe("webhook delivery", () => {
   async function requestTest(endpoint: Endpoint): Promise<string> {
     const testId = randomUUID();
     await world.append(
-      `webhookEndpoint-${endpoint.endpointId}`,
+      `webhookEndpoint-${testId}`,
       {
         type: "WebhookEndpointTested",
         data: { endpointId: endpoint.endpointId, applicationId: endpoint.applicationId, testId },

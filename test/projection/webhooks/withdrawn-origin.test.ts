@@ -130,7 +130,7 @@ describe("webhooks to an origin whose approval is withdrawn", () => {
     const { endpointId, applicationId, clinicId } = endpoint;
     const testId = randomUUID();
     await world.append(
-      `webhookEndpoint-${endpointId}`,
+      `webhookEndpoint-${testId}`,
       { type: "WebhookEndpointTested", data: { endpointId, applicationId, testId } },
       { environment: "production", clinicId },
     );

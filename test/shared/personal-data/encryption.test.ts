@@ -132,7 +132,7 @@ describe("an event log with encryption", function () {
   });
   const toNewEvent = (event: CatalogEvent, person?: Person): NewEvent => ({
     ...{ id: randomUUID(), event, person },
-    metadata: createStoredMetadata(),
+    metadata: createStoredMetadata(event),
   });
   async function readStoredData(name: string): Promise<Record<string, unknown>[]> {
     const events: Record<string, unknown>[] = [];

@@ -197,13 +197,11 @@ describe("the replay of a delivery whose row or event was deleted", () => {
 
   it("an event of the outbox is discarded if its stream was deleted, and does not block later events", async () => {
     const endpoint = await world.registerEndpoint(receiver.url);
-    // The deletion of a stream of the service itself would stop the relay.
-    const deletedStream = `note-${randomUUID()}`;
-    await world.client.appendToStream(deletedStream, createNote());
-    await world.client.tombstoneStream(deletedStream);
-    const deliveryId = randomUUID();
-    for (const stream of [deletedStream, `webhookDelivery-${deliveryId}`]) {
-      const event = { type: "WebhookDeliveryExpired", data: { deliveryId, endpointId: endpoint.endpointId } };
+    const [deletedId, deliveryId] = [randomUUID(), randomUUID()];
+    await world.client.tombstoneStream(`webhookDelivery-${deletedId}`);
+    for (const id of [deletedId, deliveryId]) {
+      const stream = `webhookDelivery-${id}`;
+      const event = { type: "WebhookDeliveryExpired", data: { deliveryId: id, endpointId: endpoint.endpointId } };
       const values = [randomUUID(), stream, event, createStoredMetadata()];
       await world.pool.query("INSERT INTO webhooks.outbox VALUES ($1, $2, $3, $4, now())", values);
     }

@@ -33,9 +33,9 @@ export function createStoredMetadata(event?: { type: string; data: unknown }) {
   };
 }
 
-/** Creates an event without personal data for a stream of the category `auditor`. */
-export function createRevocation(): NewEvent {
+/** Creates an event without personal data. @param stream name of a stream of the category `auditor` */
+export function createRevocation(stream: string): NewEvent {
   const { schemaVersion: _, ...metadata } = createStoredMetadata();
-  const event = { type: "AuditorRevoked" as const, data: { auditorId: randomUUID(), reason: null } };
+  const event = { type: "AuditorRevoked" as const, data: { auditorId: stream.slice("auditor-".length), reason: null } };
   return { id: randomUUID(), event, metadata };
 }

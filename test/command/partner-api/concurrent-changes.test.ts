@@ -120,12 +120,13 @@ describe("concurrent changes of one object", function () {
     }
   });
 
-  it("an endpoint whose stream was deleted releases its place in the quota", async () => {
+  it("an endpoint whose stream was deleted releases its place in the quota after a minute", async () => {
     const [response] = await postAll(MAX_ENDPOINTS, commands, "", VALID_ENDPOINT);
     const client = connectEventStore((await getTestServers()).eventstoreUrl, "test");
     await client.tombstoneStream(`webhookEndpoint-${response?.body.endpoint.id}`);
     await client.dispose();
-    const counts = { "201": 1, "409 webhook_endpoint_limit_reached": 1 };
-    expect(countOutcomes(await postAll(2, commands, "", VALID_ENDPOINT))).to.deep.equal(counts);
+    const { applicationId, clinicId, environment } = world;
+    const input = { owner: { applicationId, clinicId, environment }, endpointId: randomUUID() };
+    await reserveEndpointPlace(commands[0]!.log, input, createTestOperatorContext(Date.now() + 60_000));
   });
 });

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Readable } from "node:stream";
 import type { EventStoreDBClient } from "@eventstore/db-client";
 import { expect } from "chai";
 import { findLostRows } from "../../../projection/adoption/lost-webhook-state.ts";
@@ -31,8 +32,7 @@ describe("the search for lost deliveries", () => {
     await insertDeliveries(firstEndpointId, 1_200, "pending", 2);
     await insertDeliveries(secondEndpointId, 800, "pending", 0);
     await insertDeliveries(secondEndpointId, 300, "failed", 3);
-    const readStream = async function* () {};
-    const emptyLog = { readStream } as unknown as EventStoreDBClient;
+    const emptyLog = { readStream: () => Readable.from([]) } as unknown as EventStoreDBClient;
     const { deliveryIds, outboxEventIds } = await findLostRows(emptyLog, database.pool, new AbortController().signal);
     const { rows } = await database.pool.query("SELECT delivery_id FROM webhooks.delivery WHERE status = 'pending'");
     expect(deliveryIds.toSorted()).to.deep.equal(rows.map(({ delivery_id }) => delivery_id).sort());

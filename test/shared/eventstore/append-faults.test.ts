@@ -95,7 +95,7 @@ describe("appends while calls and connections fail", function () {
   /** Checks that two successive appends to a stream succeed, and that the stream holds exactly their events. */
   async function expectAppends(eventLog: EventLog, fault: string): Promise<void> {
     const stream = `auditor-${randomUUID()}`;
-    const [first, second] = [createRevocation(), createRevocation()];
+    const [first, second] = [createRevocation(stream), createRevocation(stream)];
     await eventLog.append(stream, EMPTY_STREAM, [first]);
     await eventLog.append(stream, 0n, [second]);
     expect(
@@ -245,9 +245,11 @@ describe("appends while calls and connections fail", function () {
     const eventLog = createEventLog(connect(faultProxy.url));
     await expectAppends(eventLog, "none");
     faultProxy.mute();
-    const appends = Array.from({ length: 64 }, () =>
-      eventLog.append(`auditor-${randomUUID()}`, EMPTY_STREAM, Array.from({ length: 200 }, createRevocation)),
-    );
+    const appends = Array.from({ length: 64 }, () => {
+      const stream = `auditor-${randomUUID()}`;
+      const events = Array.from({ length: 200 }, () => createRevocation(stream));
+      return eventLog.append(stream, EMPTY_STREAM, events);
+    });
     await delay(500);
     faultProxy.disconnect();
     faultProxy.restore();
@@ -332,7 +334,7 @@ describe("appends while calls and connections fail", function () {
         const stream = `auditor-${randomUUID()}`;
         const ids: string[] = [];
         while (!isOver) {
-          const event = createRevocation();
+          const event = createRevocation(stream);
           // A caller repeats a write that failed with 503.
           while (await getAppendError(eventLog, stream, BigInt(ids.length - 1), event));
           ids.push(event.id);
@@ -370,7 +372,7 @@ function getAppendError(
   eventLog: EventLog,
   stream = `auditor-${randomUUID()}`,
   expectedRevision = EMPTY_STREAM,
-  event = createRevocation(),
+  event = createRevocation(stream),
 ): Promise<Error | undefined> {
   return eventLog.append(stream, expectedRevision, [event]).then(
     () => undefined,

@@ -73,15 +73,16 @@ describe("a read of a long stream that nobody waits for", () => {
   });
 
   const userId = randomUUID();
+  const clinicId = randomUUID();
   const selections = Array.from(
     { length: EVENT_COUNT },
-    () => ({ type: "ClinicSelected", data: { userId, clinicId: randomUUID(), branchId: null } }) as const,
+    () => ({ type: "ClinicSelected", data: { userId, clinicId, branchId: null } }) as const,
   );
   const streams = { forward: listReleases(userId), backward: selections };
   for (const [direction, events] of Object.entries(streams))
     it(`a read ${direction} requests no further page after its signal has aborted`, async () => {
       const stream = `${direction === "forward" ? "appointment" : "portalUser"}-${userId}`;
-      await appendAll(log, stream, events);
+      await appendAll(log, stream, events, clinicId);
       const controller = new AbortController();
       let pageCount = 0;
       const readStream = client.readStream.bind(client);

@@ -61,7 +61,7 @@ describe("an event log with TLS", () => {
       const stream = `auditor-${randomUUID()}`;
       const ids: string[] = [];
       for (let revision = EMPTY_STREAM; revision < 4n; revision += 1n) {
-        const event = createRevocation();
+        const event = createRevocation(stream);
         ids.push(event.id);
         remainingIds.add(event.id);
         await eventLog.append(stream, revision, [event]);

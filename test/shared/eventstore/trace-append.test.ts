@@ -21,16 +21,19 @@ describe("spans of appends", () => {
   });
   after(() => disposeClient());
 
-  function createEvent(traceId: string | undefined): NewEvent {
+  function createEvent(stream: string, traceId: string | undefined): NewEvent {
     const { schemaVersion: _, ...metadata } = createStoredMetadata();
-    const event = { type: "AuditorRevoked" as const, data: { auditorId: randomUUID(), reason: null } };
+    const event = {
+      type: "AuditorRevoked" as const,
+      data: { auditorId: stream.slice("auditor-".length), reason: null },
+    };
     const traceFields = traceId === undefined ? {} : { traceparent: `00-${traceId}-${SPAN_ID}-01` };
     return { id: randomUUID(), event, metadata: { ...metadata, ...traceFields } };
   }
 
   it("an append with the events of several traces gets one span in each trace", async () => {
     const stream = `auditor-${randomUUID()}`;
-    const events = [FIRST_TRACE_ID, SECOND_TRACE_ID, undefined, FIRST_TRACE_ID].map(createEvent);
+    const events = [FIRST_TRACE_ID, SECOND_TRACE_ID, undefined, FIRST_TRACE_ID].map((id) => createEvent(stream, id));
     const spans = await collectSpans(async () => void (await log.append(stream, EMPTY_STREAM, events)));
     expect(spans.map(({ traceId, parentSpanId, name }) => [traceId, parentSpanId, name])).to.have.deep.members([
       [FIRST_TRACE_ID, SPAN_ID, "append auditor"],
@@ -45,7 +48,7 @@ describe("spans of appends", () => {
 
   it("the span of a refused append is an error, without the error's message", async () => {
     const stream = `auditor-${randomUUID()}`;
-    const append = () => log.append(stream, EMPTY_STREAM, [createEvent(FIRST_TRACE_ID)]);
+    const append = () => log.append(stream, EMPTY_STREAM, [createEvent(stream, FIRST_TRACE_ID)]);
     await append();
     const spans = await collectSpans(() => append().then(() => expect.fail("appended"), ignoreConflict));
     expect(spans.map(({ status, attributes }) => [status, attributes["error.type"]])).to.deep.equal([

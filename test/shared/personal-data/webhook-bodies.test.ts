@@ -35,7 +35,7 @@ const cancelled: AppointmentEvent = {
 
 /** Creates the body of the last event, which the actor caused. */
 function createBody(events: AppointmentEvent[], actorType: Actor["type"] = "user") {
-  const storedMetadata = createStoredMetadata();
+  const storedMetadata = createStoredMetadata(events[0]);
   const metadata = {
     ...storedMetadata,
     environment: "production",

@@ -34,10 +34,10 @@ export function parseJsonBody(): Koa.Middleware {
       const rawBody = String(ctx.request.rawBody);
       if (!isUtf8()) throw createJsonError("must be encoded in UTF-8");
       if (rawBody === "") throw createJsonError("must not be empty");
+      if (hasMoreValues(ctx.request.body, MAX_VALUES)) throw createBodyTooLargeError(TOO_MANY_VALUES);
       const loss = findJsonLoss(rawBody);
       if (loss?.number) throw createJsonError("must contain only numbers that can be stored exactly");
       if (loss) throw createJsonError("must not contain an object with the same name twice");
-      if (hasMoreValues(ctx.request.body, MAX_VALUES)) throw createBodyTooLargeError(TOO_MANY_VALUES);
       await next();
     });
   };

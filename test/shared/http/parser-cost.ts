@@ -46,7 +46,7 @@ export interface CostReport {
 const MAX_COST_MS = 20;
 
 /** The machine may be busy, so the cheapest attempt counts. */
-const MAX_ATTEMPTS = 5;
+const MAX_ATTEMPTS = 20;
 
 /** Sizes in bytes. The headers that authorize a request need the rest of the permitted 32 KiB. */
 const [HEAD_SIZE, BODY_SIZE] = [31_000, 65_536];

@@ -66,7 +66,8 @@ export const animalLinkRequest = z.strictObject({
   code: z
     .string()
     .min(1)
-    .max(100)
+    // A longer text is not normalized, because the time grows with the square of the length.
+    .max(100, { abort: true })
     .refine(isLinkCode, `must have ${LINK_CODE_LENGTH} letters and digits, without the letter U`)
     .meta({
       description: `Code from the animal's owner: ${LINK_CODE_LENGTH} letters and digits. Case and all other characters do not matter. Other text returns 422 \`validation_failed\` and does not count as a wrong code. In the sandbox, \`${SANDBOX_LINK_CODES.valid}\` can be redeemed once after each reset; \`${SANDBOX_LINK_CODES.expired}\` has expired, and \`${SANDBOX_LINK_CODES.used}\` is used.`,

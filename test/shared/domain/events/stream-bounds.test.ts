@@ -1,10 +1,28 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { expect } from "chai";
 import * as appointments from "../../../../shared/domain/appointment/appointment.ts";
+import { appointmentAggregate } from "../../../../shared/domain/appointment/appointment.ts";
+import { auditorAggregate } from "../../../../shared/domain/audit/auditor.ts";
+import { animalAggregate } from "../../../../shared/domain/clinic/animal.ts";
+import { animalConsentAggregate, animalLinkCodeAggregate } from "../../../../shared/domain/clinic/animal-consent.ts";
+import { clinicAggregate } from "../../../../shared/domain/clinic/clinic.ts";
+import { customerAggregate } from "../../../../shared/domain/clinic/customer.ts";
+import { holdAggregate } from "../../../../shared/domain/clinic/hold.ts";
+import { membershipAggregate } from "../../../../shared/domain/clinic/membership.ts";
+import { portalUserAggregate } from "../../../../shared/domain/clinic/portal-user.ts";
+import { queueTicketAggregate } from "../../../../shared/domain/clinic/queue-ticket.ts";
+import { resourceAggregate } from "../../../../shared/domain/clinic/resource.ts";
+import { serviceAggregate } from "../../../../shared/domain/clinic/service.ts";
+import { staffAggregate } from "../../../../shared/domain/clinic/staff.ts";
 import { appointmentStreams } from "../../../../shared/domain/events/appointment.ts";
 import { categories, getCompleteTypes, refuseTooManyChanges } from "../../../../shared/domain/events/catalog.ts";
 import type { Category } from "../../../../shared/domain/events/category.ts";
 import { environment as environments } from "../../../../shared/domain/events/fields.ts";
+import { applicationAggregate } from "../../../../shared/domain/partner/application.ts";
+import { installationAggregate } from "../../../../shared/domain/partner/installation.ts";
+import { deliveryAggregate } from "../../../../shared/domain/partner/webhook-delivery.ts";
+import { endpointAggregate } from "../../../../shared/domain/partner/webhook-endpoint.ts";
+import { replayAggregate } from "../../../../shared/domain/partner/webhook-replay.ts";
 import { findPersonalFields } from "../../../../shared/domain/personal-data/personal-fields.ts";
 import { listExtremes } from "../../../support/extreme-values.ts";
 import { DEFAULT_EVENT_TIME } from "../../../support/given.ts";
@@ -15,11 +33,27 @@ type AnyEvent = { type: string; data: unknown };
 type Any = any;
 type AnyAggregate = { category: Category; evolve(state: Any, event: object): Any; summarize?(state: Any): AnyEvent };
 
-const domainFolder = new URL("../../../../shared/domain/", import.meta.url);
-const files = readdirSync(domainFolder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
-const modules: object[] = await Promise.all(files.map((file) => import(new URL(file, domainFolder).href)));
-const values: unknown[] = modules.flatMap((module) => Object.values(module));
-const aggregates = values.filter((value) => Object.hasOwn(Object(value), "evolve")) as AnyAggregate[];
+const aggregates: AnyAggregate[] = [
+  animalAggregate,
+  animalConsentAggregate,
+  animalLinkCodeAggregate,
+  applicationAggregate,
+  appointmentAggregate,
+  auditorAggregate,
+  clinicAggregate,
+  customerAggregate,
+  deliveryAggregate,
+  endpointAggregate,
+  holdAggregate,
+  installationAggregate,
+  membershipAggregate,
+  portalUserAggregate,
+  queueTicketAggregate,
+  replayAggregate,
+  resourceAggregate,
+  serviceAggregate,
+  staffAggregate,
+];
 
 const evolve = (aggregate: AnyAggregate, state: Any, event: AnyEvent) =>
   aggregate.evolve(state, { ...event, metadata: { occurredAt: DEFAULT_EVENT_TIME } });
@@ -110,3 +144,12 @@ for (const category of categories as readonly Category[]) {
     }
   });
 }
+
+it("the test of the bounds knows every aggregate of the domain", () => {
+  const files = readdirSync("shared/domain", { recursive: true, encoding: "utf8" }).filter((file) =>
+    file.endsWith(".ts"),
+  );
+  const sources = files.map((file) => readFileSync(`shared/domain/${file}`, "utf8"));
+  const count = sources.join().match(/^export const \w+: Aggregate</gm)?.length;
+  expect(aggregates).to.have.length(count ?? 0);
+});

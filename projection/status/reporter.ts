@@ -138,6 +138,8 @@ async function measureQuarantine({ client, pool, metrics }: ReporterOptions): Pr
 async function measureBlockingSessions({ pool, metrics }: MetricsDeps): Promise<void> {
   const sessions = await findBlockingSessions(pool);
   metrics.blockingSessions.reset();
+  // Prometheus equates an empty label with an absent one. Without this sample, nobody could tell none from not measured.
+  metrics.blockingSessions.set({ user: "" }, 0);
   for (const { user } of sessions) metrics.blockingSessions.inc({ user });
 }
 

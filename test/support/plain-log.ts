@@ -1,4 +1,5 @@
-import type { EventStoreDBClient } from "@eventstore/db-client";
+import { type EventStoreDBClient, StreamDeletedError } from "@eventstore/db-client";
+import { DomainError } from "../../shared/domain/domain-error.ts";
 import { appendEvents, UnexpectedRevisionError } from "../../shared/eventstore/append.ts";
 import {
   createEventLog,
@@ -29,6 +30,7 @@ export function createPlainLog(client: EventStoreDBClient): EventLog {
         return await appendEvents(client, stream, expectedRevision, proposedEvents, REQUEST_TIMEOUT_MS);
       } catch (error) {
         if (error instanceof UnexpectedRevisionError) throw new WrongExpectedRevisionError(error.message);
+        if (error instanceof StreamDeletedError) throw new DomainError("object_deleted", error.message);
         throw toAppendError(error);
       }
     },

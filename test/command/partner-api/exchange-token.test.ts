@@ -144,7 +144,10 @@ describe("exchangeToken", () => {
   });
 
   it("the 31st exchange of a client within a minute gets 429, and another client gets 200", async () => {
-    const responses = await Promise.all(Array.from({ length: 31 }, () => sendTokenRequest(command.url, application)));
+    const exchange = () => sendTokenRequest(command.url, application);
+    // An address may send 20 requests at once.
+    const responses = await Promise.all(Array.from({ length: 20 }, exchange));
+    responses.push(...(await Promise.all(Array.from({ length: 11 }, exchange))));
     const refusedResponses = responses.filter(({ status }) => status === 429);
     expect(refusedResponses).to.have.length(1);
     expect(refusedResponses[0]!.body.error).to.equal("rate_limit_exceeded");

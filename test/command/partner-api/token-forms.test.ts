@@ -271,7 +271,8 @@ describe("exchangeToken with a form", () => {
       () => postWithBasic(getBasic()),
       () => sendTokenRequest(command.url, application),
     ];
-    const sendRequests = (count: number) => Promise.all(Array.from({ length: count }, (_, index) => send[index % 3]!()));
+    const sendRequests = (count: number) =>
+      Promise.all(Array.from({ length: count }, (_, index) => send[index % 3]!()));
     // An address may send 20 requests at once.
     const responses = [...(await sendRequests(20)), ...(await sendRequests(11))];
     const refusedResponses = responses.filter(({ status }) => status === 429);

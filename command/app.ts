@@ -30,14 +30,14 @@ import { WEBHOOK_KEYS_PATH, type WebhookKeySet } from "../shared/webhooks/asymme
 import type { Decide } from "./handling/aggregate-cache.ts";
 import type { AwaitOutbox } from "./handling/outbox.ts";
 import type { LinkCodes } from "./operations/link-codes.ts";
-import { endAnimalLink, linkAnimal } from "./partner-api/animal-links.ts";
+import { endAnimalLink, linkAnimal, withdrawSandboxLink } from "./partner-api/animal-links.ts";
 import { authorize } from "./partner-api/authorize.ts";
 import { createAppointment } from "./partner-api/create-appointment.ts";
 import { mapDomainErrors } from "./partner-api/errors.ts";
 import { exchangeToken } from "./partner-api/exchange-token.ts";
 import { exposeLogPosition, type WaitForReadModels } from "./partner-api/expose-log-position.ts";
 import { requireActiveClinic } from "./partner-api/request-context.ts";
-import { resetOwnSandbox } from "./partner-api/reset-own-sandbox.ts";
+import { changeOwnAccess, resetOwnSandbox } from "./partner-api/sandbox.ts";
 import { changeSandboxAppointmentStatus, rescheduleSandboxAppointment } from "./partner-api/sandbox-appointments.ts";
 import { getServerMetadataPath, KEYS_PATH, publishKeys, publishServerMetadata } from "./partner-api/server-metadata.ts";
 import { applyFormStatuses, parseTokenBody } from "./partner-api/token-request.ts";
@@ -174,6 +174,12 @@ function createWriteRouter(options: CommandAppOptions) {
       linkAnimal(options),
     ),
     endAnimalLink: defineOperation("endAnimalLink", [], endAnimalLink(options)),
+    withdrawSandboxLink: defineOperation("withdrawSandboxLink", [parseJsonBody()], withdrawSandboxLink(options)),
+    changeSandboxAccess: defineOperation(
+      "changeSandboxAccess",
+      [requireActive, parseJsonBody()],
+      changeOwnAccess(options),
+    ),
     resetSandbox: defineOperation("resetSandbox", [limitResets(limiter)], resetOwnSandbox(options)),
     ...Object.fromEntries(
       Object.entries(endpointWrites).flatMap(([id, [checks, handler]]) => {

@@ -3,6 +3,8 @@ import { auditAction } from "../../shared/domain/events/audit.ts";
 import { consentCoverage } from "../../shared/domain/events/consent.ts";
 import { personalDataCategorySchema } from "../../shared/domain/events/erasure.ts";
 import { freeForm, instant, uuid } from "../../shared/domain/events/fields.ts";
+import { animalLinkRecord, partnerAppointment } from "../../shared/partner-api/records.ts";
+import { appointmentBody } from "../../shared/partner-api/webhook-body.ts";
 
 const actor = z.strictObject({
   type: z.string(),
@@ -118,10 +120,17 @@ export const disclosureSchema = z.strictObject({
 });
 export type Disclosure = z.infer<typeof disclosureSchema>;
 
+/** Lists the fields of a record in words, for example `clinic id, scheduled at`. */
+const listFields = ({ shape }: z.ZodObject): string =>
+  Object.keys(shape)
+    .map((name) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`))
+    .join(", ");
+
+/** What partners can read is derived from the records of the partner API. */
 export const DISCLOSURE_LIMITS = [
   "Reads by users of the clinic's portal are not recorded individually. The clinic's staff can see customers, animals, appointments and the queue, as far as their permissions allow.",
-  "Reads by partner applications are not recorded individually. An application that is installed at the clinic can read ids, times, statuses and notes of appointments, but no names or addresses.",
-  "A webhook contains the ids, time and status of an appointment, but no names, reasons or notes. Finished deliveries are deleted after 30 days, so earlier deliveries are not listed.",
+  `Reads by partner applications are not recorded individually. An application that is installed at the clinic can read of an appointment: ${listFields(partnerAppointment)}. Of an animal that a link code shares with it, it can read: ${listFields(animalLinkRecord.shape.animal)}.`,
+  `A webhook contains of an appointment: ${listFields(appointmentBody.shape.data.shape.appointment)}, and how they changed. Finished deliveries are deleted after 30 days, so earlier deliveries are not listed.`,
   "A possible access is a query about the whole clinic or an application. The log does not record whether its response contained data of this person.",
   "Backups of the event log and of the database contain the same data until they are deleted.",
 ];

@@ -19,7 +19,7 @@ import type { AnimalLinkCodeEvent, ConsentCoverage, WithdrawalParty } from "../.
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { installationAggregate, requireApproved } from "../../shared/domain/partner/installation.ts";
 import { findFixtureAnimal, type Sandbox } from "../../shared/domain/partner/sandbox.ts";
-import { getSandboxLink, SANDBOX_LINK_CODES } from "../../shared/domain/partner/sandbox-link-code.ts";
+import { listSandboxLinks } from "../../shared/domain/partner/sandbox-link-code.ts";
 import { isErased, requireNotErased } from "../../shared/domain/personal-data/erasure.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
@@ -83,7 +83,7 @@ export async function redeemLinkCode(
 ): Promise<LinkedAnimal> {
   const { applicationId, clinicId, code, sandbox } = input;
   const target = sandbox
-    ? normalizeLinkCode(code) === normalizeLinkCode(SANDBOX_LINK_CODES.valid) && getSandboxLink(sandbox)
+    ? listSandboxLinks(sandbox).find((link) => normalizeLinkCode(link.code) === normalizeLinkCode(code))
     : await findCodeTarget(log, linkCodes.listLinkIds(code));
   if (!target) return refuseLinkCode();
   const { animalId, linkId, sandboxCode } = target;
@@ -140,21 +140,23 @@ export const withdrawLink: Operation<
 };
 
 /**
- * Ends a link at the request of its application.
+ * Ends a link at the request of its application. In a sandbox, the application can also rehearse another party's request.
  *
  * @param input.linkId undefined if the request has no valid id
  * @throws {DomainError} `animal_link_not_found`
  */
 export async function endLink(
   log: EventLog,
-  input: LinkOwner & { linkId: string | undefined; sandbox: Sandbox | null },
+  input: LinkOwner & { linkId: string | undefined; sandbox: Sandbox | null; requestedBy: WithdrawalParty },
   context: CommandContext,
 ): Promise<bigint | undefined> {
-  const { linkId = "", sandbox, ...owner } = input;
-  const target = sandbox ? getSandboxLink(sandbox) : await findCodeTarget(log, linkId === "" ? [] : [linkId]);
-  const animal = target?.linkId === linkId && (await loadLinkedAnimal(log, target.animalId, sandbox));
+  const { linkId, sandbox, requestedBy, ...owner } = input;
+  const target = sandbox
+    ? listSandboxLinks(sandbox).find((link) => link.linkId === linkId)
+    : await findCodeTarget(log, linkId === undefined ? [] : [linkId]);
+  const animal = target && (await loadLinkedAnimal(log, target.animalId, sandbox));
   if (!animal || (await isOwnerErased(log, animal, sandbox)))
     throw new DomainError("animal_link_not_found", "there is no such link");
-  const decide = decideWithdrawLink({ ...owner, linkId, requestedBy: "application" });
+  const decide = decideWithdrawLink({ ...owner, linkId: target.linkId, requestedBy });
   return (await handle(log, animalConsentAggregate, animal.id, decide, context)).statePosition;
 }

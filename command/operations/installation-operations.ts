@@ -8,6 +8,7 @@ import {
   type Approval,
   decideAgreeRateLimit,
   decideApproveInstallation,
+  decideChangeSandboxAccess,
   decideNarrowInstallation,
   decideRequestInstallation,
   decideRevokeInstallation,
@@ -64,8 +65,13 @@ export const approveInstallation = defineOperation(
 export const narrowInstallation = defineOperation(
   (input: InstallationReference & { scopes?: Scope[]; branchIds?: string[]; animalAccess?: AnimalAccess }, clinic) => {
     for (const branchId of input.branchIds ?? []) requireBranch(clinic, branchId);
-    return decideNarrowInstallation(input, clinic);
+    return decideNarrowInstallation(input);
   },
+);
+
+export const changeSandboxAccess = defineOperation(
+  (input: InstallationReference & { branchIds: string[] | null; animalAccess: AnimalAccess }, clinic) =>
+    decideChangeSandboxAccess({ branchIds: input.branchIds, animalAccess: input.animalAccess }, clinic),
 );
 
 export const agreeRateLimit = defineOperation(

@@ -1,3 +1,9 @@
+import {
+  type AnimalConsent,
+  animalConsentAggregate,
+  decideWithdrawLink,
+  findAnimalLink,
+} from "../../shared/domain/clinic/animal-consent.ts";
 import { type Clinic, clinicAggregate } from "../../shared/domain/clinic/clinic.ts";
 import { DomainError } from "../../shared/domain/domain-error.ts";
 import { type DataOf, toStreamName } from "../../shared/domain/events/category.ts";
@@ -9,6 +15,7 @@ import { type SandboxEvent, sandboxStreams } from "../../shared/domain/events/sa
 import { DEFAULT_RATE_LIMIT_PER_MINUTE, installationAggregate } from "../../shared/domain/partner/installation.ts";
 import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { createFixture, listSandboxBranches, toUtcDay } from "../../shared/domain/partner/sandbox-fixture.ts";
+import { listSandboxLinks } from "../../shared/domain/partner/sandbox-link-code.ts";
 import { toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { EMPTY_STREAM, type EventLog, WrongExpectedRevisionError } from "../../shared/eventstore/log.ts";
 import { type CommandContext, handle, toNewEvent } from "../handling/handle.ts";
@@ -99,6 +106,7 @@ export async function resetSandbox(
   context: CommandContext,
 ): Promise<Sandbox> {
   const previousSandbox = await loadSandbox(log, applicationId);
+  if (previousSandbox) await withdrawLinks(log, previousSandbox, context);
   try {
     return await startGeneration(log, applicationId, previousSandbox, context);
   } catch (error) {
@@ -106,6 +114,18 @@ export async function resetSandbox(
       error instanceof WrongExpectedRevisionError ? await loadSandbox(log, applicationId) : undefined;
     if (!concurrentSandbox) throw error;
     return concurrentSandbox;
+  }
+}
+
+/** Ends the links before the reset hides them, so that the application receives `animal_link.withdrawn`. */
+async function withdrawLinks(log: EventLog, sandbox: Sandbox, context: CommandContext): Promise<void> {
+  const { applicationId, clinicId } = sandbox;
+  const clinicContext = { ...context, clinicId, environment: "sandbox" as const };
+  for (const { animalId, linkId } of listSandboxLinks(sandbox)) {
+    const withdrawal = { applicationId, clinicId, linkId, requestedBy: "clinic" as const };
+    const decide = (consent: AnimalConsent | undefined) =>
+      findAnimalLink(consent, withdrawal) ? decideWithdrawLink(withdrawal)(consent) : [];
+    await handle(log, animalConsentAggregate, animalId, decide, clinicContext);
   }
 }
 

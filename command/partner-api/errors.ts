@@ -34,6 +34,13 @@ export function toErrorDetails(error: z.ZodError): ErrorDetail[] {
   return details.slice(0, MAX_ERROR_DETAILS);
 }
 
+/** @throws {ApiError} 422 `validation_failed` with the problems of the body */
+export function parseBody<Body>(ctx: Koa.ParameterizedContext, schema: z.ZodType<Body>): Body {
+  const body = schema.safeParse(ctx.request.body);
+  if (!body.success) throw new ApiError(422, "validation_failed", { details: toErrorDetails(body.error) });
+  return body.data;
+}
+
 /**
  * Parses the body and the Idempotency-Key header of a request.
  *

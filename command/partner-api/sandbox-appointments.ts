@@ -12,7 +12,7 @@ import { appointmentMove, appointmentTransition } from "../../shared/partner-api
 import { changeAppointmentStatus, rescheduleAppointment } from "../operations/appointment-operations.ts";
 import type { Operation } from "../operations/operation.ts";
 import { loadSandbox } from "../operations/sandbox-operations.ts";
-import { toErrorDetails } from "./errors.ts";
+import { parseBody } from "./errors.ts";
 import { readPathId, toCommandContext, type WriteState } from "./request-context.ts";
 
 /** POST /appointments/:appointmentId/transitions: returns 200 with the appointment. */
@@ -22,8 +22,10 @@ export const changeSandboxAppointmentStatus = ({ log }: { log: EventLog }): Koa.
 /** POST /appointments/:appointmentId/reschedule: returns 200 with the appointment. */
 export const rescheduleSandboxAppointment = ({ log }: { log: EventLog }): Koa.Middleware<WriteState> =>
   changeOwnAppointment(log, appointmentMove, async (eventLog, command, context) => {
-    if (Date.parse(command.scheduledAt) <= context.now)
-      throw createValidationError([{ path: "scheduledAt", message: "must be in the future" }]);
+    if (Date.parse(command.scheduledAt) <= context.now) {
+      const details = [{ path: "scheduledAt", message: "must be in the future" }];
+      throw new ApiError(422, "validation_failed", { details });
+    }
     return rescheduleAppointment(eventLog, { ...command, reason: null }, context);
   });
 
@@ -33,20 +35,16 @@ function changeOwnAppointment<Body>(
   change: Operation<Body & { appointmentId: string; clinicId: string }, Appointment>,
 ): Koa.Middleware<WriteState> {
   return async (ctx) => {
-    const body = bodySchema.safeParse(ctx.request.body);
-    if (!body.success) throw createValidationError(toErrorDetails(body.error));
+    const body = parseBody(ctx, bodySchema);
     const { applicationId, clinicId } = ctx.state;
     const appointmentId = readPathId(ctx, "appointmentId");
     if (appointmentId === undefined) throw new DomainError("appointment_not_found", "the path has no valid id");
     const sandbox = await loadSandbox(log, applicationId);
     if (sandbox && isFixtureAppointment(sandbox, appointmentId))
       throw new DomainError("fixture_appointment", "the appointment is part of the fixture");
-    const command = { ...body.data, appointmentId, clinicId };
+    const command = { ...body, appointmentId, clinicId };
     const { state, statePosition, revision } = await change(log, command, toCommandContext(ctx.state));
     ctx.state.logPosition = statePosition;
     ctx.body = { ok: true, appointment: toPartnerAppointment(requireExisting(state, "appointment"), revision) };
   };
 }
-
-const createValidationError = (details: { path: string; message: string }[]) =>
-  new ApiError(422, "validation_failed", { details });

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { appointmentStatuses } from "../../shared/domain/appointment/appointment.ts";
 import type { ErrorDetail } from "../../shared/domain/domain-error.ts";
+import { uuid } from "../../shared/domain/events/fields.ts";
 import { DAY_MS } from "../../shared/domain/time/local-time.ts";
 import { type Instant, parseRfc3339, toInstant } from "../../shared/domain/time/rfc3339.ts";
 import { describeIssue } from "../../shared/domain/validation/describe-issue.ts";
@@ -77,6 +78,8 @@ export function createFilterParameter<Schema extends z.ZodType>(
     },
   };
 }
+
+export const animalIdParameter = createFilterParameter("Returns only records about this animal.", uuid);
 
 /** Values outside the range are clamped. Other invalid values are replaced by the default. */
 function createIntegerParameter(

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { IS_LINK_VALID_SQL } from "../../shared/partner-api/animal-access.ts";
 import { animalLinkRecord } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
-import { createLimitParameter } from "../http/parameters.ts";
+import { animalIdParameter, createLimitParameter } from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
 import { definePartnerRead } from "./read.ts";
 
@@ -20,18 +20,19 @@ export const LINK_JSON_SQL = `json_build_object('id', link_id,
 export const listAnimalLinks = definePartnerRead({
   operationId: "listAnimalLinks",
   description: "Lists the application's links to animals of the clinic, oldest first, in pages.",
-  parameters: { limit: createLimitParameter(250, 100) },
+  parameters: { limit: createLimitParameter(250, 100), animalId: animalIdParameter },
   isPaged: true,
   response: z.strictObject({ ok: z.literal(true), links: z.array(animalLinkRecord), page: partnerPage }),
   refusals: {},
   sql: `WITH page_and_next_row AS MATERIALIZED (${LINKED_ANIMALS_SQL}
+      AND ($6::uuid IS NULL OR l.animal_id = $6::uuid)
       AND ($4::timestamptz IS NULL OR (l.linked_at, l.link_id) > ($4::timestamptz, $5::uuid))
       ORDER BY l.linked_at, l.link_id LIMIT $3::integer + 1),
     page AS (SELECT * FROM page_and_next_row ORDER BY linked_at, link_id LIMIT $3::integer)
     SELECT NULL AS refusal, json_build_object(
       'links', coalesce((SELECT json_agg(${LINK_JSON_SQL} ORDER BY linked_at, link_id) FROM page), '[]'),
       'page', ${buildPageSql("linked_at", "link_id", "$3", "linked_at DESC, link_id DESC")})::text AS body`,
-  getSqlParameters: ({ state: { clinicId, applicationId }, parameters: { limit }, cursor }) => [
-    ...[clinicId, applicationId, limit, cursor?.time, cursor?.id],
+  getSqlParameters: ({ state: { clinicId, applicationId }, parameters: { limit, animalId }, cursor }) => [
+    ...[clinicId, applicationId, limit, cursor?.time, cursor?.id, animalId],
   ],
 });

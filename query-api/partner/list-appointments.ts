@@ -3,18 +3,25 @@ import { buildIsAnimalVisibleSql } from "../../shared/partner-api/animal-access.
 import { partnerAppointment } from "../../shared/partner-api/records.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { timeWindow } from "../http/fields.ts";
-import { createLimitParameter, MAX_WINDOW_DAYS, toTimeWindow, windowParameters } from "../http/parameters.ts";
+import {
+  animalIdParameter,
+  createLimitParameter,
+  MAX_WINDOW_DAYS,
+  toTimeWindow,
+  windowParameters,
+} from "../http/parameters.ts";
 import { buildPageSql, partnerPage } from "./cursor.ts";
 import { changeProgress, listChanges, updatedSinceParameter } from "./list-changes.ts";
 import { APPOINTMENT_FIELDS_SQL, buildIsBranchVisibleSql, definePartnerRead } from "./read.ts";
 
 /**
  * Selects one row more than the page contains, to detect a next page. $4 and $5: window. $6: limit. $7 and $8: cursor.
- * $9: animal access. $10: application.
+ * $9: animal access. $10: application. $11: animal, null for all.
  */
 const pageAndNextRowSql = `SELECT * FROM ${READ_MODEL_SCHEMA}.appointment a
   WHERE a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.branch_id")}
     AND ${buildIsAnimalVisibleSql({ animalAccess: "$9::text", applicationId: "$10::uuid", animalId: "a.animal_id" })}
+    AND ($11::uuid IS NULL OR a.animal_id = $11::uuid)
     AND a.scheduled_at >= $4::timestamptz AND a.scheduled_at < $5::timestamptz
     AND ($7::timestamptz IS NULL OR (a.scheduled_at, a.appointment_id) > ($7::timestamptz, $8::uuid))
   ORDER BY a.scheduled_at, a.appointment_id
@@ -27,7 +34,12 @@ export const listPartnerAppointments = definePartnerRead({
 With \`updatedSince\`, it instead lists all appointments that changed since then, whatever their time and status. \`from\`, \`to\` and \`cursor\` are then ignored, the response has \`changes\` instead of \`window\`, and \`page.nextCursor\` is null. An appointment that changes between two requests appears again. So does one whose notes were erased, with the same \`revision\`. A date-time is only an approximate start, because imported appointments can have an earlier \`updatedAt\`.
 
 A cursor becomes invalid when the access or the links of your application change, and when the sandbox is reset. The response is then 422 \`unknown_cursor\`. Start again with a date-time.`,
-  parameters: { ...windowParameters, limit: createLimitParameter(250, 100), updatedSince: updatedSinceParameter },
+  parameters: {
+    ...windowParameters,
+    animalId: animalIdParameter,
+    limit: createLimitParameter(250, 100),
+    updatedSince: updatedSinceParameter,
+  },
   isPaged: true,
   response: z.strictObject({
     ok: z.literal(true),
@@ -47,11 +59,11 @@ A cursor becomes invalid when the access or the links of your application change
         ORDER BY a.scheduled_at, a.appointment_id) FROM page a), '[]'),
       'page', ${buildPageSql("scheduled_at", "appointment_id", "$6", "scheduled_at DESC, appointment_id DESC")}
     )::text AS body`,
-  getSqlParameters({ state, parameters: { from, to, limit }, cursor }) {
+  getSqlParameters({ state, parameters: { from, to, limit, animalId }, cursor }) {
     const { clinicId, applicationId, branchId, now } = state;
     const { branchIds, animalAccess } = state.installation;
     const window = toTimeWindow({ from, to }, now);
     const pageParameters = [window.from, window.to, limit, cursor?.time, cursor?.id];
-    return [clinicId, branchIds, branchId, ...pageParameters, animalAccess, applicationId];
+    return [clinicId, branchIds, branchId, ...pageParameters, animalAccess, applicationId, animalId];
   },
 });

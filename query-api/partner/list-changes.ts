@@ -21,8 +21,8 @@ export const updatedSinceParameter = createFilterParameter(
   z.string(),
 );
 
-/** $11: animal access, $12: application. */
-const isVisibleSql = `a.clinic_id = $1::uuid AND ${buildIsBranchVisibleSql("a.branch_id")}
+/** $11: animal access, $12: application, $13: animal, null for all. */
+const isVisibleSql = `a.clinic_id = $1::uuid AND ($13::uuid IS NULL OR a.animal_id = $13::uuid) AND ${buildIsBranchVisibleSql("a.branch_id")}
   AND ${buildIsAnimalVisibleSql({ animalAccess: "$11::text", applicationId: "$12::uuid", animalId: "a.animal_id" })}`;
 
 /**
@@ -99,6 +99,7 @@ export const listChanges: ReadAlternative = {
       parameters.limit,
       installation.animalAccess,
       applicationId,
+      parameters.animalId,
     ];
   },
   async completeBody(bodyText, _, { parameters }) {

@@ -124,8 +124,15 @@ export const partnerOperations = {
   listAnimalLinks: defineAtClinic("GET", "/animal-links", "animals:link", "List animal links"),
   getAnimalLink: defineAtClinic("GET", linkPath, "animals:link", "Get an animal link"),
   endAnimalLink: defineAtClinic("DELETE", linkPath, "animals:link", "End an animal link"),
+  withdrawSandboxLink: defineAtSandbox(
+    "POST",
+    `${linkPath}/withdraw`,
+    "animals:link",
+    "Withdraw the consent to a link",
+  ),
   getSandboxState: defineAtSandbox("GET", "/sandbox", "sandbox:read", "Get sandbox state"),
   resetSandbox: defineAtSandbox("POST", "/sandbox/reset", "sandbox:write", "Reset sandbox fixtures"),
+  changeSandboxAccess: defineAtSandbox("POST", "/sandbox/access", "sandbox:write", "Change the access to the sandbox"),
   changeSandboxAppointmentStatus: defineAtSandbox(
     "POST",
     "/appointments/:appointmentId/transitions",

@@ -2,8 +2,10 @@ import { z } from "zod";
 import { appointmentStatuses } from "../domain/appointment/appointment.ts";
 import { isLinkCode, LINK_CODE_LENGTH } from "../domain/clinic/link-code.ts";
 import { appointmentStreams, scheduledAt } from "../domain/events/appointment.ts";
+import { withdrawalParty } from "../domain/events/consent.ts";
 import { environment, instant, notes, uuid } from "../domain/events/fields.ts";
 import {
+  animalAccess,
   applicationEventType,
   attemptRate,
   deliveryOrdering,
@@ -15,7 +17,7 @@ import {
 import { MAX_HEADERS } from "../domain/partner/change-endpoint.ts";
 import { SANDBOX_LINK_CODES } from "../domain/partner/sandbox-link-code.ts";
 import { MAX_URL_LENGTH } from "../webhooks/destination.ts";
-import { asymmetricSignatureText, bodyFormatText, orderingText } from "./records.ts";
+import { animalAccessText, asymmetricSignatureText, bodyFormatText, orderingText } from "./records.ts";
 
 /**
  * Body of a token request. The schema accepts any text, because the operation reports each invalid member with its
@@ -70,8 +72,23 @@ export const animalLinkRequest = z.strictObject({
     .max(100, { abort: true })
     .refine(isLinkCode, `must have ${LINK_CODE_LENGTH} letters and digits, without the letter U`)
     .meta({
-      description: `Code from the animal's owner: ${LINK_CODE_LENGTH} letters and digits. Case and all other characters do not matter. Other text returns 422 \`validation_failed\` and does not count as a wrong code. In the sandbox, \`${SANDBOX_LINK_CODES.valid}\` can be redeemed once after each reset; \`${SANDBOX_LINK_CODES.expired}\` has expired, and \`${SANDBOX_LINK_CODES.used}\` is used.`,
+      description: `Code from the animal's owner: ${LINK_CODE_LENGTH} letters and digits. Case and all other characters do not matter. Other text returns 422 \`validation_failed\` and does not count as a wrong code. In the sandbox, \`${SANDBOX_LINK_CODES.valid}\` and, for a consent that covers only reading, \`${SANDBOX_LINK_CODES.readOnly}\` can be redeemed once after each reset; \`${SANDBOX_LINK_CODES.expired}\` has expired, and \`${SANDBOX_LINK_CODES.used}\` is used.`,
     }),
+});
+
+export const linkWithdrawal = z.strictObject({
+  requestedBy: withdrawalParty
+    .exclude(["application"])
+    .meta({ description: "Party that withdraws the consent: the owner of the animal, or the clinic." }),
+});
+
+export const sandboxAccess = z.strictObject({
+  animalAccess: animalAccess.meta({ description: animalAccessText }),
+  branchIds: z
+    .array(uuid)
+    .min(1, "must contain at least one branch; null selects all branches")
+    .nullable()
+    .meta({ description: "Branches that the installation covers. Null selects all branches." }),
 });
 
 /**

@@ -134,7 +134,9 @@ const defineFieldChange = <Value extends z.ZodType>(value: Value) =>
 const appointmentChange = z.strictObject({
   causedBy: z
     .enum(["clinic", "application", "system"])
-    .describe("Who changed the appointment: the clinic, a partner's application or the service itself."),
+    .describe(
+      "Who changed the appointment: the clinic, a partner's application or the service itself. Changes that an application rehearses in its sandbox are those of the clinic.",
+    ),
   fields: z
     .strictObject({
       scheduledAt: defineFieldChange(changingFields.scheduledAt),
@@ -204,8 +206,9 @@ function describeChange(
   const fieldChanges = (Object.keys(changingFields) as ChangingField[])
     .map((name) => [name, { from: formerAppointment[name], to: appointment[name] }] as const)
     .filter(([, { from, to }]) => from !== to);
-  const actorType = event.metadata.actor.type;
-  const causedBy = actorType === "application" || actorType === "system" ? actorType : "clinic";
+  const { actor, environment } = event.metadata;
+  const isByApplication = actor.type === "application" && environment === "production";
+  const causedBy = actor.type === "system" ? "system" : isByApplication ? "application" : "clinic";
   return { causedBy, fields: Object.fromEntries(fieldChanges) };
 }
 

@@ -9,6 +9,8 @@ import {
   appointmentMove,
   appointmentRequest,
   appointmentTransition,
+  linkWithdrawal,
+  sandboxAccess,
   tokenRequest,
 } from "./request-bodies.ts";
 import {
@@ -34,6 +36,11 @@ const locationHeader: Headers = {
     schema: z.string(),
   },
 };
+const endedLinkResponse = {
+  status: 200,
+  description: "The link has ended.",
+  body: z.strictObject({ ok, link: z.strictObject({ id: z.guid() }) }),
+} as const;
 const appointmentBody = z.strictObject({ ok, appointment: partnerAppointment });
 const changedAppointmentResponse = {
   status: 200,
@@ -114,21 +121,48 @@ export const partnerWrites = {
   endAnimalLink: {
     description:
       "Ends a link, for example because the owner has closed their account with you. Only a new code can link the animal again.",
-    successResponse: {
-      status: 200,
-      description: "The link has ended.",
-      body: z.strictObject({ ok, link: z.strictObject({ id: z.guid() }) }),
-    },
+    successResponse: endedLinkResponse,
     refusals: { animal_link_not_found: 404, object_deleted: 409, concurrent_changes: 503 },
   },
+  withdrawSandboxLink: {
+    description:
+      "Ends a link of your application in its sandbox, as the animal's owner or the clinic can in production. Your application receives `animal_link.withdrawn`.",
+    request: linkWithdrawal,
+    successResponse: endedLinkResponse,
+    refusals: {
+      sandbox_only: 403,
+      animal_link_not_found: 404,
+      object_deleted: 409,
+      validation_failed: 422,
+      concurrent_changes: 503,
+    },
+  },
+  changeSandboxAccess: {
+    description:
+      "Changes which branches and animals of its sandbox your application sees, as operator and clinic can in production. Less access is `installation.access_changed`, any other change `installation.approved`. The state of the sandbox always contains all animals. A reset keeps the access.",
+    request: sandboxAccess,
+    successResponse: {
+      status: 200,
+      description: "The access after the change.",
+      body: z.strictObject({ ok, access: sandboxAccess.extend({ branchIds: z.array(z.guid()).nullable() }) }),
+    },
+    refusals: {
+      ...clinicStatusErrors,
+      sandbox_only: 403,
+      object_deleted: 409,
+      too_many_changes: 409,
+      validation_failed: 422,
+      concurrent_changes: 503,
+    },
+  },
   resetSandbox: {
-    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,
+    description: `Resets the sandbox to the fixture data of today (UTC). Deletes existing appointments and their idempotency keys, effective from the next request, ends the links, and keeps webhook endpoints. Two resets on the same day give the same data. An application can reset its sandbox at most ${MAX_RESETS_PER_HOUR} times per hour.`,
     successResponse: {
       status: 200,
       description: "The sandbox after the reset.",
       body: z.strictObject({ ok, sandbox: sandboxRecord }),
     },
-    refusals: { sandbox_only: 403, object_deleted: 409 },
+    refusals: { sandbox_only: 403, object_deleted: 409, concurrent_changes: 503 },
   },
   changeSandboxAppointmentStatus: {
     description:

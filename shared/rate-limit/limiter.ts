@@ -91,7 +91,8 @@ export function createRateLimiter(pool: pg.Pool, logger: Logger, events?: RateLi
     try {
       for (const [key, { lengthMs }] of windows.listUncountedWindows()) await addInPostgres(key, 0, lengthMs);
     } catch (error) {
-      // The remaining uncounted requests of a key are added with the key's next request.
+      // If Postgres is unavailable again, the next end of the outage adds them. Otherwise the key's next request does.
+      await outage.isCauseOf(error);
       logger.debug({ error }, "some requests that were permitted during an outage are not counted yet");
     }
   }

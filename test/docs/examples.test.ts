@@ -182,9 +182,10 @@ describe("the examples of the partner guide", function () {
       },
     });
     expect(Object.keys(statuses)).to.have.length(Object.keys(partnerOperations).length);
-    // The only delivery is a test, which has not failed.
+    // The collection withdraws the link before. The only delivery is a test, which has not failed.
     const refusals = Object.entries(statuses).filter(([, status]) => status > 299);
     expect(refusals).to.deep.equal([
+      ["End an animal link", 404],
       ["Replay a failed delivery", 409],
       ["Replay a failed delivery (application)", 409],
     ]);

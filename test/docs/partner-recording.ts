@@ -172,6 +172,12 @@ async function recordLink(recorder: PartnerRecorder): Promise<void> {
   const path = `/animal-links/${link.id}`;
   await recorder.record("getAnimalLink", "GET", path);
   await recorder.record("endAnimalLink", "DELETE", path);
+  const { body } = await recorder.request("POST", "/animal-links", { code: SANDBOX_LINK_CODES.readOnly });
+  const withdrawal = { requestedBy: "owner" };
+  await recorder.record("withdrawSandboxLink", "POST", `/animal-links/${body.link.id}/withdraw`, withdrawal);
+  // With less access, later requests of the Postman collection would fail.
+  const access = { animalAccess: "all", branchIds: null };
+  await recorder.record("changeSandboxAccess", "POST", "/sandbox/access", access);
 }
 
 const createClinicOwner = (recorder: PartnerRecorder): EndpointOwner => ({

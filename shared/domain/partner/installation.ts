@@ -114,7 +114,6 @@ export function decideApproveInstallation(
     const { id: installationId, applicationId, clinicId, status, scopes: requestedScopes } = installation;
     const branchIds = approval.branchIds?.map((id) => requireBranch(clinic, id).id) ?? null;
     requireAdministrator(approver, clinic, branchIds);
-    requireAllAnimalsInSandbox(approval, clinic);
     requireAtLeastOneBranch(branchIds);
     if (status === "approved") throw new DomainError("installation_approved", "the installation is already approved");
     if (status === "revoked")
@@ -129,24 +128,19 @@ export function decideApproveInstallation(
 }
 
 /** Reduces the scopes, branches or animals of an installation. Omitted values remain unchanged. */
-export function decideNarrowInstallation(
-  narrowing: {
-    scopes?: Scope[] | undefined;
-    branchIds?: string[] | undefined;
-    animalAccess?: AnimalAccess | undefined;
-  },
-  clinic: Clinic,
-): InstallationDecision {
+export function decideNarrowInstallation(narrowing: {
+  scopes?: Scope[] | undefined;
+  branchIds?: string[] | undefined;
+  animalAccess?: AnimalAccess | undefined;
+}): InstallationDecision {
   return (state) => {
-    requireAllAnimalsInSandbox(narrowing, clinic);
     const { id: installationId, ...granted } = requireApproved(state);
     const { scopes: grantedScopes, branchIds: permittedBranchIds } = granted;
     const scopes = requireGrantedScopes(narrowing.scopes ?? grantedScopes, grantedScopes);
     const branchIds = narrowing.branchIds ?? permittedBranchIds;
     const animalAccess = narrowing.animalAccess ?? granted.animalAccess;
     requireAtLeastOneBranch(branchIds);
-    const hasMoreBranches = permittedBranchIds && !branchIds?.every((id) => permittedBranchIds.includes(id));
-    if (hasMoreBranches || (animalAccess === "all" && granted.animalAccess === "linked")) {
+    if (isWidened({ branchIds, animalAccess }, granted)) {
       throw new DomainError(
         "installation_widened",
         "the scopes, branches and animals of an installation can be reduced but not extended",
@@ -157,6 +151,46 @@ export function decideNarrowInstallation(
     if (isEqual(grant, grantBefore)) return [];
     return [{ type: "InstallationNarrowed", data: { installationId, ...grant } }];
   };
+}
+
+/**
+ * Changes the access to a sandbox: reduces it, or approves it anew if the application shall see more.
+ *
+ * @throws {DomainError} `validation_failed` with details if the clinic has no such branch
+ */
+export function decideChangeSandboxAccess(access: Access, clinic: Clinic): InstallationDecision {
+  return (state) => {
+    const details = (access.branchIds ?? []).flatMap((id, index) =>
+      clinic.branches.some((branch) => branch.id === id)
+        ? []
+        : [{ path: `branchIds.${index}`, message: "must be a branch of the clinic" }],
+    );
+    if (details.length > 0) throw new DomainError("validation_failed", "a branch is unknown", details);
+    const {
+      id: installationId,
+      applicationId,
+      clinicId,
+      scopes,
+      rateLimitPerMinute,
+      ...granted
+    } = requireApproved(state);
+    const { animalAccess } = access;
+    if (!isWidened(access, granted))
+      return decideNarrowInstallation({ animalAccess, branchIds: access.branchIds ?? undefined })(state);
+    const data = { installationId, applicationId, clinicId, scopes, rateLimitPerMinute, approvedBy: null, ...access };
+    return [{ type: "InstallationApproved", data }];
+  };
+}
+
+interface Access {
+  /** Null for all branches. */
+  branchIds: string[] | null;
+  animalAccess: AnimalAccess;
+}
+
+function isWidened({ branchIds, animalAccess }: Access, granted: Access): boolean {
+  const hasMoreBranches = granted.branchIds !== null && !branchIds?.every((id) => granted.branchIds?.includes(id));
+  return hasMoreBranches || (animalAccess === "all" && granted.animalAccess === "linked");
 }
 
 /**
@@ -202,15 +236,6 @@ function requireAdministrator(
       "branches_not_granted",
       `the approver has access to some branches only; name at least one of ${ownBranchIds.join(", ")}, and no other`,
     );
-}
-
-/** The state of a sandbox shows all its animals. */
-function requireAllAnimalsInSandbox(
-  { animalAccess }: { animalAccess?: AnimalAccess | undefined },
-  clinic: Clinic,
-): void {
-  if (animalAccess === "linked" && clinic.sandboxOf !== null)
-    throw new DomainError("sandbox_has_all_animals", "the application of a sandbox sees all animals of the sandbox");
 }
 
 function requireAtLeastOneBranch(branchIds: string[] | null): void {

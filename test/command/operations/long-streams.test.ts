@@ -276,7 +276,7 @@ describe("commands on streams that a tenant has lengthened by 20,000 events", ()
     await lengthen(animalConsentAggregate, animalId, cycle);
     const { code } = await expectBounded("create", createLinkCode({ log, linkCodes }, input, context));
     const redemption = await expectBounded("redeem", redeem(input.applicationId, code));
-    const ending = { ...link, linkId: redemption.link.linkId, sandbox: null };
+    const ending = { ...link, linkId: redemption.link.linkId, sandbox: null, requestedBy: "application" as const };
     await expectBounded("end", endLink(log, ending, { ...context, clinicId: input.clinicId }));
     const { state } = await expectBounded("withdraw", withdrawLink(log, { ...other, requestedBy: "owner" }, context));
     expect(state?.applications[input.applicationId]).to.include({ code: null, link: null });

@@ -424,4 +424,95 @@ describe("animal links", () => {
     expect((await send(installation, "GET", `/animal-links/${link.id}`)).status).to.equal(404);
     expect((await send(installation, "DELETE", `/animal-links/${link.id}`)).status).to.equal(404);
   });
+
+  describe("in a sandbox", () => {
+    async function openSandbox() {
+      const partner = await api.createPartner();
+      const { sandbox } = (await partner.request("GET", "/sandbox")).body;
+      const [branch] = sandbox.branches;
+      const installation = { partner, clinic: { clinicId: sandbox.clinicId, branchId: branch.id } as TestClinic };
+      const change = (body: unknown) => partner.request("POST", "/sandbox/access", { body });
+      const linkAnimal = async (code: string) => (await redeem(installation, code)).body.link;
+      const withdrawFor = (requestedBy: string, linkId: string) =>
+        send(installation, "POST", `/animal-links/${linkId}/withdraw`, { requestedBy });
+      const readEvents = async () => (await send(installation, "GET", "/events?limit=100")).body.events;
+      return { partner, installation, change, linkAnimal, withdrawFor, readEvents, branchId: branch.id };
+    }
+
+    for (const requestedBy of ["owner", "clinic"]) {
+      it(`a partner rehearses a withdrawal by the ${requestedBy}`, async () => {
+        const { installation, linkAnimal, withdrawFor, readEvents } = await openSandbox();
+        const link = await linkAnimal(SANDBOX_LINK_CODES.valid);
+        expect((await withdrawFor(requestedBy, link.id)).body).to.eql({ ok: true, link: { id: link.id } });
+        expect((await withdrawFor(requestedBy, link.id)).body.error).to.equal("animal_link_not_found");
+        expect((await send(installation, "GET", "/animal-links")).body.links).to.eql([]);
+        const { type, data } = (await readEvents()).at(-1);
+        expect([type, data.link.id]).to.eql(["animal_link.withdrawn", link.id]);
+      });
+    }
+
+    it("a partner rehearses access to linked animals only, and a consent that covers only reading", async () => {
+      const { installation, change, linkAnimal, withdrawFor } = await openSandbox();
+      const readOnly = await linkAnimal(SANDBOX_LINK_CODES.readOnly);
+      expect(readOnly.consent.covers).to.equal("appointments_read");
+      const { status } = await book(installation, readOnly.animal.id);
+      const list = `/appointments?from=2099-05-01T00:00:00Z&animalId=${readOnly.animal.id}`;
+      const countAppointments = async () => (await send(installation, "GET", list)).body.appointments.length;
+      expect([status, await countAppointments()]).to.eql([201, 1]);
+      expect((await change({ animalAccess: "linked", branchIds: null })).status).to.equal(200);
+      expect((await book(installation, readOnly.animal.id)).body.error).to.equal("insufficient_consent");
+      expect(await countAppointments()).to.equal(1);
+      await withdrawFor("owner", readOnly.id);
+      expect(await countAppointments()).to.equal(0);
+      expect((await book(installation, readOnly.animal.id)).body.details[0].path).to.equal("animalId");
+      expect((await change({ animalAccess: "all", branchIds: null })).status).to.equal(200);
+      expect([await countAppointments(), (await book(installation, readOnly.animal.id)).status]).to.eql([1, 201]);
+    });
+
+    it("a partner rehearses access to one branch", async () => {
+      const { partner, installation, change, branchId } = await openSandbox();
+      const access = { animalAccess: "all", branchIds: [branchId] };
+      expect((await change(access)).body).to.eql({ ok: true, access });
+      const { branches } = (await send(installation, "GET", "/clinic/context")).body;
+      expect(branches.map(({ id }: { id: string }) => id)).to.eql([branchId]);
+      for (const branchIds of [[], [randomUUID()], ["x"], "all"])
+        expect((await change({ ...access, branchIds })).body.error).to.equal("validation_failed");
+      const otherClinic = await install("all");
+      expect((await otherClinic.partner.request("POST", "/sandbox/access", { body: access })).body.error).to.equal(
+        "sandbox_only",
+      );
+      await partner.request("POST", "/sandbox/reset");
+      expect((await send(installation, "GET", "/clinic/context")).body.branches).to.eql(branches);
+    });
+
+    it("a reset tells the end of each link", async () => {
+      const { partner, linkAnimal, readEvents } = await openSandbox();
+      const links = [await linkAnimal(SANDBOX_LINK_CODES.valid), await linkAnimal(SANDBOX_LINK_CODES.readOnly)];
+      await partner.request("POST", "/sandbox/reset");
+      const events = (await readEvents()).slice(-3);
+      expect(events.map(({ type }: { type: string }) => type)).to.eql([
+        ...["animal_link.withdrawn", "animal_link.withdrawn", "sandbox.reset"],
+      ]);
+      const endedIds = events.slice(0, 2).map((event: { data: { link: { id: string } } }) => event.data.link.id);
+      expect(endedIds).to.have.members(links.map(({ id }) => id));
+    });
+
+    it("links and appointments are filtered by animal", async () => {
+      const { installation, linkAnimal } = await openSandbox();
+      const [link, otherLink] = [
+        await linkAnimal(SANDBOX_LINK_CODES.valid),
+        await linkAnimal(SANDBOX_LINK_CODES.readOnly),
+      ];
+      const list = async (query: string) => (await send(installation, "GET", query)).body;
+      expect((await list(`/animal-links?animalId=${link.animal.id}`)).links).to.eql([link]);
+      expect((await list(`/animal-links?animalId=${randomUUID()}`)).links).to.eql([]);
+      expect((await list("/animal-links?animalId=x")).details[0].path).to.equal("animalId");
+      await book(installation, otherLink.animal.id);
+      for (const range of ["from=2099-05-01T00:00:00Z", "updatedSince=2020-01-01T00:00:00Z"]) {
+        const { appointments } = await list(`/appointments?${range}&animalId=${otherLink.animal.id}`);
+        const animalIds = new Set(appointments.map(({ animalId }: { animalId: string }) => animalId));
+        expect([...animalIds], range).to.eql([otherLink.animal.id]);
+      }
+    });
+  });
 });

@@ -235,6 +235,14 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
     404: createChangeTrigger("endAnimalLink", () => ({ path: `/animal-links/${randomUUID()}` })),
     409: createDeletedSandboxTrigger("endAnimalLink"),
   },
+  withdrawSandboxLink: {
+    404: createChangeTrigger("withdrawSandboxLink", () => ({ path: `/animal-links/${randomUUID()}/withdraw` })),
+    409: createDeletedSandboxTrigger("withdrawSandboxLink"),
+    422: createChangeTrigger("withdrawSandboxLink", () => ({ body: { requestedBy: "application" } })),
+  },
+  changeSandboxAccess: {
+    422: createChangeTrigger("changeSandboxAccess", () => ({ body: { animalAccess: "some", branchIds: [] } })),
+  },
   resetSandbox: { 409: createDeletedSandboxTrigger("resetSandbox") },
   changeSandboxAppointmentStatus: {
     404: createChangeTrigger("changeSandboxAppointmentStatus", () => ({

@@ -56,11 +56,12 @@ const withNewApplication =
   };
 
 /** Returns a factory of requests to a new link. */
-const toLink = (method: "GET" | "DELETE"): RequestFactory =>
+const toLink = (method: "GET" | "DELETE" | "POST", suffix = "", body?: unknown): RequestFactory =>
   withNewPartner(async (partner, link) => ({
     method,
-    path: `/animal-links/${await link()}`,
+    path: `/animal-links/${await link()}${suffix}`,
     headers: createClinicHeaders(partner),
+    body,
   }));
 
 /** Returns a factory of requests that change a new appointment of the partner's sandbox. */
@@ -110,6 +111,13 @@ export const validRequests: Record<PartnerOperationId, RequestFactory> = {
   listAnimalLinks: toClinic("/animal-links"),
   getAnimalLink: toLink("GET"),
   endAnimalLink: toLink("DELETE"),
+  withdrawSandboxLink: toLink("POST", "/withdraw", { requestedBy: "owner" }),
+  changeSandboxAccess: withNewPartner(async ({ headers }) => ({
+    method: "POST",
+    path: "/sandbox/access",
+    headers,
+    body: { animalAccess: "linked", branchIds: null },
+  })),
   getSandboxState: ({ headers }) => ({ method: "GET", path: "/sandbox", headers }),
   resetSandbox: ({ headers }) => ({ method: "POST", path: "/sandbox/reset", headers }),
   changeSandboxAppointmentStatus: toNewAppointment("transitions", { to: "confirmed" }),

@@ -100,6 +100,8 @@ describe("the documents and the routes", () => {
       "listAnimalLinks GET /animal-links",
       "getAnimalLink GET /animal-links/{linkId}",
       "endAnimalLink DELETE /animal-links/{linkId}",
+      "withdrawSandboxLink POST /animal-links/{linkId}/withdraw",
+      "changeSandboxAccess POST /sandbox/access",
       "getSandboxState GET /sandbox",
       "resetSandbox POST /sandbox/reset",
       ...endpointRoutes,

@@ -34,11 +34,11 @@ const cancelled: AppointmentEvent = {
 };
 
 /** Creates the body of the last event, which the actor caused. */
-function createBody(events: AppointmentEvent[], actorType: Actor["type"] = "user") {
+function createBody(events: AppointmentEvent[], actorType: Actor["type"] = "user", environment = "production") {
   const storedMetadata = createStoredMetadata(events[0]);
   const metadata = {
     ...storedMetadata,
-    environment: "production",
+    environment,
     actor: { ...storedMetadata.actor, type: actorType },
   };
   const history = events.map((event, index) => ({
@@ -64,6 +64,10 @@ describe("the bodies of webhooks", () => {
     expect(createBody([requested, rescheduled, cancelled]).data.change?.fields).to.deep.equal({
       status: { from: "requested", to: "cancelled" },
     });
+  });
+
+  it("a change that an application rehearses in its sandbox is caused by the clinic", () => {
+    expect(createBody([requested, rescheduled], "application", "sandbox").data.change?.causedBy).to.equal("clinic");
   });
 
   for (const [actorType, causedBy] of [

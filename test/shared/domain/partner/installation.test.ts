@@ -7,6 +7,7 @@ import {
   type Approval,
   decideAgreeRateLimit,
   decideApproveInstallation,
+  decideChangeSandboxAccess,
   decideNarrowInstallation,
   decideRequestInstallation,
   decideRevokeInstallation,
@@ -158,37 +159,50 @@ describe("installation", () => {
       .thenEvents(approvedWith({ branchIds: [northId] }));
   });
 
-  it("in a sandbox, an installation always covers all animals", () => {
-    const sandbox = { ...createClinic("sandbox"), sandboxOf: applicationId };
-    givenInstallation(requested)
-      .when(decideApproveInstallation({ animalAccess: "linked" }, null, sandbox))
-      .thenRefused("sandbox_has_all_animals");
-    givenInstallation(requested, approvedWith())
-      .when(decideNarrowInstallation({ animalAccess: "linked" }, sandbox))
-      .thenRefused("sandbox_has_all_animals");
+  it("an application can reduce its access to its sandbox, and then gets more only by a new approval", () => {
+    const change = (branchIds: string[] | null, animalAccess: "all" | "linked") =>
+      decideChangeSandboxAccess({ branchIds, animalAccess }, clinic);
+    const approved = [requested, approvedWith({ approvedBy: null })] as const;
+    const narrowed = [...approved, narrowedTo(scopes, [northId], "linked")] as const;
+    givenInstallation(...approved)
+      .when(change([northId], "linked"))
+      .thenEvents(narrowedTo(scopes, [northId], "linked"));
+    givenInstallation(...approved)
+      .when(change(null, "all"))
+      .thenEvents();
+    givenInstallation(...narrowed)
+      .when(change([northId], "all"))
+      .thenEvents(approvedWith({ approvedBy: null, branchIds: [northId] }));
+    givenInstallation(...narrowed)
+      .when(change(null, "linked"))
+      .thenEvents(approvedWith({ approvedBy: null, animalAccess: "linked" }));
+    givenInstallation(...approved)
+      .when(change(["7bd9f0a9-0d1c-4b0e-9e5c-9b0c3f6b8f11"], "all"))
+      .thenRefused("validation_failed");
+    givenInstallation(requested).when(change(null, "all")).thenRefused("installation_not_approved");
   });
 
   it("the scopes and branches of an installation can be reduced but not extended", () => {
     const narrowedHistory = [requested, approvedWith(), narrowedTo(["clinic:read"], [northId])];
     givenInstallation(requested, approvedWith())
-      .when(decideNarrowInstallation({ branchIds: [northId] }, clinic))
+      .when(decideNarrowInstallation({ branchIds: [northId] }))
       .thenEvents(narrowedTo(scopes, [northId]));
     givenInstallation(...narrowedHistory)
-      .when(decideNarrowInstallation({ branchIds: [northId] }, clinic))
+      .when(decideNarrowInstallation({ branchIds: [northId] }))
       .thenEvents();
     givenInstallation(...narrowedHistory)
-      .when(decideNarrowInstallation({ branchIds: [southId] }, clinic))
+      .when(decideNarrowInstallation({ branchIds: [southId] }))
       .thenRefused("installation_widened");
     givenInstallation(...narrowedHistory)
-      .when(decideNarrowInstallation({ scopes }, clinic))
+      .when(decideNarrowInstallation({ scopes }))
       .thenRefused("scope_not_granted");
     givenInstallation(requested, approvedWith())
-      .when(decideNarrowInstallation({ animalAccess: "linked" }, clinic))
+      .when(decideNarrowInstallation({ animalAccess: "linked" }))
       .thenEvents(narrowedTo(scopes, null, "linked"));
     givenInstallation(requested, approvedWith({ animalAccess: "linked" }))
-      .when(decideNarrowInstallation({ animalAccess: "all" }, clinic))
+      .when(decideNarrowInstallation({ animalAccess: "all" }))
       .thenRefused("installation_widened");
-    givenInstallation(requested).when(decideNarrowInstallation({}, clinic)).thenRefused("installation_not_approved");
+    givenInstallation(requested).when(decideNarrowInstallation({})).thenRefused("installation_not_approved");
   });
 
   it("a rate limit can be agreed only for an approved installation", () => {

@@ -4,8 +4,11 @@ import type { Sandbox } from "../../shared/domain/partner/sandbox.ts";
 import { requireExisting } from "../../shared/domain/preconditions.ts";
 import type { EventLog } from "../../shared/eventstore/log.ts";
 import type { SandboxRecord } from "../../shared/partner-api/records.ts";
+import { sandboxAccess } from "../../shared/partner-api/request-bodies.ts";
 import type { Decide } from "../handling/aggregate-cache.ts";
+import { changeSandboxAccess } from "../operations/installation-operations.ts";
 import { resetSandbox } from "../operations/sandbox-operations.ts";
+import { parseBody } from "./errors.ts";
 import { toCommandContext, type WriteState } from "./request-context.ts";
 
 /** POST /sandbox/reset: returns 200 with the application's sandbox after the reset. */
@@ -15,6 +18,18 @@ export function resetOwnSandbox({ log, decide }: { log: EventLog; decide: Decide
     const sandbox = await resetSandbox(log, ctx.state, toCommandContext(ctx.state));
     ctx.state.logPosition = sandbox.position;
     ctx.body = { ok: true, sandbox: toSandboxRecord(sandbox, requireExisting(clinic, "clinic")) };
+  };
+}
+
+/** POST /sandbox/access: returns 200 with the access. */
+export function changeOwnAccess({ log }: { log: EventLog }): Koa.Middleware<WriteState> {
+  return async (ctx) => {
+    const access = parseBody(ctx, sandboxAccess);
+    const { applicationId, clinicId } = ctx.state;
+    const context = toCommandContext(ctx.state);
+    const { statePosition } = await changeSandboxAccess(log, { applicationId, clinicId, ...access }, context);
+    ctx.state.logPosition = statePosition;
+    ctx.body = { ok: true, access };
   };
 }
 

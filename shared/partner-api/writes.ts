@@ -150,7 +150,6 @@ export const partnerWrites = {
       ...clinicStatusErrors,
       sandbox_only: 403,
       object_deleted: 409,
-      too_many_changes: 409,
       validation_failed: 422,
       concurrent_changes: 503,
     },

@@ -91,7 +91,13 @@ describe("a stream whose events were removed", function () {
       return deliveryId;
     };
     const origins = { queryOrigin, commandOrigin: command.url };
-    const world = { origins, unrestrictedPartner: partner, createFailedDelivery } as PartnerContractWorld;
+    const createPartner = async () => partner;
+    const world = {
+      origins,
+      unrestrictedPartner: partner,
+      createPartner,
+      createFailedDelivery,
+    } as PartnerContractWorld;
     const headers = createClinicHeaders(partner);
     const link = { method: "POST" as const, path: "/animal-links", headers, body: { code: SANDBOX_LINK_CODES.valid } };
     const linkId = (await send(origins, link)).body.link.id;

@@ -16,7 +16,8 @@ export function formatCurl(openApi, { method, path, operation }) {
     .filter(({ in: place }) => place === "query")
     .map(({ name }) => `${name}=${toVariable(name)}`);
   const isOfQuickstart = openApi.info.description.includes(`API=${server.url}\n`);
-  const url = (isOfQuickstart ? "$API" : server.url) + path.replaceAll(/\{(\w+)\}/g, (_, name) => toVariable(name));
+  const baseUrl = isOfQuickstart ? "$API" : new URL(server.url, location.href).href.replace(/\/$/, "");
+  const url = baseUrl + path.replaceAll(/\{(\w+)\}/g, (_, name) => toVariable(name));
   const lines = [`curl -X ${method.toUpperCase()} "${url}${query.length > 0 ? `?${query.join("&")}` : ""}"`];
   for (const line of listHeaders(openApi, operation, parameters)) lines.push(`-H "${line}"`);
   const content = operation.requestBody?.content["application/json"];
@@ -35,7 +36,7 @@ export function formatCurl(openApi, { method, path, operation }) {
 function formatBody(example) {
   let text = JSON.stringify(example, null, 2).replaceAll(/[\\$`]/g, "\\$&");
   for (const [name, value] of Object.entries(example)) {
-    if (!/(Ids?|_id|_secret|^scheduledAt)$/.test(name)) continue;
+    if (value === null || !/(Ids?|_id|_secret|^scheduledAt)$/.test(name)) continue;
     for (const id of [value].flat()) text = text.replace(id, () => toVariable(name.replace(/Ids$/, "Id")));
   }
   return text;

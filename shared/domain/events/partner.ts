@@ -73,9 +73,9 @@ const grant = {
   animalAccess,
 };
 
-/** Only changes of the rate limit are limited. An access can be narrowed only a few times. */
+/** Only changes of the rate limit are limited. An access can be narrowed only a few times before the next approval. */
 const installationBound = {
-  ...limitExcept("InstallationNarrowed", "InstallationRevoked"),
+  ...limitExcept("InstallationRequested", "InstallationApproved", "InstallationNarrowed", "InstallationRevoked"),
   completeTypes: ["InstallationRequested", "InstallationApproved"] as const,
 };
 

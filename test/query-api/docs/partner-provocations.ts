@@ -241,6 +241,7 @@ const furtherTriggers: Partial<Record<PartnerOperationId, StatusTriggers>> = {
     422: createChangeTrigger("withdrawSandboxLink", () => ({ body: { requestedBy: "application" } })),
   },
   changeSandboxAccess: {
+    409: createDeletedSandboxTrigger("changeSandboxAccess"),
     422: createChangeTrigger("changeSandboxAccess", () => ({ body: { animalAccess: "some", branchIds: [] } })),
   },
   resetSandbox: { 409: createDeletedSandboxTrigger("resetSandbox") },

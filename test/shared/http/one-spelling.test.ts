@@ -57,15 +57,17 @@ describe("paths of all services", () => {
   });
   after(() => Promise.all([auditWorld.stop(), partnerApi.stop(), projectionServer.close()]));
 
-  /** Start lines of requests for all partner API operations of query-api or command. */
+  /**
+   * Start lines of requests for all partner API operations of query-api or command. With both environments, which have
+   * the same paths, there would be more requests than an address can send in a minute.
+   */
   const listPartnerRequestLines = (isRead: boolean) =>
     Object.values(partnerOperations)
       .filter(({ method }) => (method === "GET") === isRead)
-      .flatMap(({ method, path }) =>
-        ["sandbox", "production"].map(
-          (environment) => `${method} /${environment}/v1${path.replace(/:\w+/g, () => randomUUID())}`,
-        ),
-      );
+      .map(({ method, path }) => {
+        const environment = isRead ? "production" : "sandbox";
+        return `${method} /${environment}/v1${path.replace(/:\w+/g, () => randomUUID())}`;
+      });
 
   const services: [string, () => string, () => string[]][] = [
     [

@@ -1,9 +1,6 @@
 import { Gauge } from "prom-client";
 import { createTokenVerifier, TOKEN_LIFETIME_SECONDS } from "../shared/auth/access-token.ts";
-import { connectEventStore } from "../shared/eventstore/connect.ts";
-import { createEventLog } from "../shared/eventstore/log.ts";
 import { serve } from "../shared/http/listen.ts";
-import { createEventLogMeter } from "../shared/metrics/event-log-metrics.ts";
 import { registerPoolMetrics, registerRateLimitMetrics } from "../shared/metrics/postgres-metrics.ts";
 import { createRegistry } from "../shared/metrics/registry.ts";
 import { createPool, openConnections } from "../shared/postgres/pool.ts";
@@ -27,7 +24,6 @@ const SETTINGS = [
   "PORT",
   "DRAIN_DELAY_MS",
   "LOG_LEVEL",
-  "EVENTSTORE_URL",
   "DATABASE_URL",
   "DATABASE_READ_URL",
   "DATABASE_POOL_SIZE",
@@ -93,9 +89,6 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
   });
   const registry = createRegistry();
   registerPoolMetrics(registry, [pool, limiterPool]);
-  // Only reads of single deliveries need the log. They need no personal data, so the log has no data keys.
-  const client = connectEventStore(config.EVENTSTORE_URL, "query-api");
-  const log = createEventLogMeter(registry)(createEventLog(client));
   const limiter = createRateLimiter(limiterPool, logger, registerRateLimitMetrics(registry));
   const standbyReads = config.DATABASE_READ_URL ? limitStandbyLag(createRowReader(pool), limiterPool) : undefined;
   const readRow = requireFilledReadModels(standbyReads?.readRow ?? createRowReader(pool));
@@ -121,7 +114,6 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     readRow,
     positionWatch,
     eventWatch,
-    log,
     verifySession,
     verifyToken: createTokenVerifier(tokenKeys, config.TOKEN_ISSUER),
     limiter,
@@ -141,7 +133,6 @@ export async function startQueryApi(env: NodeJS.ProcessEnv): Promise<RunningServ
     return Promise.all([
       pool.end(),
       limiterPool.end(),
-      client.dispose(),
       standbyReads?.close(),
       stopListening?.(),
       readModelLock?.release(),

@@ -123,14 +123,6 @@ else
   target_session_attrs='target_session_attrs=read-write&'
 fi
 
-# Writes the data and the connection string of a user of EventStoreDB: login name, group, suffix of the file names.
-event_log_user() {
-  user_password=$(password)
-  printf '{"loginName":"%s","fullName":"%s","password":"%s","groups":["%s"]}\n' "$1" "$1" "$user_password" "$2" \
-    > "eventstore-user$3.json"
-  echo "esdb://$1:$user_password@$eventstore_hosts?tlsCAFile=$ca_file" > "eventstore-url$3"
-}
-
 eventstore_password=$(password)
 cat > eventstore.env <<ENVIRONMENT
 EVENTSTORE_DEFAULT_ADMIN_PASSWORD=$eventstore_password
@@ -139,8 +131,10 @@ ENVIRONMENT
 echo "esdb://admin:$eventstore_password@$eventstore_hosts?tlsCAFile=$ca_file" > eventstore-url
 if [ $# -gt 0 ]; then
   mv eventstore-url eventstore-admin-url
-  event_log_user clinic clinic ''
-  event_log_user clinic-query clinic-readers -query
+  user_password=$(password)
+  printf '{"loginName":"clinic","fullName":"Clinic Service","password":"%s","groups":["clinic"]}\n' "$user_password" \
+    > eventstore-user.json
+  echo "esdb://clinic:$user_password@$eventstore_hosts?tlsCAFile=$ca_file" > eventstore-url
 fi
 
 # nats-server reads a value that starts with a digit as a number.

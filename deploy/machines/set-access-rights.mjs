@@ -1,12 +1,10 @@
 /**
- * Sets the access rights in EventStoreDB: only members of the group `clinic` write events. They and members of
- * `clinic-readers` read events. Only members of `$admins` delete streams. Run it once, with a member of `$admins` in
- * EVENTSTORE_URL.
+ * Sets the access rights in EventStoreDB: only members of the group `clinic` read and write events, and only members of
+ * `$admins` delete streams. Run it once, with a member of `$admins` in EVENTSTORE_URL.
  */
 import { EventStoreDBClient, jsonEvent } from "@eventstore/db-client";
 
-const WRITERS = "clinic";
-const READERS = "clinic-readers";
+const MEMBERS = "clinic";
 const ADMINS = "$admins";
 
 const url = process.env.EVENTSTORE_URL;
@@ -17,16 +15,16 @@ if (!url) {
 // Connect directly, even if `https_proxy` is set: every host name ends with the empty entries of this list.
 process.env.no_grpc_proxy = ",";
 const client = EventStoreDBClient.connectionString(url);
-await client.setStreamMetadata("$all", { acl: { readRoles: [WRITERS] } });
+await client.setStreamMetadata("$all", { acl: { readRoles: [MEMBERS] } });
 await client.appendToStream(
   "$settings",
   jsonEvent({
     type: "update-default-acl",
     data: {
-      $userStreamAcl: { $r: [WRITERS, READERS], $w: WRITERS, $d: ADMINS, $mr: WRITERS, $mw: WRITERS },
+      $userStreamAcl: { $r: MEMBERS, $w: MEMBERS, $d: ADMINS, $mr: MEMBERS, $mw: MEMBERS },
       $systemStreamAcl: { $r: ADMINS, $w: ADMINS, $d: ADMINS, $mr: ADMINS, $mw: ADMINS },
     },
   }),
 );
 await client.dispose();
-process.stdout.write(`Only members of ${WRITERS} write events. Only they and members of ${READERS} read events.\n`);
+process.stdout.write(`Only members of ${MEMBERS} read and write events.\n`);

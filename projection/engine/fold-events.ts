@@ -34,10 +34,11 @@ export async function foldEvents(
     async ([model, events]) => [model, await loadChangedRows(client, schema, model, events)] as const,
   );
   const changesByModel = new Map(await awaitPipelined(loadPromises));
-  for (const [model, changes] of changesByModel) {
-    const events = eventsByModel.get(model) ?? [];
-    foldEventsOfModel(model, events, changes, model.references && changesByModel.get(model.references));
-  }
+  const rowsByModel: RowsByModel = new Map(
+    [...changesByModel.keys()].flatMap(({ references = [] }) => references.map((model) => [model.table, new Map()])),
+  );
+  for (const [model, changes] of changesByModel)
+    foldEventsOfModel(model, eventsByModel.get(model) ?? [], changes, rowsByModel);
   return changesByModel;
 }
 
@@ -61,20 +62,25 @@ async function loadChangedRows(
   return changes;
 }
 
+/** Rows of the referenced read models before and after each event, by table. */
+type RowsByModel = Map<string, Map<RecordedEvent, { before: Row | undefined; after: Row | undefined }>>;
+
 function foldEventsOfModel(
   model: AnyReadModel,
   events: readonly RecordedEvent[],
   changes: RowChanges,
-  referencedChanges: RowChanges | undefined,
+  rowsByModel: RowsByModel,
 ): void {
+  const ownRows = rowsByModel.get(model.table);
   for (const event of events) {
     const change = changes.get(toRowId(model.key(event)));
     if (!change) continue;
     const formerRow = change.rowAfter;
-    const referencedRow = findReferencedRow(model, event, referencedChanges);
+    const findRows = ({ table }: { table: string }) => (rowsByModel.get(table)?.get(event) ?? {}) as never;
     requireSameClinic(model, event, formerRow);
-    change.rowAfter = callProjector(model, event, () => model.on[event.type]?.(formerRow, event, referencedRow));
+    change.rowAfter = callProjector(model, event, () => model.on[event.type]?.(formerRow, event, findRows));
     requireSameClinic(model, event, change.rowAfter);
+    ownRows?.set(event, { before: formerRow, after: change.rowAfter });
     if (model.customerRowsSql) recordDataKeys(model, change, formerRow, event);
   }
 }
@@ -87,14 +93,6 @@ function requireSameClinic({ table }: AnyReadModel, event: RecordedEvent, row: R
   if (row?.clinic_id === undefined || row.clinic_id === event.metadata.clinicId) return;
   const reason = `read model ${table} cannot process ${event.type}: its row belongs to another clinic`;
   throw new ProjectionError(reason, event, undefined);
-}
-
-function findReferencedRow(
-  { references: model }: AnyReadModel,
-  event: RecordedEvent,
-  changes: RowChanges | undefined,
-): Row | undefined {
-  return model?.on[event.type] && changes?.get(toRowId(model.key(event)))?.rowAfter;
 }
 
 function toRowId(key: readonly unknown[]): string {

@@ -70,7 +70,6 @@ interface ReadModel<
   C extends Columns = Columns,
   Nullable extends string = string,
   Type extends CatalogEventType = CatalogEventType,
-  Referenced extends Row = Row,
 > {
   table: string;
   /** If the rows belong to clinics, the column `clinic_id` names the clinic. Events of other clinics are refused. */
@@ -121,18 +120,15 @@ interface ReadModel<
    * keys, a rebuild cannot tell. Erasures may be out of order.
    */
   recordErasure?(row: RowOf<C, Nullable>, erasure: RowCause): Partial<RowOf<C, Nullable>>;
-  /**
-   * Earlier read model in the list of read models. If it handles an event too, the handler here also receives its row.
-   * The row may already contain changes of later events in the batch, so a handler may only use values that never change.
-   */
-  references?: ReferencedModel<Referenced>;
+  /** Earlier read models in the list of read models, whose rows a handler can find if they handle the event, too. */
+  references?: readonly { table: string }[];
   /** Returns the primary key of the row that an event changes. */
   key(event: RecordedEventOf<Type>): readonly string[];
   on: {
     [T in Type]: (
       row: RowOf<C, Nullable> | undefined,
       event: RecordedEventOf<T>,
-      referencedRow?: Referenced,
+      findRows: FindRows,
     ) => RowOf<C, Nullable> | undefined;
   };
 }
@@ -142,16 +138,22 @@ interface ReferencedModel<Referenced> {
   renderedColumns?: { [column: string]: (row: Referenced) => object };
 }
 
-export function defineReadModel<
-  C extends Columns,
-  Nullable extends string,
-  Type extends CatalogEventType,
-  Referenced extends Row = never,
->(model: ReadModel<C, Nullable, Type, Referenced>): ReadModel<C, Nullable, Type, Referenced> {
+/** The row of a referenced read model before and after an event; undefined if there is none. */
+interface ReferencedRows<Referenced> {
+  before?: Referenced | undefined;
+  after?: Referenced | undefined;
+}
+
+/** Finds the row that the same event changes in a referenced read model. */
+export type FindRows = <Referenced extends Row>(model: ReferencedModel<Referenced>) => ReferencedRows<Referenced>;
+
+export function defineReadModel<C extends Columns, Nullable extends string, Type extends CatalogEventType>(
+  model: ReadModel<C, Nullable, Type>,
+): ReadModel<C, Nullable, Type> {
   return model;
 }
 
-type AnyHandler = (row: Row | undefined, event: RecordedEvent, referencedRow?: Row) => Row | undefined;
+type AnyHandler = (row: Row | undefined, event: RecordedEvent, findRows: FindRows) => Row | undefined;
 
 export interface AnyReadModel
   extends Omit<
@@ -162,7 +164,7 @@ export interface AnyReadModel
   exampleValues?: Row;
   personalColumns?: PersonalColumns<Row>;
   recordErasure?(row: Row, erasure: RowCause): Partial<Row>;
-  references?: AnyReadModel;
+  references?: readonly AnyReadModel[];
   key(event: RecordedEvent): readonly string[];
   on: Partial<Record<CatalogEventType, AnyHandler>>;
 }

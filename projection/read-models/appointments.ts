@@ -171,7 +171,7 @@ export const appointments = defineReadModel({
     ],
   },
   sandboxCondition: () => "clinic_id = $1::uuid",
-  references: resources,
+  references: [resources],
   key: (event) => [event.data.appointmentId],
   on: {
     AppointmentRequested: (row, event) => ({
@@ -205,7 +205,7 @@ export const appointments = defineReadModel({
       former_times: listFormerTimes(row, event.data.scheduledAt),
       ...getCommonColumns(event, row),
     })),
-    ResourceAllocated: (row, event, resource) => row && allocateResource(row, event, resource),
+    ResourceAllocated: (row, event, findRows) => row && allocateResource(row, event, findRows(resources).after),
     ResourceReleased: createUpdateHandler((event, row) => ({
       resources: row.resources.map((resource) =>
         resource.assignmentId === event.data.assignmentId ? { ...resource, status: "released" } : resource,

@@ -26,11 +26,13 @@ export const assignments = defineReadModel({
     }),
   },
   sandboxCondition: () => "clinic_id = $1::uuid",
-  references: appointments,
+  references: [appointments],
   key: (event) => [event.data.assignmentId],
   on: {
-    ResourceAllocated: (_, { data }, appointment) =>
-      appointment && { ...toColumns(data), clinic_id: appointment.clinic_id, status: "allocated" },
+    ResourceAllocated: (_, { data }, findRows) => {
+      const appointment = findRows(appointments).after;
+      return appointment && { ...toColumns(data), clinic_id: appointment.clinic_id, status: "allocated" };
+    },
     ResourceReleased: createUpdateHandler(() => ({ status: "released" })),
   },
 });

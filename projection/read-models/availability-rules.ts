@@ -32,10 +32,13 @@ export const availabilityRules = defineReadModel({
     }),
   },
   sandboxCondition: () => "clinic_id = $1::uuid",
-  references: resources,
+  references: [resources],
   key: (event) => [event.data.ruleId],
   on: {
-    AvailabilityRuleSet: (_, { data }, resource) => resource && { ...toColumns(data), clinic_id: resource.clinic_id },
+    AvailabilityRuleSet: (_, { data }, findRows) => {
+      const resource = findRows(resources).after;
+      return resource && { ...toColumns(data), clinic_id: resource.clinic_id };
+    },
     AvailabilityRuleRemoved: () => undefined,
   },
 });

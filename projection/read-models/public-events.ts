@@ -1,10 +1,14 @@
+import type { AppointmentStatus } from "../../shared/domain/appointment/appointment.ts";
 import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
 import { toStreamName } from "../../shared/domain/events/category.ts";
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { sandboxStreams } from "../../shared/domain/events/sandbox.ts";
+import { toAccessData } from "../../shared/partner-api/feed-event.ts";
 import { getPublicType } from "../../shared/partner-api/public-event.ts";
-import { defineReadModel, type RecordedEventOf } from "../engine/read-model.ts";
+import { describeChange, TEST_DATA, toOperationalData } from "../../shared/partner-api/webhook-body.ts";
+import { defineReadModel, type FindRows, type RecordedEventOf } from "../engine/read-model.ts";
 import { appointments } from "./appointments.ts";
+import { webhookEndpoints } from "./webhook-endpoints.ts";
 
 type AppointmentEventType = keyof typeof appointmentStreams.events;
 
@@ -26,14 +30,15 @@ type SourceEvent = RecordedEventOf<
 type PublicEventRow = {
   event_id: string;
   position: string;
+  occurred_at: string;
   type: string | null;
-  clinic_id: string;
+  clinic_id: string | null;
   branch_id: string | null;
+  appointment_id: string | null;
   animal_id: string | null;
   installation_id: string | null;
   endpoint_id: string | null;
-  stream: string;
-  revision: string;
+  data: unknown;
 };
 
 /** A test has a public id of its own. */
@@ -47,42 +52,75 @@ function getInstallationId({ type, data }: SourceEvent): string | null {
   return "installationId" in data ? data.installationId : null;
 }
 
-/** A replayed stream contains events that already have a row, and rows never change. */
+type AppointmentRow = NonNullable<ReturnType<typeof appointments.on.AppointmentRequested>>;
+
+/**
+ * A replayed stream contains events that already have a row, and rows never change.
+ *
+ * @param data data of the public event; undefined if partners do not receive the event
+ */
 function recordEvent(
   row: PublicEventRow | undefined,
   event: SourceEvent,
-  appointment?: { clinic_id: string; branch_id: string; animal_id: string | null },
+  data: object | undefined,
+  appointment?: AppointmentRow,
 ): PublicEventRow | undefined {
-  const clinicId =
-    appointment?.clinic_id ?? ("clinicId" in event.data ? event.data.clinicId : null) ?? event.metadata.clinicId;
-  if (row || clinicId === null) return row;
-  return {
-    event_id: getEventId(event),
-    position: String(event.position),
-    type: getPublicType(event.type),
-    clinic_id: clinicId,
-    branch_id: appointment?.branch_id ?? null,
-    animal_id: appointment?.animal_id ?? null,
-    installation_id: getInstallationId(event),
-    endpoint_id: "endpointId" in event.data ? event.data.endpointId : null,
-    stream: event.stream,
-    revision: String(event.revision),
-  };
+  return (
+    row ?? {
+      event_id: getEventId(event),
+      position: String(event.position),
+      occurred_at: event.metadata.occurredAt,
+      type: data ? getPublicType(event.type) : null,
+      clinic_id: event.metadata.clinicId,
+      branch_id: appointment?.branch_id ?? null,
+      appointment_id: appointment?.appointment_id ?? null,
+      animal_id: appointment?.animal_id ?? null,
+      installation_id: getInstallationId(event),
+      endpoint_id: "endpointId" in event.data ? event.data.endpointId : null,
+      data: data ?? null,
+    }
+  );
 }
 
 /** The withdrawal of a code that was not redeemed ends no link. */
-function recordWithdrawal(row: PublicEventRow | undefined, event: RecordedEventOf<"AnimalLinkWithdrawn">) {
-  return event.data.linkId === null ? row : recordEvent(row, event);
+function recordAccessEvent(row: PublicEventRow | undefined, event: SourceEvent): PublicEventRow | undefined {
+  const data = toAccessData(event);
+  return data ? recordEvent(row, event, data) : row;
 }
+
+function recordEndpointEvent(
+  row: PublicEventRow | undefined,
+  event: SourceEvent,
+  findRows: FindRows,
+): PublicEventRow | undefined {
+  const endpoint = findRows(webhookEndpoints).after;
+  if (event.type === "WebhookEndpointTested") return recordEvent(row, event, TEST_DATA);
+  const data = endpoint && toOperationalData(event, { ...endpoint, id: endpoint.endpoint_id } as EndpointState);
+  return data ? recordEvent(row, event, data) : row;
+}
+
+type EndpointState = Parameters<typeof toOperationalData>[1];
+
+const toDetails = ({ scheduled_at, duration_minutes, status }: AppointmentRow) => ({
+  scheduledAt: scheduled_at,
+  durationMinutes: duration_minutes,
+  status: status as AppointmentStatus,
+});
 
 /** A fixture of a sandbox is part of the reset, which has a row. Without its appointment, an event concerns nobody. */
 function recordAppointmentEvent(
   row: PublicEventRow | undefined,
   event: RecordedEventOf<AppointmentEventType>,
-  appointment?: { clinic_id: string; branch_id: string; animal_id: string | null },
+  findRows: FindRows,
 ): PublicEventRow | undefined {
+  const { before, after } = findRows(appointments);
   const isFixture = event.stream.startsWith(toStreamName(sandboxStreams, ""));
-  return isFixture || !appointment ? row : recordEvent(row, event, appointment);
+  if (isFixture || !after) return row;
+  if (!getPublicType(event.type)) return recordEvent(row, event, undefined, after);
+  const details = toDetails(after);
+  const change = before && describeChange(toDetails(before), details, event.metadata);
+  const appointment = { ...details, revision: Number(event.revision), createdAt: after.created_at };
+  return recordEvent(row, event, { appointment, ...(change && { change }) }, after);
 }
 
 const recordAppointmentEvents = Object.fromEntries(
@@ -90,8 +128,7 @@ const recordAppointmentEvents = Object.fromEntries(
 ) as Record<AppointmentEventType, typeof recordAppointmentEvent>;
 
 /**
- * Events that partners read in the order of the log, without their bodies, and all other events that change
- * appointments. The rows stay when a sandbox is reset, so that positions in the feed remain valid.
+ * Events that partners receive, with their data as of the event, and all other events that change appointments. The rows stay when a sandbox is reset, so that positions in the feed remain valid.
  */
 export const publicEvents = defineReadModel({
   table: "public_event",
@@ -99,39 +136,46 @@ export const publicEvents = defineReadModel({
     /** Id that partners see. */
     event_id: "uuid",
     position: "bigint",
+    occurred_at: "timestamptz",
     /** Null if partners do not receive the event. The row then only confirms a position in the list of changes. */
     type: "text",
+    /** Null for an event about an endpoint of the application. */
     clinic_id: "uuid",
     branch_id: "uuid",
+    appointment_id: "uuid",
     animal_id: "uuid",
     /** The only installation that receives the event; null for all installations of the clinic. */
     installation_id: "uuid",
     /** Endpoint that the event is about. Only its application receives the event. */
     endpoint_id: "uuid",
-    stream: "text",
-    revision: "bigint",
+    /** Data of the body; see `renderPublicEvent`. That of an appointment lacks the ids and the time of the row. */
+    data: "json",
   },
-  nullable: ["type", "branch_id", "animal_id", "installation_id", "endpoint_id"],
+  nullable: [
+    ...(["type", "clinic_id", "branch_id", "appointment_id", "animal_id"] as const),
+    ...(["installation_id", "endpoint_id", "data"] as const),
+  ],
   primaryKey: ["event_id"],
   indexes: [
     { columns: "clinic_id, position", where: "type IS NOT NULL" },
     { columns: "position", where: "type IS NOT NULL" },
     { columns: "installation_id, position", where: "installation_id IS NOT NULL" },
+    { columns: "appointment_id", where: "type IS NOT NULL" },
   ],
-  references: appointments,
+  references: [appointments, webhookEndpoints],
   key: (event: SourceEvent) => [getEventId(event)],
   on: {
     ...recordAppointmentEvents,
-    InstallationApproved: recordEvent,
-    InstallationNarrowed: recordEvent,
-    InstallationRevoked: recordEvent,
-    AnimalLinked: recordEvent,
-    AnimalLinkWithdrawn: recordWithdrawal,
-    WebhookEndpointTested: recordEvent,
-    WebhookEndpointFailureReported: recordEvent,
-    WebhookEndpointDisabled: recordEvent,
-    WebhookSecretExpiryReported: recordEvent,
-    SandboxReset: recordEvent,
-    CustomerDataErased: recordEvent,
+    InstallationApproved: recordAccessEvent,
+    InstallationNarrowed: recordAccessEvent,
+    InstallationRevoked: recordAccessEvent,
+    AnimalLinked: recordAccessEvent,
+    AnimalLinkWithdrawn: recordAccessEvent,
+    WebhookEndpointTested: recordEndpointEvent,
+    WebhookEndpointFailureReported: recordEndpointEvent,
+    WebhookEndpointDisabled: recordEndpointEvent,
+    WebhookSecretExpiryReported: recordEndpointEvent,
+    SandboxReset: recordAccessEvent,
+    CustomerDataErased: (row, event) => recordEvent(row, event, undefined),
   },
 });

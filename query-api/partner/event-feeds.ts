@@ -1,6 +1,7 @@
 import { deriveInstallationId } from "../../shared/domain/events/ids.ts";
 import { applicationEventType } from "../../shared/domain/events/partner.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
+import { PUBLIC_EVENT_JSON_SQL } from "../../shared/partner-api/feed-event.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createEpoch, type Epoch, type EventCursor, parseEventCursor } from "./event-cursor.ts";
 import { buildIsBranchVisibleSql, type PartnerRequest } from "./read.ts";
@@ -25,7 +26,7 @@ interface Feed {
  */
 function buildFeedSql({ from, isVisible, isOwnCursor, epoch }: Feed): string {
   return `WITH page_and_next_row AS MATERIALIZED (
-      SELECT e.position, e.event_id, e.type, e.clinic_id, e.branch_id, e.stream, e.revision FROM ${from}
+      SELECT e.* FROM ${from}
        WHERE ${isVisible} AND NOT $6::boolean AND e.position > greatest($4::bigint, CASE WHEN $10::text = ${epoch.current} THEN $9::bigint END, -1)
        ORDER BY e.position
        LIMIT $7::integer + 1)
@@ -39,9 +40,8 @@ function buildFeedSql({ from, isVisible, isOwnCursor, epoch }: Feed): string {
         SELECT json_build_object('position', e.position::text, 'eventId', e.event_id) FROM ${from}
          WHERE ${isVisible} ORDER BY e.position DESC LIMIT 1) END,
       'hasMore', (SELECT count(*) FROM page_and_next_row) > $7::integer,
-      'events', coalesce((SELECT json_agg(json_build_object('position', position::text, 'eventId', event_id,
-          'type', type, 'clinicId', clinic_id, 'branchId', branch_id, 'stream', stream, 'revision', revision::text) ORDER BY position)
-        FROM (SELECT * FROM page_and_next_row ORDER BY position LIMIT $7::integer) page), '[]'))::text AS body`;
+      'events', coalesce((SELECT json_agg(json_build_object('position', e.position::text, ${PUBLIC_EVENT_JSON_SQL}) ORDER BY e.position)
+        FROM (SELECT * FROM page_and_next_row ORDER BY position LIMIT $7::integer) e), '[]'))::text AS body`;
 }
 
 /**

@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { webhookBodyFormat } from "../../shared/domain/events/partner.ts";
-import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { formatWebhookBody, WEBHOOK_CONTENT_TYPES } from "../../shared/partner-api/cloud-event.ts";
-import { createFeedEvent } from "../../shared/partner-api/feed-event.ts";
+import { PUBLIC_EVENT_JSON_SQL, publicEventRow, renderPublicEvent } from "../../shared/partner-api/feed-event.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createCommonHeaders, createDeliveryIdHeaders } from "../../shared/webhooks/delivery-headers.ts";
 import { uuid } from "../http/fields.ts";
@@ -14,14 +13,7 @@ import {
   DELIVERY_FIELDS_SQL,
   deliveryFields,
 } from "./delivery-record.ts";
-import {
-  definePartnerRead,
-  findAppointmentId,
-  findInstallation,
-  getOwnerId,
-  parsePathId,
-  type ReadContext,
-} from "./read.ts";
+import { definePartnerRead, findAppointmentId, findInstallation, getOwnerId, parsePathId } from "./read.ts";
 
 const MAX_ATTEMPTS = 200;
 
@@ -62,8 +54,9 @@ const deliveryDetail = z.strictObject({
 });
 
 const sqlBody = z.looseObject({
-  delivery: z.looseObject({ id: uuid, eventId: uuid, attempts: z.array(z.unknown()) }),
-  source: z.object({ stream: z.string(), revision: z.string().transform(BigInt) }),
+  delivery: z.looseObject({ id: uuid, attempts: z.array(z.unknown()) }),
+  stream: z.string(),
+  event: publicEventRow.nullable(),
   customHeaderNames: z.array(z.string()),
   bodyFormat: webhookBodyFormat,
 });
@@ -78,11 +71,12 @@ export const getWebhookDelivery = definePartnerRead({
   description:
     "Returns a delivery with the body and headers of its requests, and with the response to every attempt. Finished deliveries are deleted after 30 days.",
   response: z.strictObject({ ok: z.literal(true), delivery: deliveryDetail }),
-  refusals: { webhook_endpoint_not_found: 404, webhook_delivery_not_found: 404, event_log_unavailable: 503 },
+  refusals: { webhook_endpoint_not_found: 404, webhook_delivery_not_found: 404 },
   sql: `SELECT CASE WHEN e.endpoint_id IS NULL THEN 'webhook_endpoint_not_found'
                     WHEN d.delivery_id IS NULL THEN 'webhook_delivery_not_found' END AS refusal,
     json_build_object('delivery', json_build_object(${DELIVERY_FIELDS_SQL}, 'attempts', ${ATTEMPTS_SQL}),
-      'source', json_build_object('stream', d.event_stream, 'revision', d.event_revision::text),
+      'stream', d.event_stream, 'event', (SELECT json_build_object(${PUBLIC_EVENT_JSON_SQL})
+         FROM ${READ_MODEL_SCHEMA}.public_event e WHERE e.event_id = d.event_id AND e.type IS NOT NULL),
       'customHeaderNames', e.header_names, 'bodyFormat', e.body_format)::text AS body
     FROM (VALUES (1)) request
     LEFT JOIN ${READ_MODEL_SCHEMA}.webhook_endpoint e ON e.endpoint_id = $4::uuid
@@ -98,35 +92,15 @@ export const getWebhookDelivery = definePartnerRead({
     const limits = [installation?.branchIds, installation?.animalAccess];
     return [getOwnerId(state), applicationId, environment, ...ids, ...limits];
   },
-  async completeBody(bodyText, { log, brand }) {
-    const { delivery, source, customHeaderNames, bodyFormat } = sqlBody.parse(JSON.parse(bodyText));
+  completeBody(bodyText, { brand }, { state: { environment } }) {
+    const { delivery, stream, event, customHeaderNames, bodyFormat } = sqlBody.parse(JSON.parse(bodyText));
     const commonHeaders = createCommonHeaders(WEBHOOK_CONTENT_TYPES[bodyFormat]);
     const headers = { ...commonHeaders, ...createDeliveryIdHeaders(delivery.id, brand) };
-    const standardBody = await recreateBody(log, source, delivery.eventId);
+    const standardBody = event && JSON.stringify(renderPublicEvent(event, environment));
     const body = standardBody === null ? null : formatWebhookBody(standardBody, bodyFormat).body;
-    const appointmentId = findAppointmentId(source.stream);
+    const appointmentId = findAppointmentId(stream);
     const { attempts, ...fields } = delivery;
     const request = { body, headers, customHeaderNames };
     return JSON.stringify({ delivery: { ...fields, appointmentId, request, attempts } });
   },
 });
-
-/**
- * Creates the webhook body again.
- *
- * @returns null if the log does not contain the event, or if its stream cannot be read
- * @throws {LogUnavailableError}
- */
-async function recreateBody(
-  log: ReadContext["log"],
-  source: { stream: string; revision: bigint },
-  eventId: string,
-): Promise<string | null> {
-  try {
-    const body = await createFeedEvent(log, source);
-    return body?.id === eventId ? JSON.stringify(body) : null;
-  } catch (error) {
-    if (await concernsOneStream(log, error)) return null;
-    throw error;
-  }
-}

@@ -102,7 +102,7 @@ export const listChanges: ReadAlternative = {
       parameters.animalId,
     ];
   },
-  async completeBody(bodyText, _, { parameters }) {
+  completeBody(bodyText, _, { parameters }) {
     const { last, epoch, hasMore, ...body } = sqlBody.parse(JSON.parse(bodyText));
     const { cursor: formerCursor } = readUpdatedSince(String(parameters.updatedSince));
     const location = last ? { ...last, epoch } : formerCursor;

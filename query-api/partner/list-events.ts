@@ -1,14 +1,6 @@
 import { z } from "zod";
-import type { Environment } from "../../shared/domain/events/fields.ts";
-import { concernsOneStream } from "../../shared/eventstore/stream-failure.ts";
 import { hasClinic } from "../../shared/partner-api/access.ts";
-import {
-  createFeedEvent,
-  type FeedReader,
-  feedEvent,
-  type unavailableBody,
-} from "../../shared/partner-api/feed-event.ts";
-import { shareAppointmentReads } from "../../shared/partner-api/share-reads.ts";
+import { feedEvent, publicEventRow, renderPublicEvent } from "../../shared/partner-api/feed-event.ts";
 import { createFilterParameter, createLimitParameter, waitParameter } from "../http/parameters.ts";
 import { formatEventCursor } from "./event-cursor.ts";
 import {
@@ -19,9 +11,7 @@ import {
   LATEST,
   readAfter,
 } from "./event-feeds.ts";
-import { definePartnerRead, findAppointmentId, type PartnerRequest, type ReadContext } from "./read.ts";
-
-const MAX_CONCURRENT_READS = 8;
+import { definePartnerRead, type PartnerRequest, type ReadContext } from "./read.ts";
 
 const location = z.object({ position: z.string(), eventId: z.string() });
 
@@ -31,20 +21,12 @@ const sqlBody = z.object({
   /** The newest event, if the request skips all events. */
   newest: location.nullable(),
   hasMore: z.boolean(),
-  events: z.array(
-    location.extend({
-      type: z.string(),
-      clinicId: z.string(),
-      branchId: z.string().nullable(),
-      stream: z.string(),
-      revision: z.string().transform(BigInt),
-    }),
-  ),
+  events: z.array(publicEventRow.extend({ position: z.string() })),
 });
 
 export const listEvents = definePartnerRead({
   operationId: "listEvents",
-  description: `Lists the events of a clinic in the order in which they happened, without a time limit. Each event has the form and the id of a webhook body. If an event is not available, its \`data\` is null. The list begins with the approval of the installation.
+  description: `Lists the events of a clinic in the order in which they happened, without a time limit. Each event has the form and the id of a webhook body. The list begins with the approval of the installation.
 
 Without the clinic header, the list instead contains \`installation.approved\`, \`installation.access_changed\`, \`installation.revoked\` and \`animal_link.withdrawn\` of your application at all clinics, and begins with its first installation. Clinics that have revoked their approval are included.
 
@@ -69,7 +51,6 @@ Events about endpoints require the scope \`webhooks:read\`. \`animal_link.create
     invalid_cursor: 400,
     unknown_cursor: 422,
     too_many_waiting_requests: 429,
-    event_log_unavailable: 503,
   },
   sql: clinicFeedSql,
   getSqlParameters: (request) => getClinicFeedParameters(request),
@@ -87,46 +68,11 @@ Events about endpoints require the scope \`webhooks:read\`. \`animal_link.create
   completeBody: (bodyText, context, request) => completeBody(bodyText, context, request),
 });
 
-async function completeBody(
-  bodyText: string,
-  { log }: ReadContext,
-  { state, parameters }: PartnerRequest,
-): Promise<string> {
+function completeBody(bodyText: string, _: ReadContext, { state, parameters }: PartnerRequest): string {
   const { after } = parameters as { after: string | null };
   const { events: rows, newest, epoch, hasMore } = sqlBody.parse(JSON.parse(bodyText));
   const last = rows.at(-1) ?? newest;
-  const events = await createEvents(log, rows, state.environment);
+  const events = rows.map((row) => renderPublicEvent(row, state.environment));
   const cursor = last ? { position: last.position, eventId: last.eventId, epoch } : readAfter(after);
   return JSON.stringify({ events, cursor: cursor ? formatEventCursor(cursor) : null, hasMore });
-}
-
-type EventRow = z.output<typeof sqlBody>["events"][number];
-
-/** An event whose stream is missing or cannot be read has no data, so that it ends neither the page nor the feed. */
-async function createEvents(
-  log: FeedReader,
-  rows: readonly EventRow[],
-  environment: Environment,
-): Promise<readonly unknown[]> {
-  const reader = shareAppointmentReads(log, rows);
-  const events: unknown[] = [];
-  const remainingRows = rows.entries();
-  const createRemainingEvents = async () => {
-    for (const [index, row] of remainingRows) {
-      const event = await createFeedEvent(reader, row).catch(async (error: unknown) => {
-        if (!(await concernsOneStream(log, error))) throw error;
-      });
-      events[index] = event?.id === row.eventId ? event : createUnavailableEvent(row, environment);
-    }
-  };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT_READS }, createRemainingEvents));
-  return events;
-}
-
-function createUnavailableEvent(
-  { eventId: id, type, clinicId, branchId, stream }: EventRow,
-  environment: Environment,
-): z.infer<typeof unavailableBody> {
-  const appointmentId = findAppointmentId(stream);
-  return { id, type, apiVersion: "v1", environment, clinicId, branchId, appointmentId, data: null };
 }

@@ -38,7 +38,7 @@ export const listInstallations = definePartnerRead({
     ) i`,
   getSqlParameters: ({ state: { applicationId, environment } }) => [applicationId, environment],
   /** Fails if an installation is damaged. Other operations notice this in the access check, which reads one installation. */
-  async completeBody(body) {
+  completeBody(body) {
     sqlBody.parse(JSON.parse(body));
     return body;
   },

@@ -1,11 +1,7 @@
 import { z } from "zod";
-import { appointmentStreams } from "../../shared/domain/events/appointment.ts";
-import { toStreamName } from "../../shared/domain/events/category.ts";
 import { instant, uuid } from "../../shared/domain/events/fields.ts";
 import { deriveWebhookDeliveryId } from "../../shared/domain/events/ids.ts";
 import { deliveredEventType, deliveredEventTypes } from "../../shared/domain/events/partner.ts";
-import { EventSchemaError } from "../../shared/domain/events/stored-event.ts";
-import { createUnavailableError } from "../../shared/http/api-error.ts";
 import { hasClinic } from "../../shared/partner-api/access.ts";
 import { buildIsDeliveryVisibleSql } from "../../shared/partner-api/animal-access.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
@@ -43,37 +39,31 @@ const UNSUCCESSFUL_STATUSES: Record<DeliveryStatus, string> = {
   cancelled: "cancelled",
 };
 
-/**
- * Returns the values of the SQL parameters of {@link DELIVERY_PAGE_SQL} from $9.
- *
- * @throws {LogUnavailableError} only if the list is limited to an appointment
- */
+/** Returns the values of the SQL parameters of {@link DELIVERY_PAGE_SQL} from $9. */
 async function toFilterValues(
   { status, type, appointmentId, from, to }: DeliveryFilters,
   { endpointId, types }: { endpointId: string | null; types: readonly string[] },
-  { log }: ReadContext,
+  { readRow }: ReadContext,
 ): Promise<readonly unknown[]> {
   const unsuccessfulStatuses = status === null ? Object.values(UNSUCCESSFUL_STATUSES) : [UNSUCCESSFUL_STATUSES[status]];
   const deliveryIds =
-    appointmentId === null || endpointId === null ? null : await deriveDeliveryIds(log, appointmentId, endpointId);
+    appointmentId === null || endpointId === null ? null : await deriveDeliveryIds(readRow, appointmentId, endpointId);
   return [status, type === null ? types : [type], from, to, deliveryIds, [...new Set(unsuccessfulStatuses)]];
 }
+
+const eventIdsStatement = {
+  name: "events of an appointment",
+  text: `SELECT coalesce(array_agg(event_id), '{}') AS "eventIds" FROM ${READ_MODEL_SCHEMA}.public_event
+          WHERE appointment_id = $1::uuid AND type IS NOT NULL`,
+};
 
 /**
  * Derives the ids of all deliveries that the events of an appointment may have at an endpoint. So deliveries need no
  * index by appointment.
- *
- * @throws {LogUnavailableError}
- * @throws {ApiError} 503 if this release cannot read an event, for example of a newer release
  */
-async function deriveDeliveryIds(log: ReadContext["log"], appointmentId: string, endpointId: string) {
-  try {
-    const events = await log.read(toStreamName(appointmentStreams, appointmentId));
-    return events.map(({ id }) => deriveWebhookDeliveryId(id, endpointId));
-  } catch (error) {
-    if (error instanceof EventSchemaError) throw createUnavailableError("event_log_unavailable", error);
-    throw error;
-  }
+async function deriveDeliveryIds(readRow: ReadContext["readRow"], appointmentId: string, endpointId: string) {
+  const { eventIds } = await readRow<{ eventIds: string[] }>(eventIdsStatement, [appointmentId]);
+  return eventIds.map((id) => deriveWebhookDeliveryId(id, endpointId));
 }
 
 /**
@@ -187,7 +177,7 @@ export const listWebhookDeliveries = definePartnerRead({
   parameters: { limit: createLimitParameter(100, 50), ...deliveryFilters },
   isPaged: true,
   response: z.strictObject({ ok: z.literal(true), deliveries: z.array(deliveryRecord), page: partnerPage }),
-  refusals: { webhook_endpoint_not_found: 404, event_log_unavailable: 503 },
+  refusals: { webhook_endpoint_not_found: 404 },
   sql: `WITH ${DELIVERY_PAGE_SQL},
     page AS (SELECT * FROM page_and_next_row ORDER BY created_at DESC, delivery_id LIMIT $5::integer)
     SELECT CASE WHEN NOT EXISTS (SELECT FROM endpoint) THEN 'webhook_endpoint_not_found' END AS refusal,

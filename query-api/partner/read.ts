@@ -4,11 +4,10 @@ import { toStreamName } from "../../shared/domain/events/category.ts";
 import { uuid } from "../../shared/domain/events/fields.ts";
 import { type ClinicState, hasClinic, type PartnerState } from "../../shared/partner-api/access.ts";
 import type { PartnerRefusals } from "../../shared/partner-api/error-codes.ts";
-import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
 import { type EndpointOperationId, toApplicationOperationId } from "../../shared/partner-api/operations.ts";
 import type { PartnerReadId } from "../../shared/partner-api/writes.ts";
 import type { ParameterValues, QueryParameters } from "../http/parameters.ts";
-import type { QueryState } from "../http/read.ts";
+import type { QueryState, Statement } from "../http/read.ts";
 import type { CursorPosition } from "./cursor.ts";
 
 export interface PartnerRequest<Declared extends QueryParameters = QueryParameters> {
@@ -22,8 +21,8 @@ export interface PartnerRequest<Declared extends QueryParameters = QueryParamete
 }
 
 export interface ReadContext {
-  /** Event log, without personal data. Reads fail with a {@link LogUnavailableError} at the request's deadline. */
-  log: FeedReader;
+  /** Runs a further statement of the request. */
+  readRow<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row>;
   /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
 }
@@ -52,11 +51,8 @@ export interface PartnerRead<Declared extends QueryParameters = QueryParameters>
     request: PartnerRequest<Declared>,
     context: ReadContext,
   ): readonly unknown[] | Promise<readonly unknown[]>;
-  /**
-   * Adds data from the event log to the body that the SQL returned. Absent if the SQL returns the complete body. An
-   * operation that reads the log declares the refusal `event_log_unavailable`.
-   */
-  completeBody?(body: string, context: ReadContext, request: PartnerRequest<Declared>): Promise<string>;
+  /** Completes the body that the SQL returned. Absent if the SQL returns the complete body. */
+  completeBody?(body: string, context: ReadContext, request: PartnerRequest<Declared>): string;
   /**
    * Returns how long the request waits for an event of its clinic or application before it reads again; undefined if it
    * need not wait. Absent if the operation never waits. An operation that waits declares the refusal

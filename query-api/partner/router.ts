@@ -5,7 +5,6 @@ import type { TokenVerifier } from "../../shared/auth/access-token.ts";
 import { type Environment, uuid } from "../../shared/domain/events/fields.ts";
 import { animalAccess, rateLimit, scope } from "../../shared/domain/events/partner.ts";
 import { DEFAULT_RATE_LIMIT_PER_MINUTE } from "../../shared/domain/partner/installation.ts";
-import { LogUnavailableError } from "../../shared/eventstore/log.ts";
 import { ApiError } from "../../shared/http/api-error.ts";
 import {
   type AccessRecord,
@@ -14,14 +13,12 @@ import {
   requirePartnerAccess,
 } from "../../shared/partner-api/access.ts";
 import { createAuthentication } from "../../shared/partner-api/authenticate.ts";
-import type { FeedReader } from "../../shared/partner-api/feed-event.ts";
 import { type PartnerOperation, partnerOperations } from "../../shared/partner-api/operations.ts";
 import { countRefusedRequest, limitCaller } from "../../shared/partner-api/rate-limits.ts";
 import { createPartnerRouter } from "../../shared/partner-api/router.ts";
 import type { PositionWatch } from "../../shared/postgres/read-model-position.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import type { RateLimiter } from "../../shared/rate-limit/limiter.ts";
-import { TimeoutError, withTimeout } from "../../shared/runtime/timeout.ts";
 import { limitCallerReads } from "../http/caller-reads.ts";
 import { readParameters } from "../http/parameters.ts";
 import { type QueryState, READ_TIMEOUT_MS, type ReadRow, type ResponseRow, type Statement } from "../http/read.ts";
@@ -29,15 +26,13 @@ import { createPositionWait, type PositionWait } from "./await-position.ts";
 import { readCursor } from "./cursor.ts";
 import { createEventWait, type EventWait } from "./event-wait.ts";
 import type { EventWatch } from "./event-watch.ts";
-import type { PartnerRead, WaitForEvent } from "./read.ts";
+import type { PartnerRead, ReadContext, WaitForEvent } from "./read.ts";
 
 export interface PartnerDependencies {
   verifyToken: TokenVerifier;
   readRow: ReadRow;
   positionWatch: PositionWatch;
   eventWatch: EventWatch;
-  /** Has no data keys, so it returns no personal data. Only few operations read it. */
-  log: FeedReader;
   limiter: RateLimiter;
   /** As in `X-<brand>-Clinic-ID`. */
   brand: string;
@@ -123,11 +118,12 @@ function respond(
   return async (ctx) => {
     await waits.position.wait(ctx, ctx.state.applicationId);
     const startedAt = performance.now();
-    const reading = new AbortController();
-    // If the caller has gone, nobody receives this error.
-    ctx.res.once("close", () => reading.abort(new ApiError(408, "request_timeout")));
     const read = async (lastWait?: WaitForEvent) => {
-      const context = { log: limitLogReads(dependencies.log, ctx.state.deadline, reading), brand: dependencies.brand };
+      const { deadline, applicationId } = ctx.state;
+      const context: ReadContext = {
+        readRow: (statement, values) => dependencies.readRow(statement, values, deadline, applicationId),
+        brand: dependencies.brand,
+      };
       const { operationId, isPaged } = partnerRead;
       const parameters = readParameters(partnerRead.parameters ?? {}, ctx.query);
       const alternative = partnerRead.alternative?.appliesTo(ctx.state, parameters)
@@ -145,7 +141,7 @@ function respond(
       const values = await getSqlParameters(request, context);
       const body = await readBody(partnerRead, statement, values, ctx.state, dependencies.readRow);
       const wait = partnerRead.findWait?.(body, request);
-      return { wait, body: (await completeBody?.(body, context, request)) ?? body };
+      return { wait, body: completeBody?.(body, context, request) ?? body };
     };
     const waitForEvent = async ({ wait }: Awaited<ReturnType<typeof read>>) => {
       const timeoutMs = wait ? startedAt + wait.timeoutMs - performance.now() : 0;
@@ -184,28 +180,6 @@ function toRefusalError(partnerRead: PartnerRead, code: string): Error {
   return status
     ? new ApiError(status, code)
     : new Error(`The SQL of ${partnerRead.operationId} returned the undeclared refusal ${code}.`);
-}
-
-/**
- * Limits the reads of a request.
- *
- * @param deadline time at which reads fail with a {@link LogUnavailableError}, as a value of `performance.now()`
- * @param reading aborted when the caller has gone or the deadline has passed, so that no further page is read
- */
-function limitLogReads(log: FeedReader, deadline: number, reading: AbortController): FeedReader {
-  const limit = async <Result>(read: Promise<Result>): Promise<Result> => {
-    try {
-      return await withTimeout(Math.max(0, deadline - performance.now()), read);
-    } catch (error) {
-      if (!(error instanceof TimeoutError)) throw error;
-      reading.abort(new LogUnavailableError("the event log did not respond before the deadline", { cause: error }));
-      throw reading.signal.reason;
-    }
-  };
-  return {
-    read: (stream, maxRevision) => limit(log.read(stream, maxRevision, reading.signal)),
-    readLast: (stream, maxRevision) => limit(log.readLast(stream, maxRevision)),
-  };
 }
 
 /** The installation is null unless it is approved and its clinic belongs to the application's environment. */

@@ -2,13 +2,16 @@ import { z } from "zod";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import { toStreamName } from "../domain/events/category.ts";
 import { animalConsentStreams } from "../domain/events/consent.ts";
+import type { Environment } from "../domain/events/fields.ts";
 import { animalAccess, installationStreams, scope } from "../domain/events/partner.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { sandboxStreams } from "../domain/events/sandbox.ts";
 import type { EventLog } from "../eventstore/log.ts";
+import { getPublicType } from "./public-event.ts";
 import { animalAccessText } from "./records.ts";
 import {
   appointmentBody,
+  createBody,
   createWebhookBody,
   endpointDisabledBody,
   endpointFailingBody,
@@ -52,18 +55,6 @@ export const sandboxResetBody = z.strictObject({
 });
 type SandboxResetBody = z.infer<typeof sandboxResetBody>;
 
-/** Schema of an event whose body cannot be created. */
-export const unavailableBody = z.strictObject({
-  id: webhookEnvelope.id,
-  type: z.string(),
-  apiVersion: webhookEnvelope.apiVersion,
-  environment: webhookEnvelope.environment,
-  clinicId: webhookEnvelope.clinicId,
-  branchId: z.guid().nullable(),
-  appointmentId: z.guid().nullable().describe("Id of the event's appointment. Null if the event has no appointment."),
-  data: z.null().describe("Null if the event is not available. Read the appointment instead."),
-});
-
 export const feedEvent = z.union([
   appointmentBody,
   installationBody,
@@ -73,11 +64,10 @@ export const feedEvent = z.union([
   endpointFailingBody,
   endpointDisabledBody,
   secretExpiringBody,
-  unavailableBody,
 ]);
 
 /** Body of an event that partners receive. */
-export type WebhookBody = Exclude<z.infer<typeof feedEvent>, z.infer<typeof unavailableBody>>;
+export type WebhookBody = z.infer<typeof feedEvent>;
 
 /** Returns the animal of the body's appointment; null if there is none. */
 export function findAnimalId({ data }: WebhookBody): string | null {
@@ -114,31 +104,62 @@ export async function createFeedEvent(
 export function toAccessBody(
   event: RecordedEvent<CatalogEvent>,
 ): InstallationBody | AnimalLinkBody | SandboxResetBody | undefined {
-  const { environment, clinicId, occurredAt } = event.metadata;
-  if (!environment || !clinicId) return undefined;
-  const envelope = { id: event.id, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
-  const commonFields = { ...envelope, branchId: null };
+  const { environment, clinicId, occurredAt: createdAt } = event.metadata;
+  const data = toAccessData(event);
+  if (!environment || !clinicId || !data) return undefined;
+  const envelope = { id: event.id, type: getPublicType(event.type), createdAt, environment, clinicId, branchId: null };
+  return createBody(envelope, data) as InstallationBody | AnimalLinkBody | SandboxResetBody;
+}
+
+/** Returns the data of the public event for an event about access or sandbox; undefined if partners do not receive it. */
+export function toAccessData(
+  event: CatalogEvent,
+): (InstallationBody | AnimalLinkBody | SandboxResetBody)["data"] | undefined {
   switch (event.type) {
     case "InstallationApproved":
     case "InstallationNarrowed": {
       const { scopes, branchIds, animalAccess } = event.data;
-      const type = event.type === "InstallationApproved" ? "installation.approved" : "installation.access_changed";
-      return { ...commonFields, type, data: { installation: { scopes, branchIds, animalAccess } } };
+      return { installation: { scopes, branchIds, animalAccess } };
     }
     case "InstallationRevoked":
-      return { ...commonFields, type: "installation.revoked", data: { installation: null } };
+      return { installation: null };
     case "AnimalLinked":
     case "AnimalLinkWithdrawn": {
       const { linkId: id, animalId } = event.data;
-      const type = event.type === "AnimalLinked" ? "animal_link.created" : "animal_link.withdrawn";
       // The withdrawal of a code that was not redeemed ends no link.
-      return id === null ? undefined : { ...commonFields, type, data: { link: { id, animalId } } };
+      return id === null ? undefined : { link: { id, animalId } };
     }
     case "SandboxReset": {
       const { generation, day } = event.data;
-      return { ...commonFields, type: "sandbox.reset", data: { sandbox: { generation, day } } };
+      return { sandbox: { generation, day } };
     }
     default:
       return undefined;
   }
+}
+
+/** Row of the read model `public_event`, as {@link PUBLIC_EVENT_JSON_SQL} selects it. */
+export const publicEventRow = z.object({
+  eventId: z.string(),
+  type: z.string(),
+  occurredAt: z.string(),
+  clinicId: z.string().nullable(),
+  branchId: z.string().nullable(),
+  appointmentId: z.string().nullable(),
+  animalId: z.string().nullable(),
+  data: z.looseObject({ appointment: z.looseObject({}).optional() }),
+});
+
+/** Members of a JSON object for a row `e` of the read model `public_event`. */
+export const PUBLIC_EVENT_JSON_SQL = `'eventId', e.event_id, 'type', e.type, 'occurredAt', rfc3339(e.occurred_at),
+  'clinicId', e.clinic_id, 'branchId', e.branch_id, 'appointmentId', e.appointment_id, 'animalId', e.animal_id, 'data', e.data`;
+
+/** Creates the body that webhooks and feed have for a row. */
+export function renderPublicEvent(row: z.infer<typeof publicEventRow>, environment: Environment): WebhookBody {
+  const { eventId, type, occurredAt, clinicId, branchId, appointmentId, animalId, data } = row;
+  const envelope = { id: eventId, type, createdAt: occurredAt, environment, clinicId, branchId };
+  if (!data.appointment) return createBody(envelope, data) as WebhookBody;
+  const ids = { id: appointmentId, clinicId, branchId, animalId };
+  const appointment = { ...ids, ...data.appointment, updatedAt: occurredAt };
+  return createBody(envelope, { ...data, appointment }) as unknown as WebhookBody;
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type Appointment, appointmentAggregate, foldAppointment } from "../domain/appointment/appointment.ts";
 import { type AppointmentEvent, appointmentStreams } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
-import { environment } from "../domain/events/fields.ts";
+import { type Environment, environment } from "../domain/events/fields.ts";
 import type { EventMetadata } from "../domain/events/metadata.ts";
 import {
   type OperationalEventType,
@@ -14,6 +14,7 @@ import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
 import { type Endpoint, endpointAggregate } from "../domain/partner/webhook-endpoint.ts";
 import type { StreamReader } from "../eventstore/read-log.ts";
+import { getPublicType } from "./public-event.ts";
 import { partnerAppointment, toPartnerAppointment } from "./records.ts";
 
 const instant = z.iso.datetime({ precision: 3 });
@@ -25,6 +26,23 @@ export const webhookEnvelope = {
   environment,
   clinicId: z.guid(),
 };
+
+interface Envelope<Type, ClinicId, BranchId> {
+  id: string;
+  type: Type;
+  createdAt: string;
+  environment: Environment;
+  clinicId: ClinicId;
+  branchId: BranchId;
+}
+
+/** Creates a body. Its members have the same order in every body of an event, so that all have the same bytes. */
+export function createBody<const Type, ClinicId, BranchId, Data>(
+  { id, type, createdAt, environment, clinicId, branchId }: Envelope<Type, ClinicId, BranchId>,
+  data: Data,
+) {
+  return { id, type, apiVersion: "v1" as const, createdAt, environment, clinicId, branchId, data };
+}
 
 /** Envelope of events about an endpoint. They belong to no branch. */
 const endpointEnvelope = {
@@ -90,35 +108,44 @@ export function toOperationalEvent(
   const lastEvent = history.at(-1);
   const endpoint = history.reduce<Endpoint | undefined>(endpointAggregate.evolve, undefined);
   if (!lastEvent || !endpoint) return undefined;
-  const { id, url, clinicId, environment, applicationId } = endpoint;
-  const commonFields = {
+  const { id, clinicId, environment, applicationId } = endpoint;
+  const data = toOperationalData(lastEvent, endpoint);
+  if (!data) return undefined;
+  const type = getPublicType(lastEvent.type) as OperationalEventType;
+  const envelope = {
     id: lastEvent.id,
-    apiVersion: "v1",
     createdAt: lastEvent.metadata.occurredAt,
     environment,
     clinicId,
     branchId: null,
-  } as const;
-  const reference = { id, url };
-  switch (lastEvent.type) {
-    case "WebhookEndpointFailureReported": {
-      const { since: failingSince, failedAttempts } = lastEvent.data;
-      const data = { endpoint: reference, failingSince, failedAttempts };
-      const body: OperationalBody = { ...commonFields, type: "endpoint.failing", data };
-      return { body, onlyApplicationId: applicationId, exceptEndpointId: id };
-    }
-    case "WebhookEndpointDisabled": {
+  };
+  const exceptEndpointId = type === "secret.expiring" ? null : id;
+  return {
+    body: createBody({ ...envelope, type }, data) as OperationalBody,
+    onlyApplicationId: applicationId,
+    exceptEndpointId,
+  };
+}
+
+/**
+ * Returns the data of an operational event.
+ *
+ * @param endpoint the endpoint after the event
+ * @returns undefined if partners get no operational event
+ */
+export function toOperationalData(
+  event: CatalogEvent,
+  { id, url, status }: Pick<Endpoint, "id" | "url" | "status">,
+): OperationalBody["data"] | undefined {
+  const endpoint = { id, url };
+  switch (event.type) {
+    case "WebhookEndpointFailureReported":
+      return { endpoint, failingSince: event.data.since, failedAttempts: event.data.failedAttempts };
+    case "WebhookEndpointDisabled":
       // The event may come just after a revocation, and then changes nothing.
-      if (endpoint.status !== "disabled") return undefined;
-      const data = { endpoint: reference, reason: lastEvent.data.reason };
-      const body: OperationalBody = { ...commonFields, type: "endpoint.disabled", data };
-      return { body, onlyApplicationId: applicationId, exceptEndpointId: id };
-    }
-    case "WebhookSecretExpiryReported": {
-      const data = { endpoint: reference, expiresAt: lastEvent.data.expiresAt };
-      const body: OperationalBody = { ...commonFields, type: "secret.expiring", data };
-      return { body, onlyApplicationId: applicationId, exceptEndpointId: null };
-    }
+      return status === "disabled" ? { endpoint, reason: event.data.reason } : undefined;
+    case "WebhookSecretExpiryReported":
+      return { endpoint, expiresAt: event.data.expiresAt };
     default:
       return undefined;
   }
@@ -183,34 +210,30 @@ export function toWebhookBody(
   if (event.metadata.clinicId !== appointment.clinicId)
     throw new EventSchemaError(`${event.type} belongs to another clinic than its appointment`);
   const { notes: _, ...record } = toPartnerAppointment(appointment, event.revision);
-  return {
-    id: event.id,
-    type: event.type === "AppointmentRequested" ? "appointment.created" : "appointment.updated",
-    apiVersion: "v1",
-    createdAt: event.metadata.occurredAt,
-    environment: event.metadata.environment,
-    clinicId: appointment.clinicId,
-    branchId: appointment.branchId,
-    data: {
-      appointment: record,
-      ...(formerAppointment && { change: describeChange(formerAppointment, appointment, event) }),
-    },
-  };
+  const { clinicId, branchId } = appointment;
+  const { occurredAt: createdAt, environment } = event.metadata;
+  const type = event.type === "AppointmentRequested" ? "appointment.created" : "appointment.updated";
+  const change = formerAppointment && describeChange(formerAppointment, appointment, event.metadata);
+  const envelope = { id: event.id, type, createdAt, environment, clinicId, branchId } as const;
+  return createBody(envelope, { appointment: record, ...(change && { change }) });
 }
 
-function describeChange(
-  formerAppointment: Appointment,
-  appointment: Appointment,
-  event: RecordedEvent<AppointmentEvent>,
+type ChangingFields = Pick<Appointment, ChangingField>;
+
+export function describeChange(
+  formerAppointment: ChangingFields,
+  appointment: ChangingFields,
+  { actor, environment }: EventMetadata,
 ): AppointmentChange {
   const fieldChanges = (Object.keys(changingFields) as ChangingField[])
     .map((name) => [name, { from: formerAppointment[name], to: appointment[name] }] as const)
     .filter(([, { from, to }]) => from !== to);
-  const { actor, environment } = event.metadata;
   const isByApplication = actor.type === "application" && environment === "production";
   const causedBy = actor.type === "system" ? "system" : isByApplication ? "application" : "clinic";
   return { causedBy, fields: Object.fromEntries(fieldChanges) };
 }
+
+export const TEST_DATA = { test: true } as const;
 
 type EndpointTestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metadata: EventMetadata };
 
@@ -222,8 +245,8 @@ type EndpointTestedEvent = CatalogEvent & { type: "WebhookEndpointTested"; metad
 export function toTestBody({ data: { testId }, metadata }: EndpointTestedEvent): EndpointTestBody | undefined {
   const { environment, clinicId, occurredAt } = metadata;
   if (!environment) return undefined;
-  const commonFields = { id: testId, apiVersion: "v1", createdAt: occurredAt, environment, clinicId } as const;
-  return { ...commonFields, type: "endpoint.test", branchId: null, data: { test: true } };
+  const envelope = { id: testId, type: "endpoint.test", createdAt: occurredAt, environment, clinicId, branchId: null };
+  return createBody(envelope as typeof envelope & { type: "endpoint.test" }, TEST_DATA);
 }
 
 /**

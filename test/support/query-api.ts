@@ -10,7 +10,6 @@ import { requireNoSniffing } from "./no-sniffing.ts";
 import { type IdentityProvider, startIdentityProvider } from "./portal.ts";
 import { createPortalChecker } from "./portal-document.ts";
 import { createReadModelDatabase, type GivenEvent, type ReadModelDatabase } from "./read-models.ts";
-import { getTestServers } from "./stack.ts";
 
 export interface PortalResponse {
   status: number;
@@ -51,7 +50,6 @@ export async function startTestQueryApi(
   const settings = {
     PORT: "0",
     LOG_LEVEL: "fatal",
-    EVENTSTORE_URL: (await getTestServers()).eventstoreUrl,
     DATABASE_URL: database.urls.query,
     OPERATOR_NAME: "Test Operator",
     PORTAL_COOKIE_NAME: provider.cookieName,

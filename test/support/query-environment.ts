@@ -5,7 +5,6 @@ export const UNREACHABLE_URL = "http://127.0.0.1:1";
 export const queryEnvironment = {
   PORT: "0",
   LOG_LEVEL: "fatal",
-  EVENTSTORE_URL: "esdb://127.0.0.1:1?tls=false",
   DATABASE_URL: "postgres://nobody:secret@127.0.0.1:1/clinic",
   OPERATOR_NAME: "Test Operator",
   PORTAL_COOKIE_NAME: "sb-test-auth-token",

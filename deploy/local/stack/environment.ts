@@ -97,7 +97,6 @@ function buildServiceSettings({ ports, secrets, servers, inheritedEnv }: Environ
       TOKEN_SIGNING_KEYS: secrets.tokenSigningKeys,
     },
     queryApi: {
-      ...logSettings,
       ...gatewaySettings,
       DATABASE_URL: servers.databaseUrls.query,
       PORTAL_COOKIE_NAME,

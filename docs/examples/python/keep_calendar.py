@@ -22,7 +22,7 @@ from datetime import datetime, timedelta, timezone
 FIRST_DAY = "2000-01-01T00:00:00Z"
 # Imports, and erasures of an owner's data, change the calendar without an event. So the program also reads it hourly.
 READ_AGAIN_SECONDS = 3600
-# After these events, other appointments are visible than before. An event that is not available has no data.
+# After these events, other appointments are visible than before.
 VISIBILITY_EVENTS = {"animal_link.created", "animal_link.withdrawn", "installation.approved"}
 VISIBILITY_EVENTS |= {"installation.access_changed", "sandbox.reset"}
 
@@ -168,7 +168,7 @@ def follow_feed(db, api):
                 read_calendar(db, api, cursor or api.get("/events", after="latest")["cursor"])
                 continue
             page = api.get("/events", after=cursor, wait=25, limit=100)
-            if any(event["type"] in VISIBILITY_EVENTS or not event["data"] for event in page["events"]):
+            if any(event["type"] in VISIBILITY_EVENTS for event in page["events"]):
                 read_calendar(db, api, page["cursor"])
                 continue
         except Refused as error:

@@ -114,9 +114,6 @@ describe("the settings for machines", () => {
     );
     const password = /clinic:(\w+)@/.exec(readSecret("eventstore-url"))?.[1];
     expect(JSON.parse(readSecret("eventstore-user.json"))).to.include({ loginName: "clinic", password });
-    const readerPassword = /clinic-query:(\w+)@/.exec(readSecret("eventstore-url-query"))?.[1];
-    const reader = { loginName: "clinic-query", password: readerPassword, groups: ["clinic-readers"] };
-    expect(JSON.parse(readSecret("eventstore-user-query.json"))).to.deep.include(reader);
   });
 
   it("create-secrets.sh gives all hosts certificates with the same common name, readable only by their owner", () => {

@@ -41,10 +41,13 @@ describe("the limits of the event catalog", () => {
       const event = createRecordedEvent({ type, data, at }, position + 1n);
       const models = readModels.filter(({ on }) => on[event.type]);
       const expectedRows: (Row | undefined)[] = [];
+      const rowsByTable = new Map<string, { before: Row | undefined; after: Row | undefined }>();
+      const findRows = ({ table }: { table: string }) => (rowsByTable.get(table) ?? {}) as never;
       for (const model of models) {
-        // The referenced model comes first, and its row already contains the event.
-        const referencedRow = model.references && expectedRows[models.indexOf(model.references)];
-        expectedRows.push(model.on[event.type]?.(await load(model, event), event, referencedRow));
+        const before = await load(model, event);
+        const after = model.on[event.type]?.(before, event, findRows);
+        rowsByTable.set(model.table, { before, after });
+        expectedRows.push(after);
       }
       const checkpoint = { position: position + 1n, eventId: event.id };
       await applyBatch(client, READ_MODEL_SCHEMA, readModels, [event], position, checkpoint);

@@ -40,7 +40,7 @@ describe("the personal columns of the read models", () => {
 /** Schema of the read models, with the fingerprint of their tables. */
 const SCHEMA_AND_FINGERPRINT = {
   schema: "read_model_1",
-  fingerprint: "b30f9f5b281ffb2763beff4afc7d124170c43d41dc34ae75f08e7688e1899776",
+  fingerprint: "f4dd47e914996067ea2f7f04cca7a5c4909b55b0336b111e1c72bf562cff24c2",
 };
 
 describe("the schema of the read models", () => {

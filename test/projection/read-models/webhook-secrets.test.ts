@@ -32,7 +32,7 @@ function rotate(row: Row, secret: string, minute: number, overlapMinutes: number
     previousExpiresAt: toInstant(rotatedAt + overlapMinutes * MINUTE_MS),
   };
   const event = { type: "WebhookSecretRotated", data, metadata: { occurredAt: toInstant(rotatedAt) } };
-  return webhookSecrets.on.WebhookSecretRotated(row, event as unknown as Rotation);
+  return webhookSecrets.on.WebhookSecretRotated(row, event as unknown as Rotation, () => ({}));
 }
 
 const listFormerSecrets = (row: Row) => row?.former_secrets.map(({ encryptedSecret }) => encryptedSecret);
@@ -53,7 +53,11 @@ describe("an endpoint's secrets", () => {
   it("the report of an expiry marks only its own secret", () => {
     const row = rotate(rotate({ ...firstRow, secret_id: "first" }, "s1", 0, 10), "s2", 5, 10);
     const event = { type: "WebhookSecretExpiryReported", data: { endpointId: "e", secretId: "first" } };
-    const reportedRow = webhookSecrets.on.WebhookSecretExpiryReported(row, event as unknown as ExpiryReport);
+    const reportedRow = webhookSecrets.on.WebhookSecretExpiryReported(
+      row,
+      event as unknown as ExpiryReport,
+      () => ({}),
+    );
     expect(reportedRow?.former_secrets.map(({ isReported }) => isReported)).to.deep.equal([false, true]);
   });
 

@@ -2,11 +2,9 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import pg from "pg";
 import { agreeRateLimit } from "../../../command/operations/installation-operations.ts";
-import { startQueryApi } from "../../../query-api/start.ts";
 import { eventually } from "../../support/eventually.ts";
-import { createTestOperatorContext, sendRequest, TOKEN_ISSUER } from "../../support/partner.ts";
+import { createTestOperatorContext } from "../../support/partner.ts";
 import { type Partner, type PartnerApi, startPartnerApi } from "../../support/partner-api.ts";
-import { queryEnvironment } from "../../support/query-environment.ts";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../../support/receiver.ts";
 
 /** Headers of received requests that the response does not contain: HTTP, timestamp, signature, custom headers. */
@@ -137,10 +135,7 @@ describe("the deliveries of an endpoint", function () {
     await expectSameRequests(id);
     const admin = new pg.Client({ connectionString: api.database.urls.projection });
     await admin.connect();
-    await admin.query("UPDATE webhooks.delivery SET event_stream = $2 WHERE delivery_id = $1", [
-      id,
-      `appointment-${randomUUID()}`,
-    ]);
+    await admin.query("UPDATE webhooks.delivery SET event_id = $2 WHERE delivery_id = $1", [id, randomUUID()]);
     await admin.end();
     expect((await getDelivery(id)).body.delivery.request.body).to.equal(null);
   });
@@ -268,27 +263,5 @@ describe("the deliveries of an endpoint", function () {
         expect([response.status, response.body.error]).to.deep.equal([404, "webhook_replay_not_found"]);
       }
     });
-  });
-
-  it("without the event log, only reads that need the log return 503", async () => {
-    const { id } = await awaitFinished("appointment.created");
-    const queryService = await startQueryApi({
-      ...queryEnvironment,
-      DATABASE_URL: api.database.urls.query,
-      TOKEN_ISSUER,
-      TOKEN_JWKS_URL: `${api.command.url}/.well-known/jwks.json`,
-    });
-    const read = async (path: string) => {
-      const url = `${queryService.url}/sandbox/v1/webhook-endpoints/${endpointId}/deliveries${path}`;
-      const { status, body } = await sendRequest("GET", url, { ...partner.headers, ...clinicHeaders });
-      return [status, body.error];
-    };
-    try {
-      expect(await read("?status=delivered")).to.deep.equal([200, undefined]);
-      expect(await read(`/${id}`)).to.deep.equal([503, "event_log_unavailable"]);
-      expect(await read(`?appointmentId=${randomUUID()}`)).to.deep.equal([503, "event_log_unavailable"]);
-    } finally {
-      await queryService.stop();
-    }
   });
 });

@@ -195,10 +195,6 @@ Exit codes: 0 verified, 2 invalid input, 3 not verified or not the expected expo
     options: {
       actor: actorOption,
       out: optionalText("write the tree head to this file, which must not exist", "file"),
-      timestampUrl: optionalText(
-        "request a time stamp (RFC 3161) for the file from this server, and write it to <file>.tsr",
-        "url",
-      ),
       newTree: option.flag("start a new tree at the beginning of the log, for example after the log was copied"),
     },
     example: "--out tree-head.json",

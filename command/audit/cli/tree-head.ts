@@ -4,12 +4,10 @@ import { formatCount } from "../../../shared/command-line/format-count.ts";
 import { requireOperator } from "../../../shared/command-line/operator.ts";
 import type { Terminal } from "../../../shared/command-line/terminal.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { ServerUnavailableError } from "../../../shared/runtime/run-service.ts";
 import { createOperatorContext, withEventLog } from "../../handling/operator.ts";
 import { createAuditSigner } from "../export/signing.ts";
 import { type PublishOptions, publishTreeHead } from "../tree/publish-tree-head.ts";
 import { TileError } from "../tree/tiled-tree.ts";
-import { requestTimeStamp, TimeStampError } from "../tree/time-stamp.ts";
 import { formatDocument, type SignedTreeHead } from "../tree/tree-head.ts";
 import { writeTiles } from "../tree/write-tiles.ts";
 import { requireNewFile, writeAtomically } from "./output-file.ts";
@@ -19,26 +17,18 @@ interface TreeHeadOptions {
   actor?: string | undefined;
   newTree: boolean;
   out?: string | undefined;
-  /** URL of a time-stamp server (RFC 3161). Requires `out`. */
-  timestampUrl?: string | undefined;
 }
 
 /**
- * Publishes a signed tree head if the log has new events, and prints the last tree head or writes it to a file. With a
- * time-stamp server, also writes a time stamp for the file.
+ * Publishes a signed tree head if the log has new events, and prints the last tree head or writes it to a file.
  *
- * @throws {InputError} if a file exists, or the time-stamp server has no valid URL
+ * @throws {InputError} if the file exists
  * @throws {RefusedError} if the log has no events
- * @throws {ServerUnavailableError} if the time-stamp server returns no time stamp; the tree head is then written
  */
-export async function showTreeHead(
-  { actor, newTree, out, timestampUrl }: TreeHeadOptions,
-  terminal: Terminal,
-): Promise<void> {
+export async function showTreeHead({ actor, newTree, out }: TreeHeadOptions, terminal: Terminal): Promise<void> {
   const config = readConfig(["AUDIT_SIGNING_KEYS", "AUDIT_TILES_DIR"], terminal.env);
   const signer = await createAuditSigner(config);
   if (out !== undefined) requireNewFile(out);
-  if (timestampUrl !== undefined) requireTimeStampOptions(timestampUrl, out);
   const operator = requireOperator(terminal.env, actor);
   const onProgress = createProgressReporter(terminal);
   const head = await withEventLog(terminal.env, async (log, client) => {
@@ -53,7 +43,6 @@ export async function showTreeHead(
   if (!head) throw new RefusedError("the event log contains no events, so there is no tree head");
   if (out === undefined) return terminal.writeOutput(formatDocument(head).trimEnd());
   await writeAtomically(out, [formatDocument(head)]);
-  if (timestampUrl !== undefined) await writeTimeStamp(timestampUrl, out, formatDocument(head));
   const { size, at } = head.treeHead;
   const verifyCommand = formatCommandLine(`audit verify-proof ${out} --key ${signer.thumbprint}`);
   await terminal.writeOutput(
@@ -64,26 +53,6 @@ export async function showTreeHead(
 function toDirectoryError(error: NodeJS.ErrnoException): never {
   if (!error.path && !(error instanceof TileError)) throw error;
   throw new InputError(`the tree head is published, but AUDIT_TILES_DIR cannot be written: ${error.message}`);
-}
-
-function requireTimeStampOptions(url: string, file: string | undefined): void {
-  if (file === undefined) throw new InputError("--timestamp-url requires --out");
-  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
-    throw new InputError("--timestamp-url must be a URL like https://host/path");
-  requireNewFile(toTimeStampFile(file));
-}
-
-const toTimeStampFile = (file: string) => `${file}.tsr`;
-
-async function writeTimeStamp(url: string, file: string, content: string): Promise<void> {
-  try {
-    await writeAtomically(toTimeStampFile(file), [await requestTimeStamp(url, content)]);
-  } catch (error) {
-    if (!(error instanceof TimeStampError)) throw error;
-    throw new ServerUnavailableError(
-      `${file} has no time stamp: ${error.message}. Check --timestamp-url and try again with another file.`,
-    );
-  }
 }
 
 async function publishAll(options: PublishOptions): Promise<SignedTreeHead | undefined> {

@@ -74,8 +74,6 @@ export function findAnimalId({ data }: WebhookBody): string | null {
   return "appointment" in data ? data.appointment.animalId : null;
 }
 
-export type FeedReader = Pick<EventLog, "read" | "readLast">;
-
 /**
  * Creates the public event of a stored event, in the form of webhook bodies.
  *
@@ -84,7 +82,7 @@ export type FeedReader = Pick<EventLog, "read" | "readLast">;
  * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
  */
 export async function createFeedEvent(
-  log: FeedReader,
+  log: Pick<EventLog, "read" | "readLast">,
   source: { stream: string; revision: bigint },
 ): Promise<WebhookBody | undefined> {
   const { stream, revision } = source;
@@ -150,12 +148,14 @@ export const publicEventRow = z.object({
   data: z.looseObject({ appointment: z.looseObject({}).optional() }),
 });
 
+export type PublicEventRow = z.infer<typeof publicEventRow>;
+
 /** Members of a JSON object for a row `e` of the read model `public_event`. */
 export const PUBLIC_EVENT_JSON_SQL = `'eventId', e.event_id, 'type', e.type, 'occurredAt', rfc3339(e.occurred_at),
   'clinicId', e.clinic_id, 'branchId', e.branch_id, 'appointmentId', e.appointment_id, 'animalId', e.animal_id, 'data', e.data`;
 
 /** Creates the body that webhooks and feed have for a row. */
-export function renderPublicEvent(row: z.infer<typeof publicEventRow>, environment: Environment): WebhookBody {
+export function renderPublicEvent(row: PublicEventRow, environment: Environment): WebhookBody {
   const { eventId, type, occurredAt, clinicId, branchId, appointmentId, animalId, data } = row;
   const envelope = { id: eventId, type, createdAt: occurredAt, environment, clinicId, branchId };
   if (!data.appointment) return createBody(envelope, data) as WebhookBody;

@@ -2,18 +2,15 @@ import type pg from "pg";
 import { deriveReplayRequestId } from "../../../shared/domain/events/ids.ts";
 import type { ReplayOutcome } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { LogUnavailableError } from "../../../shared/eventstore/log.ts";
 import {
   isLockTimeout,
   isPostgresUnavailable,
   isStatementTimeout,
   isValueRefused,
 } from "../../../shared/postgres/unavailable.ts";
-import { DifferentLogError } from "../../checkpoints/same-log.ts";
 import { lockOrder } from "../match/ordering.ts";
 import {
   addToOutbox,
-  createDeliveryExpiredEvent,
   createDeliverySkippedEvent,
   createReplayCompletedEvent,
   createReplayRequestedEvent,
@@ -21,12 +18,12 @@ import {
   type ReplayedRound,
 } from "../record/outbox.ts";
 import { buildActiveEndpointSql, LANE_CONDITIONS } from "../schedule/due.ts";
-import { recreateBodies } from "./recreate-bodies.ts";
 import type { ReplayDeps } from "./replay-delivery.ts";
 import {
   findUnfinishedReplays,
   MAX_BATCH_SIZE,
   type NewRound,
+  recreateBody,
   type SelectedDelivery,
   selectDeliveries,
   startRounds,
@@ -39,8 +36,7 @@ import {
  */
 const MAX_WAITING_DELIVERIES = 1_000;
 
-/** Time after which Postgres ends the transaction of a batch whose bodies are still being created. */
-const MAX_READ_TIME_MS = 60_000;
+type ReplayStepDeps = Pick<ReplayDeps, "pool" | "logger">;
 
 /**
  * Result of a step: `started` if deliveries were queued, `ended` if the replay has ended, `waiting` if it has to wait,
@@ -53,26 +49,19 @@ type ReplayStep = "started" | "ended" | "waiting" | "taken";
  *
  * @param clock returns milliseconds since 1970
  * @returns true if a batch was replayed, so that events were added to the outbox and more batches may remain
- * @throws {LogUnavailableError}
- * @throws {DifferentLogError} if an event is missing and the database was not built from this log
  */
-export async function continueReplays(deps: ReplayDeps, clock: () => number): Promise<boolean> {
+export async function continueReplays(deps: ReplayStepDeps, clock: () => number): Promise<boolean> {
   const steps: ReplayStep[] = [];
-  let logError: LogUnavailableError | undefined;
   for (const replay of await findUnfinishedReplays(deps.pool)) {
     try {
       steps.push(await continueReplay(deps, replay, clock()));
     } catch (error) {
-      if (error instanceof DifferentLogError) throw error;
       // A locked row or a slow statement may concern only this replay.
       if (isPostgresUnavailable(error) && !isLockTimeout(error) && !isStatementTimeout(error)) throw error;
-      // The log may be unavailable only for a stream of this replay.
-      if (error instanceof LogUnavailableError) logError = error;
-      else deps.logger.error({ error, replayId: replay.replayId }, "A replay failed. It is tried again after others.");
+      deps.logger.error({ error, replayId: replay.replayId }, "A replay failed. It is tried again after others.");
       await moveBack(deps.pool, replay.replayId, clock());
     }
   }
-  if (logError && steps.length === 0) throw logError;
   return steps.some((step) => step === "started" || step === "ended");
 }
 
@@ -88,14 +77,11 @@ async function moveBack(pool: pg.Pool, replayId: string, now: number): Promise<v
 /**
  * Replays the next batch of deliveries in one transaction. If the process dies, the next step starts with the same
  * deliveries.
+ *
  * @param now milliseconds since 1970
- * @throws {LogUnavailableError}
- * @throws {DifferentLogError} if an event is missing and the database was not built from this log
  */
-export function continueReplay(deps: ReplayDeps, replay: UnfinishedReplay, now: number): Promise<ReplayStep> {
+export function continueReplay(deps: ReplayStepDeps, replay: UnfinishedReplay, now: number): Promise<ReplayStep> {
   return inTransaction(deps.pool, async (client) => {
-    // The transaction waits while the log is read.
-    await client.query(`SET LOCAL idle_in_transaction_session_timeout = ${MAX_READ_TIME_MS}`);
     const progress = await lockProgress(client, replay.replayId, now);
     if (!progress) return "taken";
     if (!(await isEndpointActive(client, replay.endpointId))) {
@@ -111,7 +97,7 @@ export function continueReplay(deps: ReplayDeps, replay: UnfinishedReplay, now: 
 }
 
 async function replayBatch(
-  deps: ReplayDeps,
+  deps: ReplayStepDeps,
   client: pg.ClientBase,
   replay: UnfinishedReplay,
   progress: ReplayProgress,
@@ -136,7 +122,7 @@ async function replayBatch(
 }
 
 async function replayDeliveries(
-  deps: ReplayDeps,
+  deps: ReplayStepDeps,
   client: pg.ClientBase,
   replay: UnfinishedReplay,
   deliveries: readonly SelectedDelivery[],
@@ -144,26 +130,18 @@ async function replayDeliveries(
 ): Promise<number> {
   if (deliveries.length === 0) return 0;
   const { replayId, requestId, correlationId } = replay;
-  const { bodies, missingIds } = await recreateBodies(deps, deliveries);
-  // This check reads the log, so it comes before the transaction locks the order of deliveries.
-  if (missingIds.size > 0) await deps.requireLog();
-  const requests = deliveries.map((delivery): ReplayedRound => {
+  const rounds = deliveries.flatMap((delivery): RequestedRound[] => {
+    const body = recreateBody(delivery);
     const causeId = deriveReplayRequestId(replayId, delivery.deliveryId);
-    return { ...delivery, causeId, correlationId, replayId, requestId };
-  });
-  const rounds = requests.flatMap((request): RequestedRound[] => {
-    const body = bodies.get(request.deliveryId);
-    return body === undefined ? [] : [{ ...request, body }];
+    return body === undefined ? [] : [{ ...delivery, causeId, correlationId, replayId, requestId, body }];
   });
   await lockOrder(client, [replay]);
   const startedCount = await startOrDivide(deps, client, replay, rounds, now);
-  const excludedIds = deliveries.map(({ deliveryId }) => deliveryId).filter((id) => !bodies.has(id));
-  if (excludedIds.length > 0) await excludeDeliveries(client, replay, excludedIds);
-  const missingRequests = requests.filter(({ deliveryId }) => missingIds.has(deliveryId));
-  await addToOutbox(
-    client,
-    missingRequests.map((request) => createDeliveryExpiredEvent({ ...request, requestId: request.causeId }, now)),
-  );
+  const excludedIds = deliveries.filter(({ event }) => event === null).map(({ deliveryId }) => deliveryId);
+  if (excludedIds.length > 0) {
+    deps.logger.error({ replayId, deliveryIds: excludedIds }, "The read models lack the events of deliveries.");
+    await excludeDeliveries(client, replay, excludedIds);
+  }
   return startedCount;
 }
 
@@ -176,7 +154,7 @@ type RequestedRound = ReplayedRound & NewRound;
  * @returns number of started rounds
  */
 async function startOrDivide(
-  deps: ReplayDeps,
+  deps: ReplayStepDeps,
   client: pg.ClientBase,
   replay: UnfinishedReplay,
   rounds: readonly RequestedRound[],

@@ -11,11 +11,16 @@ import {
   addToOutbox,
   createDeliveryExpiredEvent,
   createDeliverySkippedEvent,
-  DELIVERY_ROUND_COLUMNS,
   inTransaction,
 } from "../record/outbox.ts";
-import { recreateBody } from "./recreate-bodies.ts";
-import { buildReplayableSql, type ReplayedDelivery, type RoundStatus, startRounds } from "./select-deliveries.ts";
+import {
+  buildReplayableSql,
+  REPLAYED_COLUMNS_SQL,
+  type ReplayedDelivery,
+  type RoundStatus,
+  recreateBody,
+  startRounds,
+} from "./select-deliveries.ts";
 
 /**
  * Result of a replay request.
@@ -26,8 +31,7 @@ import { buildReplayableSql, type ReplayedDelivery, type RoundStatus, startRound
 export type ReplayResult = RoundStatus | "expired" | "ignored";
 
 /**
- * Processes a replay request. A failed or skipped delivery starts a new round. The body is created again from the event
- * in the log. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped, and an event
+ * Processes a replay request. A failed or skipped delivery starts a new round with the same body. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped, and an event
  * is recorded. The delivery stores the log position of its latest request, so each request is processed only once. If
  * the endpoint gets the events of an appointment in order, later deliveries of the appointment are held.
  *
@@ -35,7 +39,7 @@ export type ReplayResult = RoundStatus | "expired" | "ignored";
  * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
  */
 export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, now: number): Promise<ReplayResult> {
-  const { pool, log, logger } = deps;
+  const { pool, logger } = deps;
   const { deliveryId, requestId, correlationId } = request;
   let row = await findReplayable(pool, request);
   if (!row) {
@@ -50,10 +54,10 @@ export async function replayDelivery(deps: ReplayDeps, request: ReplayMessage, n
     );
     return "ignored";
   }
-  const body = await recreateBody(log, row);
+  const body = recreateBody(row);
   if (body === undefined) {
-    await recordExpiry(deps, request, now);
-    return "expired";
+    logger.error({ deliveryId, request: requestId }, "A delivery was not replayed: the read models lack its event.");
+    return "ignored";
   }
   return inTransaction(pool, async (client) => {
     const round = { deliveryId, causeId: requestId, body };
@@ -73,7 +77,7 @@ const REPLAYABLE_STATUSES = ["failed", "skipped"];
 async function findReplayable(pool: pg.Pool, request: ReplayMessage): Promise<ReplayedDelivery | undefined> {
   const { rows } = await pool.query<ReplayedDelivery>({
     name: "replayable delivery",
-    text: `SELECT ${DELIVERY_ROUND_COLUMNS}, d.event_id AS "eventId"
+    text: `SELECT ${REPLAYED_COLUMNS_SQL}
              FROM webhooks.delivery d WHERE d.delivery_id = $1 AND ${buildReplayableSql("$3", "$2")}`,
     values: [request.deliveryId, request.position, REPLAYABLE_STATUSES],
   });

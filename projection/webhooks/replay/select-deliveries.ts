@@ -3,6 +3,11 @@ import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deliveredEventTypes, type ReplayableStatus } from "../../../shared/domain/events/partner.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
+import {
+  PUBLIC_EVENT_JSON_SQL,
+  type PublicEventRow,
+  renderPublicEvent,
+} from "../../../shared/partner-api/feed-event.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { arrange, listGroups, lockOrder, type OrderableDelivery } from "../match/ordering.ts";
 import { DELIVERY_ROUND_COLUMNS, type DeliveryRound } from "../record/outbox.ts";
@@ -24,7 +29,11 @@ export const MAX_BATCH_SIZE = 100;
 export const buildReplayableSql = (statuses: string, position: string) =>
   `d.status = ANY (${statuses}::text[]) AND COALESCE(d.replay_position, -1) < ${position}`;
 
-const COLUMNS_SQL = `${DELIVERY_ROUND_COLUMNS}, d.event_id AS "eventId", d.created_at::text AS "createdAt"`;
+/** SQL columns of a {@link ReplayedDelivery} `d`. */
+export const REPLAYED_COLUMNS_SQL = `${DELIVERY_ROUND_COLUMNS}, (SELECT json_build_object(${PUBLIC_EVENT_JSON_SQL})
+  FROM ${READ_MODEL_SCHEMA}.public_event e WHERE e.event_id = d.event_id AND e.type IS NOT NULL) AS event`;
+
+const COLUMNS_SQL = `${REPLAYED_COLUMNS_SQL}, d.created_at::text AS "createdAt"`;
 
 const SELECT_BY_ID_SQL = `
   SELECT ${COLUMNS_SQL} FROM webhooks.delivery d
@@ -74,7 +83,13 @@ export async function selectDeliveries(
 
 /** A delivery whose body is created again. */
 export interface ReplayedDelivery extends DeliveryRound {
-  eventId: string;
+  /** Null if the read models lack the event, for example because its stream is quarantined. */
+  event: PublicEventRow | null;
+}
+
+/** Creates the body of a delivery again; undefined if the read models lack the event. */
+export function recreateBody({ event, environment }: ReplayedDelivery): string | undefined {
+  return event ? JSON.stringify(renderPublicEvent(event, environment)) : undefined;
 }
 
 export interface NewRound {

@@ -2,7 +2,7 @@ import type pg from "pg";
 import type { Environment } from "../../../shared/domain/events/fields.ts";
 import { deliveredEventTypes, type ReplayableStatus } from "../../../shared/domain/events/partner.ts";
 import { type Instant, toInstant } from "../../../shared/domain/time/rfc3339.ts";
-import { buildIsDeliveryVisibleSql } from "../../../shared/partner-api/animal-access.ts";
+import { buildIsAnimalVisibleSql } from "../../../shared/partner-api/animal-access.ts";
 import {
   PUBLIC_EVENT_JSON_SQL,
   type PublicEventRow,
@@ -22,12 +22,18 @@ export interface SelectedDelivery extends ReplayedDelivery {
 /** Maximum number of deliveries in a batch. A request has at most as many ids. */
 export const MAX_BATCH_SIZE = 100;
 
+/** SQL condition for a delivery `d` whose branch and animal its application may see. Others appear not to exist. */
+const IS_VISIBLE_SQL = `(d.branch_id IS NULL OR EXISTS (SELECT FROM ${READ_MODEL_SCHEMA}.installation i
+    WHERE i.application_id = d.application_id AND i.clinic_id = d.clinic_id
+      AND (i.branch_ids IS NULL OR i.branch_ids ? d.branch_id::text)
+      AND ${buildIsAnimalVisibleSql({ animalAccess: "i.animal_access", applicationId: "i.application_id", animalId: "d.animal_id" })}))`;
+
 /**
- * SQL condition for a delivery `d` that a request may replay: its status is one of the request's statuses, and it has
- * not processed this request or a later one.
+ * SQL condition for a delivery `d` that a request may replay: its status is one of the request's statuses, it has not
+ * processed this request or a later one, and its application may see it.
  */
 export const buildReplayableSql = (statuses: string, position: string) =>
-  `d.status = ANY (${statuses}::text[]) AND COALESCE(d.replay_position, -1) < ${position}`;
+  `d.status = ANY (${statuses}::text[]) AND COALESCE(d.replay_position, -1) < ${position} AND ${IS_VISIBLE_SQL}`;
 
 /** SQL columns of a {@link ReplayedDelivery} `d`. */
 export const REPLAYED_COLUMNS_SQL = `${DELIVERY_ROUND_COLUMNS}, (SELECT json_build_object(${PUBLIC_EVENT_JSON_SQL})
@@ -108,10 +114,7 @@ interface RoundRequest {
   traceparent?: string | null | undefined;
 }
 
-/**
- * `skipped` if the endpoint is disabled, `cancelled` if it is revoked or the application may not see the delivery's
- * animal.
- */
+/** `skipped` if the endpoint is disabled, `cancelled` if it is revoked. */
 export type RoundStatus = "pending" | "skipped" | "cancelled";
 
 interface StartedRow extends OrderableDelivery {
@@ -119,14 +122,7 @@ interface StartedRow extends OrderableDelivery {
   status: RoundStatus;
 }
 
-const IS_VISIBLE_SQL = buildIsDeliveryVisibleSql("d", {
-  animalAccess: `(SELECT i.animal_access FROM ${READ_MODEL_SCHEMA}.installation i
-    WHERE i.application_id = e.application_id AND i.clinic_id = e.clinic_id)`,
-  applicationId: "e.application_id",
-});
-
-const STATUS_SQL = `CASE WHEN e.status = 'active' AND ${IS_VISIBLE_SQL} THEN 'pending'
-            WHEN e.status = 'disabled' THEN 'skipped' ELSE 'cancelled' END`;
+const STATUS_SQL = `CASE e.status WHEN 'active' THEN 'pending' WHEN 'disabled' THEN 'skipped' ELSE 'cancelled' END`;
 
 const START_ROUNDS_SQL = `
   WITH round AS MATERIALIZED (

@@ -41,6 +41,19 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
   return { status: "pending", nextAttemptAt: Math.ceil(context.now + Math.max(scheduledMs, requestedMs)) };
 }
 
+const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
+const TIME = "\\d\\d:\\d\\d:\\d\\d";
+
+/** The three forms of HTTP dates (RFC 9110, section 5.6.7). All are in GMT, but the third does not say so. */
+const HTTP_DATE = new RegExp(
+  `^(?:[A-Z][a-z]{2}, \\d\\d ${MONTH} \\d{4} ${TIME} GMT|[A-Z][a-z]+day, \\d\\d-${MONTH}-\\d\\d ${TIME} GMT|([A-Z][a-z]{2} ${MONTH} [ \\d]\\d ${TIME} \\d{4}))$`,
+);
+
+function parseHttpDate(text: string): number {
+  const [date = "", asctimeDate] = HTTP_DATE.exec(text) ?? [];
+  return Date.parse(asctimeDate === undefined ? date : `${asctimeDate} GMT`);
+}
+
 /**
  * Parses a Retry-After header, which contains seconds or an HTTP date. Returns the wait in milliseconds, at most 24
  * hours, or 0 if the header is invalid or names a past time.
@@ -48,6 +61,6 @@ export function judgeAttempt(result: AttemptResult, context: RetryContext): Verd
 function parseRetryAfter(retryAfter: string | null, now: number): number {
   if (retryAfter === null) return 0;
   const text = retryAfter.trim();
-  const waitMs = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
+  const waitMs = /^\d+$/.test(text) ? Number(text) * 1_000 : parseHttpDate(text) - now;
   return Number.isNaN(waitMs) ? 0 : Math.min(Math.max(waitMs, 0), MAX_RETRY_AFTER_MS);
 }

@@ -187,7 +187,7 @@ describe("webhooks of an application with access to linked animals", () => {
       expect(countRequests()).to.equal(requestCount);
     });
 
-  it("replays after a withdrawal are cancelled without an attempt", async () => {
+  it("replays after a withdrawal neither count nor change the delivery", async () => {
     await link();
     await world.changeEndpoint(endpoint, "WebhookEndpointDisabled", { reason: "operator" });
     const { eventId } = await requestAppointment();
@@ -196,10 +196,16 @@ describe("webhooks of an application with access to linked animals", () => {
     await world.awaitEndpointStatus(endpoint, "active");
     await withdraw();
     const requestCount = countRequests();
-    const deliveryId = await world.requestReplay(eventId, endpoint);
-    await world.awaitStatus(eventId, endpoint, "cancelled");
-    expect(deliveryId).to.equal(deriveWebhookDeliveryId(eventId, endpoint.endpointId));
+    await world.requestReplay(eventId, endpoint);
+    const until = new Date(Date.now() + 60_000).toISOString();
+    const replayId = await world.requestReplays(endpoint, { until, statuses: ["failed", "skipped", "delivered"] });
+    const [, end] = await eventually("the end of the replay", async () => {
+      const events = await world.log.read(`webhookReplay-${replayId}`);
+      return events.length === 2 && events;
+    });
+    expect(end!.data).to.deep.include({ replayedCount: 0, notReplayedCount: 0 });
     await passLaterEvent();
+    await world.awaitStatus(eventId, endpoint, "skipped");
     expect(countRequests()).to.equal(requestCount);
   });
 

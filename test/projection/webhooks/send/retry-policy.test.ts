@@ -81,6 +81,10 @@ describe("retry policy", () => {
         120_000,
       ]),
       ["that is a date lengthens the wait", 503, "Tue, 01 Jan 2030 00:02:00 GMT", 120_000],
+      ["in the form of RFC 850 lengthens the wait", 503, "Tuesday, 01-Jan-30 00:02:00 GMT", 120_000],
+      ["in the form of asctime lengthens the wait", 503, "Tue Jan  1 00:02:00 2030", 120_000],
+      ["with a date in another form is ignored", 503, "2030-01-01T00:02:00Z", 5_000],
+      ["with a date in another zone is ignored", 503, "Tue, 01 Jan 2030 00:02:00 PST", 5_000],
       ["that is short does not shorten the wait", 429, "1", 5_000],
       ["of more than a day counts as a day", 429, "999999999", 86_400_000],
       ["with a date more than a day ahead counts as a day", 429, "Fri, 01 Jan 2100 00:00:00 GMT", 86_400_000],
@@ -92,6 +96,17 @@ describe("retry policy", () => {
       it(`a Retry-After header ${label}`, () =>
         expect(computeWaitMs(createAttemptResult(status, retryAfter))).to.equal(waitMs));
     }
+
+    it("a Retry-After header in the form of asctime is in GMT, whatever the zone of the machine", () => {
+      const zone = process.env.TZ;
+      process.env.TZ = "America/St_Johns";
+      try {
+        expect(computeWaitMs(createAttemptResult(503, "Tue Jan  1 00:02:00 2030"))).to.equal(120_000);
+      } finally {
+        if (zone === undefined) delete process.env.TZ;
+        else process.env.TZ = zone;
+      }
+    });
 
     it("a Retry-After header in the response to the last attempt does not cause another attempt", () => {
       expect(judgeAttempt(createAttemptResult(429, "120"), createContext({ attemptCount: 4 }))).to.deep.include({

@@ -40,10 +40,11 @@ export interface DestinationOptions {
   lookup?: ((host: string) => Promise<readonly string[]>) | undefined;
 }
 
-/** A checked destination. The sender must connect only to the checked address. */
+/** A checked destination. The sender must connect only to the checked addresses. */
 export interface SafeDestination {
   url: URL;
-  address: string;
+  /** In the order in which the sender tries them. */
+  addresses: readonly [string, ...string[]];
 }
 
 /** Applies to the URL as given, and to the normalized URL, which is stored and checked again before each attempt. */
@@ -72,17 +73,18 @@ export async function checkDestination(urlText: string, options: DestinationOpti
   const isOwnMachine = host === "localhost" || (isAddress && isLoopback(host));
   if (options.allowsLoopback && isOwnMachine) {
     // The name localhost is not resolved, because it always means this machine.
-    return host === "localhost" ? { url, address: "127.0.0.1" } : { url, address: host };
+    return { url, addresses: host === "localhost" ? ["127.0.0.1", "::1"] : [host] };
   }
   if (url.protocol !== "https:") throw new UnsafeDestinationError("scheme_not_allowed");
   if (!ALLOWED_PORTS.has(url.port)) throw new UnsafeDestinationError("port_not_allowed");
-  if (isAddress) return { url, address: requirePublicAddresses([host])[0] };
+  if (isAddress) return { url, addresses: requirePublicAddresses([host]) };
   if (PRIVATE_HOST_NAME.test(host) || !PUBLIC_HOST_NAME.test(host)) {
     throw new UnsafeDestinationError("host_not_allowed");
   }
-  const addresses = requirePublicAddresses(await lookUpAddresses(host, options));
-  // An IPv4 address is preferred, because not every machine has IPv6 connectivity.
-  return { url, address: addresses.find((address) => isIP(address) === 4) ?? addresses[0] };
+  const addresses = await lookUpAddresses(host, options);
+  // IPv4 addresses come first, because not every machine has IPv6 connectivity.
+  const sortedAddresses = addresses.toSorted((left, right) => isIP(left) - isIP(right));
+  return { url, addresses: requirePublicAddresses(sortedAddresses) };
 }
 
 /**

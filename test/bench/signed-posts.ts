@@ -10,7 +10,7 @@ export const THROUGHPUT = { endpoints: 40, events: 20_000, appenders: 64, connec
 /** Creates a client that signs and posts bodies with the service's HTTP client. A response other than 200 is an error. */
 function createSignedPoster(url: string) {
   const client = createConnections();
-  const destination = { url: new URL(url), address: "127.0.0.1" };
+  const destination = { url: new URL(url), addresses: ["127.0.0.1"] as const };
   const secret = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
   return {
     async post(deliveryId: string, body: string) {

@@ -1,17 +1,17 @@
 import type { ClientRequest, RequestOptions } from "node:http";
 import http from "node:http";
 import https from "node:https";
-import { isIP } from "node:net";
+import { isIP, type TcpNetConnectOpts } from "node:net";
 import type { Duplex } from "node:stream";
 import type { AttemptError } from "../../../shared/webhooks/attempt-error.ts";
 import { isLoopback, type SafeDestination } from "../../../shared/webhooks/destination.ts";
-import type { EgressProxy } from "./egress-proxy.ts";
+import { type EgressProxy, EgressProxyError } from "./egress-proxy.ts";
 
 /** Pools of connections to receivers. Idle connections stay open for later requests. */
 export interface Connections {
   /**
-   * Starts a POST request to the checked address. The request uses an idle connection of the same application, origin
-   * and address, or opens a new one. Requests never wait for each other. The caller must end the request and limit its
+   * Starts a POST request to one of the checked addresses. The request uses an idle connection of the same application,
+   * origin and addresses, or opens a new one to the first address that accepts it. Requests never wait for each other. The caller must end the request and limit its
    * time.
    *
    * @param useNewConnection true to open a new connection for this request only
@@ -39,6 +39,9 @@ const MAX_IDLE_SOCKETS = 512;
  */
 const IDLE_TIMEOUT_MS = 4_000;
 
+/** Time after which a connection to the next address is tried, as in RFC 8305, which suggests 250 ms. */
+const ADDRESS_TIMEOUT_MS = 1_000;
+
 const MAX_HEADER_BYTES = 16_384;
 
 /**
@@ -53,13 +56,21 @@ export function createConnections(egressProxy?: EgressProxy): Connections {
   const agents = { "http:": createAgent(http.Agent, idleSockets), "https:": createAgent(https.Agent, idleSockets) };
   const singleUseAgent = createAgent(https.Agent, idleSockets, false);
   return {
-    post(applicationId, { url, address }, headers, useNewConnection) {
+    post(applicationId, { url, addresses }, headers, useNewConnection) {
       const isSecure = url.protocol === "https:";
       const name = url.hostname.replace(/^\[|\]$/g, "");
       const options: PooledOptions = {
         method: "POST",
-        // The address is used instead of the host name, because the name would cause a second DNS lookup.
-        host: address,
+        host: name,
+        // A second DNS lookup could return addresses that nobody has checked.
+        lookup: (_, __, onResult) =>
+          onResult(
+            null,
+            addresses.map((address) => ({ address, family: isIP(address) })),
+          ),
+        autoSelectFamily: true,
+        autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+        addresses,
         port: url.port || (isSecure ? 443 : 80),
         servername: isIP(name) === 0 ? name : "",
         // `pathname` and `search` omit the `?` of an empty query.
@@ -67,9 +78,9 @@ export function createConnections(egressProxy?: EgressProxy): Connections {
         headers: { Host: url.host, ...headers },
         maxHeaderSize: MAX_HEADER_BYTES,
         agent: useNewConnection ? isSecure && singleUseAgent : agents[isSecure ? "https:" : "http:"],
-        pool: `${applicationId} ${url.origin} ${address}`,
+        pool: `${applicationId} ${url.origin} ${addresses.join()}`,
         // Plain http is only allowed to loopback addresses.
-        egressProxy: isSecure && !isLoopback(address) ? egressProxy : undefined,
+        egressProxy: isSecure && !isLoopback(addresses[0]) ? egressProxy : undefined,
       };
       return (isSecure ? https : http).request(options);
     },
@@ -81,7 +92,24 @@ export function createConnections(egressProxy?: EgressProxy): Connections {
   };
 }
 
-interface PooledOptions extends https.RequestOptions {
+/** Opens a tunnel to the first address that the proxy can reach. */
+async function openTunnel(proxy: EgressProxy, addresses: readonly string[], port: number): Promise<Duplex> {
+  let failure: unknown;
+  for (const address of addresses) {
+    try {
+      return await proxy.openTunnel(address, port);
+    } catch (error) {
+      if (error instanceof EgressProxyError) throw error;
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
+interface PooledOptions
+  extends https.RequestOptions,
+    Pick<TcpNetConnectOpts, "autoSelectFamily" | "autoSelectFamilyAttemptTimeout"> {
+  addresses: readonly string[];
   pool: string;
   egressProxy: EgressProxy | undefined;
 }
@@ -106,9 +134,9 @@ function createAgent(BaseAgent: typeof http.Agent, idleSockets: Set<Duplex>, kee
       options: RequestOptions & Partial<PooledOptions>,
       onEnd: (error: Error | null, socket: Duplex) => void,
     ): Duplex | null | undefined {
-      const { egressProxy, host, port } = options;
+      const { egressProxy, addresses = [], port } = options;
       if (!egressProxy) return super.createConnection(options, onEnd);
-      egressProxy.openTunnel(String(host), Number(port)).then(
+      openTunnel(egressProxy, addresses, Number(port)).then(
         (socket) => onEnd(null, super.createConnection({ ...options, socket } as RequestOptions) as Duplex),
         (error: Error) => onEnd(error, undefined as never),
       );

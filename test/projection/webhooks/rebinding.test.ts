@@ -40,7 +40,7 @@ describe("a host name that resolves to a private address after the check", () =>
     dnsServer.setAddresses(PUBLIC_ADDRESS, PRIVATE_ADDRESS);
     const url = `https://${HOST_NAME}:8443/in`;
     const checkedDestination = await checkDestination(url, { allowsLoopback: false, lookup });
-    expect(checkedDestination.address).to.equal(PUBLIC_ADDRESS);
+    expect(checkedDestination.addresses).to.deep.equal([PUBLIC_ADDRESS]);
     const world = await createWorld();
     try {
       world.startAll({ allowsLoopback: false, lookup, retryScheduleSeconds: [0.05] });
@@ -68,7 +68,7 @@ describe("a host name that resolves to a private address after the check", () =>
         destinations.push(destination);
         const url = new URL(destination.url);
         url.port = String(getPrivatePort());
-        return realConnections.post(applicationId, { url, address: PRIVATE_ADDRESS }, headers, useNewConnection);
+        return realConnections.post(applicationId, { url, addresses: [PRIVATE_ADDRESS] }, headers, useNewConnection);
       },
     };
     const attemptResult = await send(`https://${HOST_NAME}:8443/in`, {}, "{}", {
@@ -81,7 +81,7 @@ describe("a host name that resolves to a private address after the check", () =>
       signal: new AbortController().signal,
     });
     realConnections.close();
-    expect(destinations.map(({ address }) => address)).to.deep.equal([PUBLIC_ADDRESS]);
+    expect(destinations.map(({ addresses }) => addresses)).to.deep.equal([[PUBLIC_ADDRESS]]);
     expect([connectionCount, attemptResult?.statusCode]).to.deep.equal([1, null]);
     expect(dnsServer.questions).to.have.members([`A ${HOST_NAME}`, `AAAA ${HOST_NAME}`]);
   });
@@ -90,7 +90,7 @@ describe("a host name that resolves to a private address after the check", () =>
     dnsServer.setAddresses("203.0.113.9");
     const connections = createConnections();
     const url = new URL(`http://${HOST_NAME}:${getPrivatePort()}/`);
-    const request = connections.post(randomUUID(), { url, address: PRIVATE_ADDRESS }, {}, false);
+    const request = connections.post(randomUUID(), { url, addresses: [PRIVATE_ADDRESS] }, {}, false);
     await once(request.end("{}"), "error");
     connections.close();
     expect(connectionCount).to.equal(1);

@@ -40,7 +40,7 @@ function routeToLoopback(connections: Connections, port: number): Connections {
     post(applicationId, destination, headers, useNewConnection) {
       const url = new URL(destination.url);
       url.port = String(port);
-      return connections.post(applicationId, { url, address: "127.0.0.1" }, headers, useNewConnection);
+      return connections.post(applicationId, { url, addresses: ["127.0.0.2", "127.0.0.1"] }, headers, useNewConnection);
     },
   };
 }

@@ -24,7 +24,7 @@ describe("resolving the name of a destination", () => {
     const startedAtMs = performance.now();
     const lookup = (host: string) => resolveHost(host, [dns.address]);
     const outcome = await checkDestination(`https://${HOST_NAME}/`, { allowsLoopback: false, lookup }).then(
-      ({ address }) => address,
+      ({ addresses }) => addresses[0],
       (error) => (error instanceof UnsafeDestinationError ? error.code : error),
     );
     return { outcome, elapsedMs: performance.now() - startedAtMs };

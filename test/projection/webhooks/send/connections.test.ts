@@ -1,4 +1,8 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { networkInterfaces } from "node:os";
 import { expect } from "chai";
 import { type Connections, createConnections } from "../../../../projection/webhooks/send/connections.ts";
 import { send } from "../../../../projection/webhooks/send/send.ts";
@@ -42,6 +46,43 @@ describe("connections to receivers", () => {
   afterEach(async () => {
     connections.close();
     for (const server of openServers.splice(0)) await server.close();
+  });
+
+  describe("several addresses", () => {
+    /** Starts a server at one address, and returns its port. */
+    async function serveAt(address: string): Promise<number> {
+      const server = createServer((request, response) => {
+        request.resume();
+        response.end();
+      });
+      server.listen(0, address);
+      await once(server, "listening");
+      trackServer({ close: async () => void server.close().closeAllConnections() });
+      return (server.address() as AddressInfo).port;
+    }
+    /** Sends a request to a host that has the addresses, and returns the status. */
+    async function post(port: number, addresses: readonly [string, ...string[]]): Promise<number | undefined> {
+      const url = new URL(`http://receiver.example:${port}/`);
+      const [response] = await once(connections.post("a", { url, addresses }, {}, false).end("{}"), "response");
+      return response.resume().statusCode;
+    }
+
+    it("a request goes to the next address if one refuses connections or does not answer", async () => {
+      const port = await serveAt("127.0.0.1");
+      expect(await post(port, ["127.0.0.2", "127.0.0.1"])).to.equal(200);
+      // TEST-NET-1 (RFC 5737), which nobody uses
+      expect(await post(port, ["192.0.2.1", "127.0.0.1"])).to.equal(200);
+      const error = await post(port, ["127.0.0.2", "127.0.0.3"]).catch((reason: NodeJS.ErrnoException) => reason.code);
+      expect(error).to.equal("ECONNREFUSED");
+    });
+
+    it("a host with both address families, and localhost, reach a receiver that listens only on ::1", async function () {
+      const addresses = Object.values(networkInterfaces()).flatMap((all = []) => all.map(({ address }) => address));
+      if (!addresses.includes("::1")) this.skip();
+      const port = await serveAt("::1");
+      expect(await post(port, ["127.0.0.1", "::1"])).to.equal(200);
+      expect((await attempt(`http://localhost:${port}/`, "a"))?.statusCode).to.equal(200);
+    });
   });
 
   describe("pools", () => {

@@ -128,7 +128,8 @@ const recordAppointmentEvents = Object.fromEntries(
 ) as Record<AppointmentEventType, typeof recordAppointmentEvent>;
 
 /**
- * Events that partners receive, with their data as of the event, and all other events that change appointments. The rows stay when a sandbox is reset, so that positions in the feed remain valid.
+ * Events that partners receive, with their data as of the event, and all other events that change appointments. The
+ * rows stay when a sandbox is reset, so that positions in the feed remain valid.
  */
 export const publicEvents = defineReadModel({
   table: "public_event",

@@ -204,9 +204,9 @@ async function measureLiveLag(): Promise<void> {
  */
 async function appendAndAwaitRow(number: number, lagsMs: number[]): Promise<void> {
   const customerId = randomUUID();
-  const event = customerRegistered(randomUUID(), customerId, { fullName: "Live" });
-  const person = { type: "customer", id: customerId } as const;
   const metadata = createMetadata(number);
+  const event = customerRegistered(metadata.clinicId ?? "", customerId, { fullName: "Live" });
+  const person = { type: "customer", id: customerId } as const;
   await log.append(`customer-${customerId}`, -1n, [{ id: randomUUID(), event, metadata, person }]);
   if (number % 20 !== 0) return;
   const appendedAt = performance.now();

@@ -18,6 +18,7 @@ import { certificateGroup } from "./scenarios/certificate.ts";
 import { dataKeyGroup } from "./scenarios/data-keys.ts";
 import { eventLogGroup } from "./scenarios/event-log.ts";
 import { faultyReleaseGroup } from "./scenarios/faulty-release.ts";
+import { longStreamGroup } from "./scenarios/long-stream.ts";
 import { lockGroup, postgresGroup } from "./scenarios/postgres.ts";
 import { processGroup } from "./scenarios/processes.ts";
 import { dispatcherGroup, proxyGroup, receiverGroup } from "./scenarios/webhooks.ts";
@@ -34,6 +35,7 @@ const groups: ScenarioGroup[] = [
   certificateGroup,
   faultyReleaseGroup,
   dataKeyGroup,
+  longStreamGroup,
 ];
 
 const STACK_COUNT = Number(process.env.ALERTS_STACKS ?? 3);

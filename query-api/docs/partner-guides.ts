@@ -19,7 +19,7 @@ Create an appointment in your sandbox with curl and jq. First set the shell vari
 \`\`\`sh
 API=${baseUrl}
 TOKEN=$(curl -s "$API/oauth/token" -u "$CLIENT_ID:$CLIENT_SECRET" \\
-  -d grant_type=client_credentials | jq -r .access_token)
+  -d grant_type=client_credentials | jq -r '.access_token // error(.error)')
 \`\`\`
 
 ### 2. Find the clinic, a branch and an animal

@@ -22,7 +22,7 @@ export type SubscriptionItem =
   | UnreadableItem
   /** An event for which `isSkipped` returned true. It was not parsed. */
   | { kind: "skipped"; stream: string; id: string; position: bigint }
-  /** An event of another program in the same log. Its stream may be deleted at any time. */
+  /** An event of another program, or of the log itself. Its stream may be deleted at any time. */
   | { kind: "foreign"; position: bigint }
   /** Signals that all stored events have been delivered. Live events follow. */
   | { kind: "caughtUp" };
@@ -123,7 +123,8 @@ function toSubscriptionItem(
   if (!event || position === undefined) throw new Error("the event log returned an event without a position");
   const { id, type, streamId: stream, revision } = event;
   if (isSkipped(stream, revision)) return { kind: "skipped", stream, id, position };
-  if (!isCatalogStream(stream)) return { kind: "foreign", position };
+  // The log itself writes events such as `$streamDeleted` to any stream.
+  if (!isCatalogStream(stream) || type.startsWith("$")) return { kind: "foreign", position };
   try {
     const validEvent = parseStoredEvent(event);
     return { kind: "event", position, event: Object.assign(validEvent, { id, stream, revision, position }) };

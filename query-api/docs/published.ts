@@ -34,5 +34,7 @@ function describeFixedValue({ const: value, description, ...schema }: JsonSchema
     ...schema,
     type: typeof value === "boolean" ? "boolean" : "integer",
     description: description === undefined ? text : `${description} ${text}`,
+    // Without an example, readers see the sample value of the type, such as `ok: true` in an error.
+    examples: [value],
   };
 }

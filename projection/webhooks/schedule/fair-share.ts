@@ -23,11 +23,14 @@ export interface SlotPool {
   maxNewSlots: number;
 }
 
-/**
- * Limit of an application as a share of the free slots. An endpoint's limit is the same share of the slots that its
- * application may still occupy.
- */
+/** Limit of an application, as a share of the free slots. */
 const MAX_SHARE = 1 / 4;
+
+/**
+ * Limit of an endpoint, as a share of the slots that its application may still occupy. With a smaller share, the only
+ * endpoint of an application could not use the slots that the lane permits.
+ */
+const MAX_ENDPOINT_SHARE = 1 / 2;
 
 /**
  * Decides how many slots each endpoint with due deliveries gets now.
@@ -35,7 +38,7 @@ const MAX_SHARE = 1 / 4;
  * The limits are dynamic thresholds, a technique for sharing buffers (Choudhury and Hahne). The limit of an application
  * is a quarter of the free slots, but at least one slot. The limit drops as the application occupies slots, so a single
  * application stops at a fifth of all slots. Each further application gets a share of the slots that are still free.
- * The slots of an application are divided among its endpoints in the same way.
+ * The slots of an application are divided among its endpoints in the same way, with a share of a half.
  *
  * Slots are granted in rounds, one slot per application and round. The application that used the least slot time
  * recently comes first. The endpoints of an application follow the same order. Successful and failed attempts count
@@ -88,7 +91,7 @@ function createGranter<Endpoint extends WaitingEndpoint>(
       .toSorted((a, b) => a.usedMs - b.usedMs)
       .map((endpoint) => ({ endpoint, occupiedSlots: endpoint.occupiedSlots }));
     for (let candidate = queue.shift(); candidate; candidate = queue.shift()) {
-      const limit = Math.min(candidate.endpoint.maxSlots, calculateShare(share - occupiedSlots));
+      const limit = Math.min(candidate.endpoint.maxSlots, calculateShare(share - occupiedSlots, MAX_ENDPOINT_SHARE));
       // Limits only decrease during a decision, so an endpoint that has reached its limit gets no more slots.
       if (candidate.occupiedSlots >= limit) continue;
       occupiedSlots += 1;
@@ -101,9 +104,9 @@ function createGranter<Endpoint extends WaitingEndpoint>(
   };
 }
 
-/** Returns the maximum number of slots for one application or endpoint: a quarter of the given slots, at least one. */
-export function calculateShare(slotCount: number): number {
-  return Math.max(1, Math.floor(slotCount * MAX_SHARE));
+/** Returns the maximum number of slots for one application or endpoint: a share of the given slots, at least one. */
+export function calculateShare(slotCount: number, share = MAX_SHARE): number {
+  return Math.max(1, Math.floor(slotCount * share));
 }
 
 /** Half-life of the slot time of finished attempts. */

@@ -99,9 +99,9 @@ describe("the slots of a sender", () => {
     return occupiedSlots.length;
   }
 
-  it("an endpoint that answers well and quickly gets more slots, up to the share of its application", () => {
+  it("an endpoint that answers well and quickly gets more slots, up to 64", () => {
     const endpoint = createEndpoint("a", "e");
-    expect(findConcurrency(endpoint, 50)).to.be.within(45, 48);
+    expect(findConcurrency(endpoint, 50)).to.equal(64);
     expect(findConcurrency(endpoint, 50, false, 5)).to.equal(4);
   });
 

@@ -104,7 +104,8 @@ function createLock(observed: ObservedStack): { scenario: Scenario; stop(): void
       holder = createClient(buildDatabaseUrl(servers.adminDatabaseUrl, "clinic"), {});
       holder.on("error", () => undefined); // the runbook ends the session
       await holder.connect();
-      await holder.query("BEGIN");
+      // Without this setting, Postgres ends the session before the alerts fire.
+      await holder.query("SET idle_in_transaction_session_timeout = 0; BEGIN");
       await holder.query(`LOCK TABLE ${READ_MODEL_SCHEMA}.appointment`);
       stopLoad = startLoad(LOAD_PAUSE_MS);
       for (const cookie of cookies)

@@ -7,7 +7,7 @@ import {
   type ReadStreamOptions,
   type RecordedEvent as StoredEvent,
 } from "@eventstore/db-client";
-import { type EventLog, isMissingStream, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "./log.ts";
+import { isMissingStream, LogUnavailableError, REQUEST_TIMEOUT_MS, toLogError } from "./log.ts";
 
 type StreamingRead<T> = Readable & AsyncIterable<T> & { cancel(): Promise<void> };
 
@@ -121,5 +121,3 @@ export async function readLogEnd(
     logEnd = event?.position.commit ?? BEFORE_FIRST_EVENT;
   return logEnd;
 }
-
-export type StreamReader = Pick<EventLog, "read">;

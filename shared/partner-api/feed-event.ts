@@ -1,18 +1,13 @@
 import { z } from "zod";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
-import { toStreamName } from "../domain/events/category.ts";
-import { animalConsentStreams } from "../domain/events/consent.ts";
 import type { Environment } from "../domain/events/fields.ts";
-import { animalAccess, installationStreams, scope } from "../domain/events/partner.ts";
+import { animalAccess, scope } from "../domain/events/partner.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
-import { sandboxStreams } from "../domain/events/sandbox.ts";
-import type { EventLog } from "../eventstore/log.ts";
 import { getPublicType } from "./public-event.ts";
 import { animalAccessText } from "./records.ts";
 import {
   appointmentBody,
   createBody,
-  createWebhookBody,
   endpointDisabledBody,
   endpointFailingBody,
   endpointTestBody,
@@ -72,26 +67,6 @@ export type WebhookBody = z.infer<typeof feedEvent>;
 /** Returns the animal of the body's appointment; null if there is none. */
 export function findAnimalId({ data }: WebhookBody): string | null {
   return "appointment" in data ? data.appointment.animalId : null;
-}
-
-/**
- * Creates the public event of a stored event, in the form of webhook bodies.
- *
- * @returns undefined if the event does not exist or is not public
- * @throws {LogUnavailableError}
- * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
- */
-export async function createFeedEvent(
-  log: Pick<EventLog, "read" | "readLast">,
-  source: { stream: string; revision: bigint },
-): Promise<WebhookBody | undefined> {
-  const { stream, revision } = source;
-  const isOfStateless = [installationStreams, animalConsentStreams, sandboxStreams].some((category) =>
-    stream.startsWith(toStreamName(category, "")),
-  );
-  if (!isOfStateless) return createWebhookBody(log, source);
-  const event = await log.readLast(stream, revision);
-  return event?.revision === revision ? toAccessBody(event) : undefined;
 }
 
 /**

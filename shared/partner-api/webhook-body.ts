@@ -1,19 +1,13 @@
 import { z } from "zod";
-import { type Appointment, appointmentAggregate, foldAppointment } from "../domain/appointment/appointment.ts";
-import { type AppointmentEvent, appointmentStreams } from "../domain/events/appointment.ts";
+import { type Appointment, appointmentAggregate } from "../domain/appointment/appointment.ts";
+import type { AppointmentEvent } from "../domain/events/appointment.ts";
 import type { CatalogEvent } from "../domain/events/catalog.ts";
 import { type Environment, environment } from "../domain/events/fields.ts";
 import type { EventMetadata } from "../domain/events/metadata.ts";
-import {
-  type OperationalEventType,
-  type WebhookEndpointEvent,
-  webhookEndpointStreams,
-  webhookEventType,
-} from "../domain/events/partner.ts";
+import { type OperationalEventType, type WebhookEndpointEvent, webhookEventType } from "../domain/events/partner.ts";
 import type { RecordedEvent } from "../domain/events/recorded-event.ts";
 import { EventSchemaError } from "../domain/events/stored-event.ts";
 import { type Endpoint, endpointAggregate } from "../domain/partner/webhook-endpoint.ts";
-import type { StreamReader } from "../eventstore/read-log.ts";
 import { getPublicType } from "./public-event.ts";
 import { partnerAppointment, toPartnerAppointment } from "./records.ts";
 
@@ -247,32 +241,4 @@ export function toTestBody({ data: { testId }, metadata }: EndpointTestedEvent):
   if (!environment) return undefined;
   const envelope = { id: testId, type: "endpoint.test", createdAt: occurredAt, environment, clinicId, branchId: null };
   return createBody(envelope as typeof envelope & { type: "endpoint.test" }, TEST_DATA);
-}
-
-/**
- * Creates the webhook body of a stored event of an appointment or an endpoint.
- *
- * @returns undefined if the event does not exist or is not public
- * @throws {LogUnavailableError}
- * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable
- */
-export async function createWebhookBody(
-  log: StreamReader,
-  { stream, revision }: { stream: string; revision: bigint },
-): Promise<AppointmentBody | EndpointTestBody | OperationalBody | undefined> {
-  const history = await log.read(stream, revision);
-  const lastEvent = history.at(-1);
-  if (lastEvent?.revision !== revision) return undefined;
-  if (lastEvent.type === "WebhookEndpointTested") return toTestBody(lastEvent);
-  if (isAppointmentHistory(history))
-    return toWebhookBody(foldAppointment(history.slice(0, -1)), lastEvent as (typeof history)[0]);
-  return isEndpointHistory(history) ? toOperationalEvent(history)?.body : undefined;
-}
-
-function isAppointmentHistory(history: RecordedEvent[]): history is RecordedEvent<AppointmentEvent>[] {
-  return history.every(({ type }) => type in appointmentStreams.events);
-}
-
-function isEndpointHistory(history: RecordedEvent[]): history is RecordedEvent<WebhookEndpointEvent>[] {
-  return history.every(({ type }) => type in webhookEndpointStreams.events);
 }

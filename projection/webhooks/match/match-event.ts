@@ -236,6 +236,7 @@ function toDeliveryRound(match: EndpointMatch): DeliveryRound {
     environment,
     causeId,
     correlationId,
+    eventId: causeId,
     eventStream,
     eventRevision,
     traceparent,

@@ -25,6 +25,8 @@ export interface DeliveryRound {
   environment: Environment;
   causeId: string;
   correlationId: string;
+  /** Id that partners see. */
+  eventId: string;
   eventStream: string;
   eventRevision: bigint;
   traceparent?: string | null | undefined;
@@ -39,7 +41,7 @@ export interface FailurePeriod {
 /** SQL columns of a delivery `d` that describe the current round, under the names in {@link DeliveryRound}. */
 export const DELIVERY_ROUND_COLUMNS = `d.delivery_id AS "deliveryId", d.endpoint_id AS "endpointId",
   d.clinic_id AS "clinicId", d.environment, d.cause_id AS "causeId", d.correlation_id AS "correlationId",
-  d.event_stream AS "eventStream", d.event_revision AS "eventRevision"`;
+  d.event_id AS "eventId", d.event_stream AS "eventStream", d.event_revision AS "eventRevision"`;
 
 /** An event that waits in the outbox to be appended to a stream of the log. */
 export interface OutboxEvent extends NewEvent {
@@ -148,8 +150,8 @@ export function createExpiryReportedEvent(expiringSecret: ExpiringSecret, now: n
   return createOutboxEvent(secretId, stream, event, { ...expiringSecret, causeId }, now);
 }
 
-function toDeliverySource({ eventStream, eventRevision }: DeliveryRound): DeliverySource {
-  return { stream: eventStream, revision: Number(eventRevision) };
+function toDeliverySource({ eventId, eventStream, eventRevision }: DeliveryRound): DeliverySource {
+  return { eventId, stream: eventStream, revision: Number(eventRevision) };
 }
 
 function createRoundEvent(

@@ -1,9 +1,8 @@
 import type pg from "pg";
 import { deriveWebhookDeliveryId } from "../../../shared/domain/events/ids.ts";
-import type { WebhookDeliveryEvent } from "../../../shared/domain/events/partner.ts";
+import type { DeliverySource, WebhookDeliveryEvent } from "../../../shared/domain/events/partner.ts";
 import { toInstant } from "../../../shared/domain/time/rfc3339.ts";
 import type { EventLog } from "../../../shared/eventstore/log.ts";
-import { createFeedEvent, findAnimalId, type WebhookBody } from "../../../shared/partner-api/feed-event.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import type { Logger } from "../../../shared/runtime/logger.ts";
 import type { ReplayMessage } from "../../relay/message.ts";
@@ -117,12 +116,10 @@ async function restoreDelivery(deps: ReplayDeps, request: ReplayMessage, now: nu
   const lastEvent = history.at(-1);
   // A message can arrive twice. The request is new only if it is the last event of the delivery's stream.
   if (lastEvent?.id !== request.requestId || lastEvent.type !== "WebhookDeliveryReplayRequested") return "unchanged";
-  const storedSource = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
-  const source = storedSource && { stream: storedSource.stream, revision: BigInt(storedSource.revision) };
-  const body = source && (await createFeedEvent(log, source));
-  if (source && body && deriveWebhookDeliveryId(body.id, endpointId) === deliveryId) {
+  const source = history.flatMap((event) => ("source" in event.data && event.data.source) || []).at(-1);
+  if (source && deriveWebhookDeliveryId(source.eventId, endpointId) === deliveryId) {
     const attemptCount = history.findLast((event) => event.type === "WebhookDeliveryFailed")?.data.attempts ?? 0;
-    if (await insertDelivery(pool, request, { source, body, attemptCount }, now)) return "restored";
+    if (await insertDelivery(pool, request, source, attemptCount, now)) return "restored";
   }
   await recordExpiry(deps, request, now);
   return "expired";
@@ -151,31 +148,32 @@ async function recordExpiry(
 /**
  * Inserts the delivery with the status `failed`, unless the delivery already exists.
  *
- * @returns false if the endpoint is unknown
+ * @returns false if the endpoint or the event is unknown
  */
 async function insertDelivery(
   pool: pg.Pool,
   { deliveryId, endpointId, requestId, correlationId }: ReplayMessage,
-  event: { source: { stream: string; revision: bigint }; body: WebhookBody; attemptCount: number },
+  { eventId, stream, revision }: DeliverySource,
+  attemptCount: number,
   now: number,
 ): Promise<boolean> {
-  const { source, body, attemptCount } = event;
   const { rows } = await pool.query<{ known: boolean }>({
     name: "restore delivery",
-    text: `WITH endpoint AS (SELECT endpoint_id, application_id, clinic_id FROM ${READ_MODEL_SCHEMA}.webhook_endpoint
-                              WHERE endpoint_id = $2 AND (clinic_id IS NULL OR clinic_id = $3) AND environment = $5),
+    text: `WITH source AS (
+             SELECT w.endpoint_id, w.application_id, w.clinic_id, w.environment, e.branch_id, e.animal_id, e.type
+               FROM ${READ_MODEL_SCHEMA}.webhook_endpoint w
+               JOIN ${READ_MODEL_SCHEMA}.public_event e ON e.event_id = $3 AND e.type IS NOT NULL
+              WHERE w.endpoint_id = $2 AND (w.clinic_id IS NULL OR w.clinic_id = e.clinic_id)),
            restored AS (
-             INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, environment,
-               event_id, event_type, event_stream, event_revision, status, attempt_count, cause_id, correlation_id, created_at,
-               updated_at, animal_id)
-             SELECT $1, endpoint_id, application_id, clinic_id, $4, $5, $6, $7, $8, $9, 'failed', $10, $11, $12, $13, $13, $14
-               FROM endpoint
+             INSERT INTO webhooks.delivery (delivery_id, endpoint_id, application_id, clinic_id, branch_id, animal_id,
+               environment, event_id, event_type, event_stream, event_revision, status, attempt_count, cause_id,
+               correlation_id, created_at, updated_at)
+             SELECT $1, endpoint_id, application_id, clinic_id, branch_id, animal_id, environment, $3, type, $4, $5,
+                    'failed', $6, $7, $8, $9, $9
+               FROM source
              ON CONFLICT DO NOTHING)
-           SELECT EXISTS (SELECT FROM endpoint) AS known`,
-    values: [
-      ...[deliveryId, endpointId, body.clinicId, body.branchId, body.environment, body.id, body.type],
-      ...[source.stream, source.revision, attemptCount, requestId, correlationId, toInstant(now), findAnimalId(body)],
-    ],
+           SELECT EXISTS (SELECT FROM source) AS known`,
+    values: [deliveryId, endpointId, eventId, stream, revision, attemptCount, requestId, correlationId, toInstant(now)],
   });
   return rows[0]?.known === true;
 }

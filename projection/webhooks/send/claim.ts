@@ -266,7 +266,7 @@ const CLAIM_SQL = `
     FROM allotted x
     LEFT JOIN paced ON paced.endpoint_id = x.endpoint_id
     LEFT JOIN (SELECT leased.*, d.application_id, d.clinic_id, d.environment, d.cause_id, d.correlation_id,
-                      d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets, s.headers,
+                      d.event_id, d.event_stream, d.event_revision, s.encrypted_secret, s.former_secrets, s.headers,
                       s.asymmetric_signature
                  FROM leased
                  JOIN webhooks.delivery d USING (delivery_id)

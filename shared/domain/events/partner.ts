@@ -285,8 +285,9 @@ export type WebhookEndpointPlacesEvent = EventOf<typeof webhookEndpointPlacesStr
 
 const deliveryId = uuid;
 
-/** Stream and revision of the delivered event. A replay uses this reference to recreate a deleted delivery. */
+/** The delivered event, by the id that partners see. A replay uses this reference to recreate a deleted delivery. */
 const source = z.object({
+  eventId: uuid,
   stream: notPersonal(storableText, "name of a stream, with an id"),
   revision: z.int().min(0),
 });

@@ -87,7 +87,7 @@ const log: Record<string, AuditEvent> = {
     data: {
       deliveryId: DELIVERY_ID,
       endpointId: ENDPOINT_ID,
-      source: { stream: confirmedEvent.stream, revision: confirmedEvent.revision },
+      source: { eventId: confirmedEvent.id, stream: confirmedEvent.stream, revision: confirmedEvent.revision },
     },
   }),
   replayed: replayEvent,

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "chai";
 import { applyBatch } from "../../../projection/engine/apply-batch.ts";
 import { readModels } from "../../../projection/read-models/all.ts";
+import { foldAppointment } from "../../../shared/domain/appointment/appointment.ts";
 import { requestDefaults } from "../../../shared/domain/events/appointment.ts";
 import { type CatalogEvent, categories } from "../../../shared/domain/events/catalog.ts";
 import { deriveSandboxClinicId } from "../../../shared/domain/events/ids.ts";
@@ -9,13 +10,14 @@ import type { RecordedEvent } from "../../../shared/domain/events/recorded-event
 import { parseStoredEvent } from "../../../shared/domain/events/stored-event.ts";
 import { BEFORE_FIRST_EVENT } from "../../../shared/eventstore/read-log.ts";
 import {
-  createFeedEvent,
   feedEvent,
   PUBLIC_EVENT_JSON_SQL,
   publicEventRow,
   renderPublicEvent,
+  toAccessBody,
 } from "../../../shared/partner-api/feed-event.ts";
 import { getPublicType } from "../../../shared/partner-api/public-event.ts";
+import { toOperationalEvent, toTestBody, toWebhookBody } from "../../../shared/partner-api/webhook-body.ts";
 import { createPool } from "../../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../../shared/runtime/logger.ts";
@@ -113,6 +115,15 @@ function listEvents(): CatalogEvent[] {
   ];
 }
 
+/** Creates the body of a stream's last event, as the relay does. */
+function createBodyFromLog(history: readonly RecordedEvent[]): unknown {
+  const event = history.at(-1)!;
+  if (event.type === "WebhookEndpointTested") return toTestBody(event);
+  if (event.stream.startsWith("webhookEndpoint-")) return toOperationalEvent(history as never)?.body;
+  if (!event.stream.startsWith("appointment-")) return toAccessBody(event);
+  return toWebhookBody(foldAppointment(history.slice(0, -1) as never), event as never);
+}
+
 describe("the rows of public events", () => {
   it("give the same bytes as the event log, for every public type, also if later events are in the same batch", async () => {
     const database = await createDatabaseWithReadModels();
@@ -137,10 +148,6 @@ describe("the rows of public events", () => {
     });
     const listStream = (stream: string, maxRevision = 1_000n) =>
       history.filter((event) => event.stream === stream && event.revision <= maxRevision);
-    const log = {
-      read: async (stream: string, maxRevision?: bigint) => listStream(stream, maxRevision),
-      readLast: async (stream: string, maxRevision?: bigint) => listStream(stream, maxRevision).at(-1),
-    };
     const client = await pool.connect();
     try {
       const checkpoint = { position: BigInt(history.length), eventId: history.at(-1)!.id };
@@ -151,7 +158,7 @@ describe("the rows of public events", () => {
       );
       const bodies = rows.map(({ row }) => renderPublicEvent(publicEventRow.parse(row), "production"));
       const publicEvents = history.filter(({ type }) => getPublicType(type));
-      const expected = await Promise.all(publicEvents.map((event) => createFeedEvent(log as never, event)));
+      const expected = publicEvents.map((event) => createBodyFromLog(listStream(event.stream, event.revision)));
       expect(bodies.map((body) => JSON.stringify(body))).to.deep.equal(expected.map((body) => JSON.stringify(body)));
       for (const body of bodies) if (body.clinicId !== null) feedEvent.parse(body);
       const types = categories.flatMap(({ events }) => Object.keys(events)) as CatalogEvent["type"][];

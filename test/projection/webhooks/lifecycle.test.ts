@@ -59,7 +59,7 @@ describe("the lifecycle of a delivery", () => {
     const deliveryId = toDeliveryId(eventId, endpoint);
     await world.awaitDeliveryEvents(deliveryId, "WebhookDeliveryFailed");
     const [event] = await world.log.read(`webhookDelivery-${deliveryId}`);
-    const source = { stream: `appointment-${appointmentId}`, revision: 0 };
+    const source = { eventId, stream: `appointment-${appointmentId}`, revision: 0 };
     expect(event?.data).to.deep.equal({ deliveryId, endpointId, attempts: 4, source });
     // Replays send the state after the event, not the latest state.
     await world.changeAppointment(appointmentId, "AppointmentConfirmed");

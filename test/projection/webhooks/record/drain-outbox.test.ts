@@ -29,6 +29,7 @@ describe("draining the outbox", () => {
     environment: "production",
     causeId: randomUUID(),
     correlationId: randomUUID(),
+    eventId: "7bd9f0a9-0d1c-4b0e-9e5c-9b0c3f6b8f11",
     eventStream: "appointment-1",
     eventRevision: 0n,
   });

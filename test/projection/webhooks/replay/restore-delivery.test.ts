@@ -132,9 +132,9 @@ describe("the replay of a delivery whose row or event was deleted", () => {
     [
       "with the source event of another delivery",
       async (endpoint) => {
-        const { appointmentId } = await world.requestAppointment(endpoint.clinicId);
+        const { appointmentId, eventId } = await world.requestAppointment(endpoint.clinicId);
         const deliveryId = randomUUID();
-        const source = { stream: `appointment-${appointmentId}`, revision: 0 };
+        const source = { eventId, stream: `appointment-${appointmentId}`, revision: 0 };
         await appendEvent("WebhookDeliverySkipped", deliveryId, endpoint, { source });
         return deliveryId;
       },
@@ -142,8 +142,9 @@ describe("the replay of a delivery whose row or event was deleted", () => {
     [
       "with a missing source event",
       async (endpoint) => {
-        const deliveryId = randomUUID();
-        const source = { stream: `appointment-${randomUUID()}`, revision: 4 };
+        const eventId = randomUUID();
+        const deliveryId = deriveWebhookDeliveryId(eventId, endpoint.endpointId);
+        const source = { eventId, stream: `appointment-${randomUUID()}`, revision: 4 };
         await appendEvent("WebhookDeliverySkipped", deliveryId, endpoint, { source });
         return deliveryId;
       },

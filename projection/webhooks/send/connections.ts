@@ -11,8 +11,8 @@ import { type EgressProxy, EgressProxyError } from "./egress-proxy.ts";
 export interface Connections {
   /**
    * Starts a POST request to one of the checked addresses. The request uses an idle connection of the same application,
-   * origin and addresses, or opens a new one to the first address that accepts it. Requests never wait for each other. The caller must end the request and limit its
-   * time.
+   * origin and addresses, or opens a new one to the first address that accepts it. Requests never wait for each other. The
+   * caller must end the request and limit its time.
    *
    * @param useNewConnection true to open a new connection for this request only
    */

@@ -154,7 +154,7 @@ export function decideNarrowInstallation(narrowing: {
 }
 
 /**
- * Changes the access to a sandbox: reduces it, or approves it anew if the application shall see more.
+ * Changes the access to a sandbox. If the application then sees more, the installation is approved again.
  *
  * @throws {DomainError} `validation_failed` with details if the clinic has no such branch
  */

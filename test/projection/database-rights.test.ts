@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { expect } from "chai";
-import pg from "pg";
 import { withClient } from "../../deploy/local/servers/database-roles.ts";
 import { ensureReadModels, migrate } from "../../projection/prepare-database.ts";
 import { readModels } from "../../projection/read-models/all.ts";
+import { createPool } from "../../shared/postgres/pool.ts";
 import { READ_MODEL_SCHEMA } from "../../shared/postgres/read-model-schema.ts";
 import { createLogger } from "../../shared/runtime/logger.ts";
 import { getTestServers } from "../support/stack.ts";
@@ -61,8 +61,10 @@ describe("the rights of the database roles", () => {
 
   it("the documented roles suffice for migrations and read models, and have only the documented rights", async () => {
     const ownerUrl = await createRolesAndDatabase();
-    await migrate(ownerUrl, createLogger("test", "silent"));
-    const pool = new pg.Pool({ connectionString: ownerUrl, max: 1 });
+    const logger = createLogger("test", "silent");
+    await migrate(ownerUrl, logger);
+    // Unlike those of `pg.Pool`, these connections may be ended by the removal of the database while they close.
+    const pool = createPool({ url: ownerUrl, applicationName: "test", size: 1, statementTimeoutMs: 60_000, logger });
     await ensureReadModels(pool, readModels);
     const { rows } = await pool.query<{ right: string; table: string }>(RIGHTS_SQL);
     await pool.end();

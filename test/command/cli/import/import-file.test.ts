@@ -7,6 +7,7 @@ import { expect } from "chai";
 import { buildNodeCommand } from "../../../../deploy/local/setup/project.ts";
 import { connectEventStore } from "../../../../shared/eventstore/connect.ts";
 import type { EventLog } from "../../../../shared/eventstore/log.ts";
+import { getDataKeySettings } from "../../../support/data-keys.ts";
 import { startFaultProxy } from "../../../support/fault-proxy.ts";
 import { createPlainLog } from "../../../support/plain-log.ts";
 import { getTestServers, makeTestRoot } from "../../../support/stack.ts";
@@ -308,7 +309,7 @@ describe("an import", () => {
     const proxy = await startFaultProxy(env.EVENTSTORE_URL ?? "");
     proxy.delay(100);
     const { command, args } = buildNodeCommand("command/cli/main.ts", ["import", file]);
-    const childEnv = { ...process.env, ...env, EVENTSTORE_URL: proxy.url };
+    const childEnv = { ...process.env, ...(await getDataKeySettings()), EVENTSTORE_URL: proxy.url };
     const child: ChildProcess = spawn(command, args, { env: childEnv });
     const exitPromise = once(child, "exit");
     const [message] = await once(child.stderr!, "data");

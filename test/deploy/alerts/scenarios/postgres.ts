@@ -200,13 +200,17 @@ function openConnections({ components, env, urls, servers }: ObservedStack): Sce
   const { port } = new URL(urls.audit);
   const sockets = new Set<Socket>();
   let isOver = false;
-  /** The service closes connections without requests, so that they must be opened again. */
+  /** Opens a connection with a request every three seconds, because the service closes connections without requests. */
   const open = () => {
     if (isOver) return;
     const socket = connect(Number(port), "127.0.0.1");
     sockets.add(socket);
-    socket.on("error", () => undefined);
+    const sendRequest = () => socket.write("GET /health/live HTTP/1.1\r\nHost: audit\r\n\r\n");
+    const timer = setInterval(sendRequest, 3_000);
+    sendRequest();
+    socket.resume().on("error", () => undefined);
     socket.on("close", () => {
+      clearInterval(timer);
       sockets.delete(socket);
       setTimeout(open, 100);
     });
@@ -217,8 +221,7 @@ function openConnections({ components, env, urls, servers }: ObservedStack): Sce
     async create() {
       await components.audit.stop();
       await limitedAudit.start();
-      // The service closes each connection after ten seconds. If all were closed together, the alert would end.
-      for (let count = 0; count < CONNECTIONS; count += 1) setTimeout(open, count * 50);
+      for (let count = 0; count < CONNECTIONS; count += 1) open();
     },
     async followRunbook() {
       await limitedAudit.stop();

@@ -126,7 +126,7 @@ const listFields = ({ shape }: z.ZodObject): string =>
     .map((name) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`))
     .join(", ");
 
-/** What partners can read is derived from the records of the partner API. */
+/** Limits of a disclosure. The fields that partners can read come from the records of the partner API. */
 export const DISCLOSURE_LIMITS = [
   "Reads by users of the clinic's portal are not recorded individually. The clinic's staff can see customers, animals, appointments and the queue, as far as their permissions allow.",
   `Reads by partner applications are not recorded individually. An application that is installed at the clinic can read of an appointment: ${listFields(partnerAppointment)}. Of an animal that a link code shares with it, it can read: ${listFields(animalLinkRecord.shape.animal)}.`,

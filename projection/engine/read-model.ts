@@ -138,7 +138,7 @@ interface ReferencedModel<Referenced> {
   renderedColumns?: { [column: string]: (row: Referenced) => object };
 }
 
-/** The row of a referenced read model before and after an event; undefined if there is none. */
+/** The row of a referenced read model before and after an event. A missing row is undefined. */
 interface ReferencedRows<Referenced> {
   before?: Referenced | undefined;
   after?: Referenced | undefined;

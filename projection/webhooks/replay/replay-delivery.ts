@@ -30,9 +30,10 @@ import {
 export type ReplayResult = RoundStatus | "expired" | "ignored";
 
 /**
- * Processes a replay request. A failed or skipped delivery starts a new round with the same body. A deleted delivery is restored first. If the endpoint is disabled, the delivery is skipped, and an event
- * is recorded. The delivery stores the log position of its latest request, so each request is processed only once. If
- * the endpoint gets the events of an appointment in order, later deliveries of the appointment are held.
+ * Processes a replay request. A failed or skipped delivery starts a new round with the same body. A deleted delivery
+ * is restored first. If the endpoint is disabled, the delivery is skipped, and an event is recorded. The delivery
+ * stores the log position of its latest request, so each request is processed only once. If the endpoint gets the
+ * events of an appointment in order, later deliveries of the appointment are held.
  *
  * @throws {LogUnavailableError}
  * @throws {EventSchemaError} if the event or an earlier event of its stream is unreadable

@@ -97,7 +97,7 @@ describe("retry policy", () => {
         expect(computeWaitMs(createAttemptResult(status, retryAfter))).to.equal(waitMs));
     }
 
-    it("a Retry-After header in the form of asctime is in GMT, whatever the zone of the machine", () => {
+    it("a Retry-After header in the form of asctime is in GMT, also if the machine has another time zone", () => {
       const zone = process.env.TZ;
       process.env.TZ = "America/St_Johns";
       try {

@@ -87,6 +87,8 @@ export const sandboxAccess = z.strictObject({
   branchIds: z
     .array(uuid)
     .min(1, "must contain at least one branch; null selects all branches")
+    .max(500)
+    .transform((ids) => [...new Set(ids)])
     .nullable()
     .meta({ description: "Branches that the installation covers. Null selects all branches." }),
 });

@@ -472,7 +472,8 @@ describe("animal links", () => {
     it("a partner rehearses access to one branch", async () => {
       const { partner, installation, change, branchId } = await openSandbox();
       const access = { animalAccess: "all", branchIds: [branchId] };
-      expect((await change(access)).body).to.eql({ ok: true, access });
+      const repeated = { ...access, branchIds: [branchId, branchId.toUpperCase()] };
+      expect((await change(repeated)).body).to.eql({ ok: true, access });
       const { branches } = (await send(installation, "GET", "/clinic/context")).body;
       expect(branches.map(({ id }: { id: string }) => id)).to.eql([branchId]);
       for (const branchIds of [[], [randomUUID()], ["x"], "all"])
